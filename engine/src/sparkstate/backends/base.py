@@ -1,0 +1,250 @@
+"""The contract between keyed state and the stores that hold it.
+
+A *shard store* holds the committed state of one shard: all states and timers of all operators for a fixed range of key
+groups. It never sees an uncommitted change: an epoch's changes live in an overlay (``operators.overlay``) and arrive
+here whole, by :meth:`ShardStore.commit`, when the driver says so. Reads may run beside a snapshot; ``commit`` and
+``prepare_snapshot`` are never called at the same time as one another.
+
+Cells. A state is a table from *cell* to value. A cell is the current key (a scalar for one key column, a tuple for
+more) or, where a namespace other than the default is set, ``NamespacedCell(key, namespace)``.
+
+Key groups travel beside the keys (``kg``): they are computed in Spark and never recomputed here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+
+from sparkstate.keygroups import KeyGroupRange
+
+if TYPE_CHECKING:
+    from sparkstate.serde.types import TypeInformation
+
+
+class StateKind(enum.StrEnum):
+    """What a table holds."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+    EVENT_TIMERS = "event-timers"
+    PROCESSING_TIMERS = "processing-timers"
+
+
+class NamespacedCell(NamedTuple):
+    """A cell under a namespace other than the default one."""
+
+    key: Any
+    namespace: Any
+
+
+Cell: TypeAlias = Any
+"""The current key, or a :class:`NamespacedCell`."""
+
+
+class _Deleted(enum.Enum):
+    DELETED = "deleted"
+
+
+DELETED: Final = _Deleted.DELETED
+"""Stands for "no value" in changes, where ``None`` could be confused with a stored null."""
+
+
+def key_of(cell: Cell) -> Any:
+    """The key of a cell, with or without a namespace."""
+    return cell.key if type(cell) is NamespacedCell else cell
+
+
+class Timer(NamedTuple):
+    """One registered timer: ``timestamp`` in ms, the key, its key group, its namespace (None = default)."""
+
+    timestamp: int
+    key: Any
+    key_group: int
+    namespace: Any = None
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """Identity and types of one table. Two specs are the same table when ``uid`` and ``name`` are equal."""
+
+    uid: str
+    name: str
+    kind: StateKind
+    key_type: TypeInformation
+    value_type: TypeInformation | None = None
+    user_key_type: TypeInformation | None = None
+    namespace_type: TypeInformation | None = None
+
+
+@dataclass
+class ListChange:
+    """Change of one list: ``items`` are appended, after the stored ones were dropped if ``replaced``."""
+
+    replaced: bool = False
+    items: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class MapChange:
+    """Change of one map: stored entries are dropped first if ``cleared``; then ``entries`` (value or DELETED)."""
+
+    cleared: bool = False
+    entries: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TableChanges:
+    """All changes of one epoch to one table of one shard.
+
+    ``values`` is used by VALUE, REDUCING and AGGREGATING tables (value or DELETED), ``lists`` and ``maps`` by theirs,
+    ``timers`` by timer tables (True = register, False = delete).
+    """
+
+    spec: TableSpec
+    values: dict[Cell, Any] = field(default_factory=dict)
+    lists: dict[Cell, ListChange] = field(default_factory=dict)
+    maps: dict[Cell, MapChange] = field(default_factory=dict)
+    timers: dict[Timer, bool] = field(default_factory=dict)
+
+
+class CanonicalRow(NamedTuple):
+    """One row of the canonical (backend-independent) format, see docs/formats.md.
+
+    ``sub`` is the list position (8 bytes, big endian), the encoded map key, the timer's timestamp (8 bytes, order
+    preserving), or empty. ``value`` is schema id and msgpack bytes; empty for timers.
+    """
+
+    table: int
+    """Index into the savepoint's list of tables."""
+    key_group: int
+    key: bytes
+    namespace: bytes
+    sub: bytes
+    value: bytes
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """One local file of a snapshot. ``identity`` as in ``handles.FileHandle``; shared files are immutable."""
+
+    name: str
+    path: Path
+    size: int
+    shared: bool
+    identity: str = ""
+
+
+class ShardSnapshot(Protocol):
+    """The result of the synchronous part. ``files`` does the slow part and may run in another thread beside commits."""
+
+    format: str
+
+    def files(self) -> Sequence[SnapshotFile]: ...
+
+    def release(self) -> None:
+        """Free what the snapshot holds (memory views, local hard links). Called once, also after a failure."""
+
+
+@dataclass(frozen=True)
+class ShardStats:
+    """Sizes of one shard, in bytes and rows; ``estimated`` where the store can only guess."""
+
+    rows: int
+    bytes: int
+    estimated: bool = False
+
+
+class ValueTable(Protocol):
+    """Committed values of a VALUE, REDUCING or AGGREGATING table. Missing is ``None``."""
+
+    def get(self, kg: int, cell: Cell) -> Any: ...
+
+    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]: ...
+
+
+class ListTable(Protocol):
+    def get(self, kg: int, cell: Cell) -> list[Any]:
+        """A fresh list of the stored elements in order; empty when there are none."""
+
+
+class MapTable(Protocol):
+    def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
+        """The value, or DELETED when the entry is missing (a stored value may be None)."""
+
+    def items(self, kg: int, cell: Cell) -> dict[Any, Any]:
+        """A fresh dict of all entries."""
+
+
+class TimerTable(Protocol):
+    def due(self, until: int) -> Iterator[Timer]:
+        """Committed timers with timestamp ≤ ``until``, in order of time."""
+
+    def contains(self, timer: Timer) -> bool: ...
+
+    def next_timestamp(self) -> int | None:
+        """The least committed timestamp, or None."""
+
+
+Table: TypeAlias = ValueTable | ListTable | MapTable | TimerTable
+
+
+class ShardStore(Protocol):
+    """The committed state of one shard. One owner: not thread-safe but for the concurrency said in the module's head."""
+
+    shard: int
+    key_groups: KeyGroupRange
+
+    def table(self, spec: TableSpec) -> Table:
+        """The table of that spec, created if new. The same object for the same name.
+
+        Raises :class:`errors.StateMigrationError` if the stored table has another kind or other types.
+        """
+
+    def tables(self) -> Sequence[TableSpec]:
+        """Every table, also those restored and not yet asked for by the job's code."""
+
+    def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
+        """Apply one epoch's changes atomically. ``kgs`` has the key group of every key in them."""
+
+    def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
+        """The short synchronous part of a snapshot.
+
+        ``directory`` is empty and on the same device as the store. ``canonical`` asks for the single file ``canonical``
+        that any backend restores (savepoints); otherwise the backend's own format.
+        """
+
+    def restore(self, files: Mapping[str, Path], fmt: str) -> None:
+        """Fill an empty store from snapshot files (logical name → verified local file), own or canonical format.
+
+        Rows of a canonical file outside this shard's key groups are skipped, so one file may feed several shards.
+        """
+
+    def stats(self) -> ShardStats: ...
+
+    def close(self) -> None: ...
+
+
+class StoreFactory(Protocol):
+    """Builds the stores of one slot and owns what they share (cache, write buffer manager)."""
+
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> ShardStore: ...
+
+    def memory(self) -> Mapping[str, int]:
+        """Bytes by name: ``budget``, ``cache``, ``write_buffers``, ``tables``; what the backend can tell."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Native metrics that were switched on, by Flink's names."""
+
+    def close(self) -> None: ...
+
+
+def iterate_rows(rows: Iterable[CanonicalRow], key_groups: KeyGroupRange) -> Iterator[CanonicalRow]:
+    """The rows within ``key_groups``."""
+    return (row for row in rows if row.key_group in key_groups)

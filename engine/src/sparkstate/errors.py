@@ -1,0 +1,104 @@
+"""Everything sparkstate raises on purpose.
+
+The kinds follow what the reader can do about them, not where they were raised::
+
+    SparkstateError
+    ├── SpecInvalid            correct the field that the message names          exit code 2
+    │   └── NotInThisVersion   leave the field out                               exit code 2
+    ├── UserCodeError          correct the job's own function                    exit code 1
+    ├── StateError             a state was used or declared in a way that cannot work
+    │   ├── StateMigrationError   the stored state does not fit the job's code   exit code 3
+    │   └── SerializationError    a value does not fit its declared type
+    ├── RestoreBlocked         say from what to restore, or `startEmpty: true`   exit code 3
+    ├── Fenced                 nothing: another driver owns the lineage          exit code 4
+    ├── StorageError           repair access to the storage                      exit code 5
+    │   ├── StorageUnavailable    wait: it is retried                            exit code 5
+    │   ├── AlreadyExists         (internal) a create-if-absent lost
+    │   ├── NotFound              (internal) no such object
+    │   └── CorruptData           restore an older checkpoint; keep the files    exit code 5
+    ├── SlotLost               nothing: the job restarts from its last checkpoint
+    └── JobFailed              read the cause; the restart strategy gave up      exit code 1
+"""
+
+from __future__ import annotations
+
+
+class SparkstateError(Exception):
+    """Base of all errors raised on purpose. ``reason`` is the stable CamelCase word for conditions and logs."""
+
+    exit_code: int = 1
+
+    @property
+    def reason(self) -> str:
+        """The class name: stable, one word, fit for a Kubernetes condition."""
+        return type(self).__name__
+
+
+class SpecInvalid(SparkstateError):
+    """A manifest or argument is wrong. The message names the field's path, its value and the remedy."""
+
+    exit_code = 2
+
+
+class NotInThisVersion(SpecInvalid):
+    """The field exists in the schema, but what it asks for comes with a later version."""
+
+
+class UserCodeError(SparkstateError):
+    """The job's own function raised. The message names operator, key, epoch and row."""
+
+
+class StateError(SparkstateError):
+    """A state was declared or used in a way that cannot work."""
+
+
+class StateMigrationError(StateError):
+    """Stored state does not fit what the job declares now (key type, state kind or value type changed)."""
+
+    exit_code = 3
+
+
+class SerializationError(StateError):
+    """A value does not fit the type that its descriptor declares."""
+
+
+class RestoreBlocked(SparkstateError):
+    """State exists or was asked for and cannot be restored; starting empty would lose it."""
+
+    exit_code = 3
+
+
+class Fenced(SparkstateError):
+    """Another driver has claimed the lineage. This one may commit nothing more."""
+
+    exit_code = 4
+
+
+class StorageError(SparkstateError):
+    """The checkpoint storage refused."""
+
+    exit_code = 5
+
+
+class StorageUnavailable(StorageError):
+    """The storage cannot be reached or asks to slow down. Trying again later is right."""
+
+
+class AlreadyExists(StorageError):
+    """A create-if-absent found the name taken."""
+
+
+class NotFound(StorageError):
+    """There is no object of that name."""
+
+
+class CorruptData(StorageError):
+    """Size, checksum or format of stored bytes is not what was written."""
+
+
+class SlotLost(SparkstateError):
+    """A slot process, or the connection to it, is gone."""
+
+
+class JobFailed(SparkstateError):
+    """The restart strategy gave up; the cause is chained."""

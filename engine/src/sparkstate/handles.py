@@ -1,0 +1,53 @@
+"""Pointers to stored state: what a slot reports for a snapshot and what ``_metadata`` keeps. Never the data itself.
+
+All are msgspec structs, so that the metadata codec and the slot protocol can carry them without code execution.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class FileHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """One stored file, or its bytes where they are few.
+
+    ``name`` is the logical name within its shard (``000012.sst``, ``canonical``); ``path`` is relative to the
+    lineage's root, or to the savepoint's own folder in a self-contained savepoint; ``inline`` holds the bytes of a
+    file not larger than the inline threshold, and then ``path`` is empty. ``checksum`` is ``sha256:`` and the hex
+    digest of the whole content. ``shared`` files are immutable and may be referenced by
+    later checkpoints; others belong to one checkpoint.
+    """
+
+    name: str
+    size: int
+    checksum: str
+    path: str = ""
+    inline: bytes | None = None
+    shared: bool = False
+    identity: str = ""
+    """Names the immutable content across snapshots (store id, file number, size); empty for exclusive files."""
+
+
+class ShardHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is needed to rebuild one shard. ``format`` is ``rocksdb`` (native files) or ``canonical``."""
+
+    shard: int
+    format: str
+    files: tuple[FileHandle, ...]
+    state_size: int = 0
+    """Bytes of the whole state of the shard, as stored."""
+    uploaded: int = 0
+    """Bytes that this snapshot had to upload (the delta)."""
+
+
+class StateMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity and types of one state of one operator; types are the stable descriptions of ``serde.types``."""
+
+    uid: str
+    name: str
+    kind: str
+    key_type: str
+    namespace_type: str
+    value_type: str
+    user_key_type: str = ""
+    schema_id: int = 0

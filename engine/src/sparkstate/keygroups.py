@@ -1,0 +1,89 @@
+"""Key groups, shards and slots: fixed arithmetic, no state.
+
+A key belongs to a key group for ever (``pmod(xxhash64(key columns), max_parallelism)``, computed in Spark only).
+A shard is a fixed contiguous range of key groups with a store of its own; a slot owns a contiguous run of whole
+shards. Rescaling moves shards between slots and never splits one.
+
+Default max parallelism is Flink's rule (``KeyGroupRangeAssignment.computeDefaultMaxParallelism``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkstate import errors
+
+MAX_PARALLELISM_LOWER_BOUND = 128
+MAX_PARALLELISM_UPPER_BOUND = 32768
+DEFAULT_SHARDS = 16
+
+
+@dataclass(frozen=True, order=True)
+class KeyGroupRange:
+    """A contiguous, inclusive range of key groups; ``KeyGroupRange(0, 127)`` holds 128 of them."""
+
+    start: int
+    end: int
+
+    def __contains__(self, key_group: int) -> bool:
+        return self.start <= key_group <= self.end
+
+    def __len__(self) -> int:
+        return self.end - self.start + 1
+
+
+def round_up_to_power_of_two(number: int) -> int:
+    """The least power of two that is not below ``number`` (1 for 0 and 1)."""
+    return 1 if number <= 1 else 1 << (number - 1).bit_length()
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Flink's default: the power of two at or above 1.5 × parallelism, between 128 and 32768."""
+    wanted = round_up_to_power_of_two(parallelism + parallelism // 2)
+    return min(max(wanted, MAX_PARALLELISM_LOWER_BOUND), MAX_PARALLELISM_UPPER_BOUND)
+
+
+def default_shards(parallelism: int, max_parallelism: int) -> int:
+    """Room to grow four-fold, at least 16, never more than there are key groups (docs/rfcs/0002)."""
+    return min(max(DEFAULT_SHARDS, round_up_to_power_of_two(4 * parallelism)), max_parallelism)
+
+
+@dataclass(frozen=True)
+class KeySpace:
+    """How a job's keys are cut: ``max_parallelism`` key groups in ``shards`` shards. Fixed at the job's creation."""
+
+    max_parallelism: int
+    shards: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_parallelism <= MAX_PARALLELISM_UPPER_BOUND:
+            raise errors.SpecInvalid(
+                f"maxParallelism is {self.max_parallelism}; it must lie between 1 and {MAX_PARALLELISM_UPPER_BOUND}"
+            )
+        if not 1 <= self.shards <= self.max_parallelism:
+            raise errors.SpecInvalid(
+                f"shards is {self.shards}; it must lie between 1 and maxParallelism ({self.max_parallelism})"
+            )
+
+    def key_groups_of_shard(self, shard: int) -> KeyGroupRange:
+        """The range of shard number ``shard``; the ranges are contiguous and cover every key group once."""
+        start = -(-shard * self.max_parallelism // self.shards)
+        end = -(-(shard + 1) * self.max_parallelism // self.shards) - 1
+        return KeyGroupRange(start, end)
+
+    def shard_of_key_group(self, key_group: int) -> int:
+        """The inverse of :meth:`key_groups_of_shard`."""
+        return key_group * self.shards // self.max_parallelism
+
+    def shards_of_slot(self, slot: int, slots: int) -> range:
+        """The contiguous run of shards that slot number ``slot`` of ``slots`` owns."""
+        if not 1 <= slots <= self.shards:
+            raise errors.SpecInvalid(
+                f"slots is {slots}; it must lie between 1 and the job's {self.shards} shards, "
+                "which were fixed when the job was created"
+            )
+        return range(-(-slot * self.shards // slots), -(-(slot + 1) * self.shards // slots))
+
+    def slot_of_shard(self, shard: int, slots: int) -> int:
+        """The inverse of :meth:`shards_of_slot`."""
+        return shard * slots // self.shards

@@ -1,0 +1,141 @@
+"""A job's effective settings: frozen, resolved, without secrets. Built by ``manifest.resolve``, read by everyone else.
+
+Units stand last in the names. Bytes are integers, durations are seconds (float) or milliseconds where the name says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Settings:
+    """How S3 is reached. Credentials are never here: they come from the default chain of the process."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateBackendSettings:
+    """``type`` is ``hashmap`` or ``rocksdb``; ``options`` are RocksDB's configurable keys (Flink's spelling)."""
+
+    type: Literal["hashmap", "rocksdb"] = "hashmap"
+    incremental: bool = True
+    predefined_options: str = "DEFAULT"
+    options: dict[str, str] = field(default_factory=dict)
+    options_factory: str | None = None
+    """``module:Class`` of the user's RocksDBOptionsFactory."""
+    timer_service: Literal["heap", "rocksdb"] = "rocksdb"
+    storage_paths: tuple[str, ...] = ()
+    transfer_threads: int = 4
+    managed_memory_bytes: int | None = 256 * MIB
+    """Per slot; None = unmanaged."""
+    fixed_memory_bytes: int | None = None
+    """Per slot, instead of managed."""
+    write_buffer_ratio: float = 0.5
+    high_prio_pool_ratio: float = 0.1
+    native_metrics: tuple[str, ...] = ()
+    """Flink's names of the native metrics that are on, e.g. ``estimate-num-keys``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSettings:
+    """When checkpoints are taken and where they go."""
+
+    storage: str = ""
+    """URL of the checkpoint storage: ``file:///…``, a path, or ``s3://bucket/prefix``."""
+    interval_s: float = 60.0
+    timeout_s: float = 600.0
+    min_pause_s: float = 0.0
+    tolerable_failures: int = 0
+    retained: int = 1
+    inline_threshold_bytes: int = 20 * 1024
+    write_buffer_bytes: int = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointSettings:
+    """Periodic savepoints; ``schedule`` is a cron line, ``interval_s`` a period; both None = only on request."""
+
+    storage: str | None = None
+    """Default: ``savepoints/`` under the checkpoint storage."""
+    interval_s: float | None = None
+    schedule: str | None = None
+    max_age_s: float | None = None
+    max_count: int | None = None
+    on_stop: bool = False
+    """Take a savepoint when the job is stopped from outside (Ctrl-C, SIGTERM)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartSettings:
+    """Flink's restart strategies by their names and defaults."""
+
+    strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] = "exponential-delay"
+    attempts: int = 3
+    delay_s: float = 1.0
+    initial_backoff_s: float = 1.0
+    max_backoff_s: float = 60.0
+    backoff_multiplier: float = 1.5
+    reset_after_s: float = 3600.0
+    jitter: float = 0.1
+    max_attempts: int | None = None
+    max_failures_per_interval: int = 1
+    failure_rate_interval_s: float = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggerSettings:
+    """When epochs start. ``available_now``: work through what is there, then end with watermark +∞ (bounded input)."""
+
+    processing_time_ms: int = 0
+    available_now: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryPoint:
+    """``python_file`` with function ``function``, or ``module:function``; ``params`` go to ``job(spark, params)``."""
+
+    python_file: str | None = None
+    module: str | None = None
+    function: str = "job"
+    params: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """Everything the driver needs to run one job."""
+
+    name: str
+    namespace: str = "default"
+    cluster: str = "local"
+    entry: EntryPoint
+    deployment: Literal["local", "cluster"] = "local"
+    slots: int = 2
+    max_parallelism: int | None = None
+    shards: int | None = None
+    cores: int = 2
+    jvm_memory_bytes: int = 1024 * MIB
+    slots_per_executor: int = 2
+    spark_conf: dict[str, str] = field(default_factory=dict)
+    backend: StateBackendSettings = field(default_factory=StateBackendSettings)
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    savepoint: SavepointSettings = field(default_factory=SavepointSettings)
+    restart: RestartSettings = field(default_factory=RestartSettings)
+    trigger: TriggerSettings = field(default_factory=TriggerSettings)
+    s3: S3Settings = field(default_factory=S3Settings)
+    restore_from: str | None = None
+    """URL of a savepoint or checkpoint folder, or ``latest``; used when the lineage has no completed checkpoint."""
+    start_empty: bool = False
+    allow_non_restored_state: bool = False
+    fence_timeout_s: float = 30.0
+    sink_timeout_s: float = 60.0
+    ui: bool = False
+    """Spark's own UI."""
+    work_dir: str = ""
+    """Local working directory (slots' stores, query position, sockets); emptied at the driver's start."""

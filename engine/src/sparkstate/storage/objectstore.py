@@ -1,0 +1,52 @@
+"""The seam to durable storage: eight operations, two implementations (a local folder, S3).
+
+Keys are relative, ``/``-separated names without a leading slash; the store's ``url`` is their root.
+Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable` (try again),
+:class:`errors.StorageError` (repair access: the message names URL, operation and what the server said).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """A listed object: ``modified_ms`` is the storage's own clock."""
+
+    key: str
+    size: int
+    modified_ms: int
+
+
+class ObjectStore(Protocol):
+    """Bytes by name. Safe to call from several threads."""
+
+    @property
+    def url(self) -> str:
+        """``file:///…`` or ``s3://bucket/prefix``, without a trailing slash and without credentials."""
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Create the object durably; raise ``AlreadyExists`` if there is one. Atomic: never half an object."""
+
+    def put_file(self, key: str, source: Path) -> None:
+        """Store a local file under a name never used before; large files in parts."""
+
+    def get(self, key: str) -> bytes: ...
+
+    def get_file(self, key: str, target: Path) -> None:
+        """Download to ``target`` (whole or not at all)."""
+
+    def head(self, key: str) -> ObjectInfo: ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """All objects whose key starts with ``prefix``, in order of their keys."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy within the store; overwriting ``target`` with the same content is no error."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete; missing objects are no error."""
