@@ -1,0 +1,247 @@
+"""The documents of the REST endpoint: what goes over the wire, and nothing else.
+
+Read by the page, the command line, the runner and (through ``docs/openapi.json``) the Kubernetes operator.
+Fields are only ever added; a reader ignores what it does not know. Times are milliseconds since the Unix
+epoch, durations are milliseconds, sizes are bytes; units stand last in the names. Null means "not known yet"
+or "has not happened".
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+END_OF_INPUT_WATERMARK = 2**63 - 1
+"""The watermark of a bounded input that was read to its end: every timer is due."""
+
+TriggerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+"""The caller's name for one savepoint request; it becomes part of names in the storage."""
+
+
+class Document(BaseModel):
+    """An immutable answer. Unknown fields of a newer server are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Phase(enum.StrEnum):
+    """Where the job is in its life."""
+
+    STARTING = "STARTING"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    RECOVERING = "RECOVERING"
+    STOPPING = "STOPPING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+class CheckpointKind(enum.StrEnum):
+    CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
+
+
+class CheckpointStatus(enum.StrEnum):
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class SavepointPhase(enum.StrEnum):
+    """``PENDING``: accepted, waits for the end of an epoch or for its turn."""
+
+    PENDING = "PENDING"
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class JobIdentity(Document):
+    """Who answers. Addresses are used again by other jobs, so a caller compares this with whom it meant."""
+
+    job_uid: str
+    attempt: int = 0
+
+
+class SlotMemory(Document):
+    """What the state backend holds, against what it was promised."""
+
+    budget: int | None = Field(
+        default=None, description="Managed or fixed memory of the slot in bytes; null: unmanaged."
+    )
+    cache: int = 0
+    write_buffers: int = 0
+    tables: int = Field(
+        default=0, description="Index and filter blocks outside the cache, or the state itself on the heap."
+    )
+
+
+class SlotStatus(Document):
+    """One slot: a process that owns a contiguous run of shards."""
+
+    index: int
+    pid: int | None = None
+    host: str | None = None
+    shards: tuple[int, ...] = Field(default=(), description="Numbers of the shards that the slot owns.")
+    state_bytes: int = 0
+    rows: int = Field(default=0, description="Rows of state (values, list elements, map entries, timers).")
+    memory: SlotMemory = SlotMemory()
+    rss_bytes: int | None = Field(
+        default=None, description="Resident memory of the process, as the system counts it."
+    )
+    alive: bool = True
+
+
+class CheckpointInfo(Document):
+    """One checkpoint or savepoint, running or ended."""
+
+    id: int
+    kind: CheckpointKind = CheckpointKind.CHECKPOINT
+    status: CheckpointStatus
+    epoch: int = Field(description="The last epoch that it contains.")
+    trigger_ms: int
+    duration_ms: int | None = Field(default=None, description="From the trigger to the commit in the log.")
+    sync_pause_ms: int | None = Field(default=None, description="How long an epoch had to wait for it.")
+    state_bytes: int | None = Field(default=None, description="The whole state that it stands for.")
+    uploaded_bytes: int | None = Field(
+        default=None, description="What had to be uploaded for it (the delta)."
+    )
+    path: str | None = Field(default=None, description="URL of its folder.")
+    trigger_id: str | None = Field(default=None, description="Of the request, for savepoints.")
+    failure: str | None = None
+
+
+class Recovery(Document):
+    """One return from a failure inside the life of this driver."""
+
+    at_ms: int
+    cause: str
+    restored_from: str | None = None
+    duration_ms: int | None = Field(
+        default=None, description="From the failure to the first running epoch; null: under way."
+    )
+    incarnation: int
+
+
+class Failure(Document):
+    """Why the job, or one of its attempts to run, ended."""
+
+    at_ms: int
+    reason: str = Field(description="The error's class, one word.")
+    message: str
+
+
+class JobStatus(Document):
+    """The whole state of a job at one moment."""
+
+    job_uid: str
+    name: str
+    namespace: str = "default"
+    lineage: str | None = None
+    incarnation: int | None = None
+    attempt: int = 0
+    phase: Phase
+    started_ms: int | None = None
+    backend: str | None = None
+    epoch: int | None = Field(default=None, description="The last committed epoch.")
+    rows_total: int = Field(
+        default=0, description="Rows fed into the first keyed operators since this driver started."
+    )
+    rows_per_s: float = 0.0
+    watermark_ms: int | None = Field(
+        default=None,
+        description=f"Null before the first one; {END_OF_INPUT_WATERMARK} once a bounded input has ended.",
+    )
+    lag_ms: int | None = Field(default=None, description="Wall time minus watermark.")
+    state_bytes: int = 0
+    slots: tuple[SlotStatus, ...] = ()
+    last_checkpoint: CheckpointInfo | None = Field(
+        default=None, description="The newest completed checkpoint."
+    )
+    last_savepoint: CheckpointInfo | None = None
+    checkpoints_completed: int = 0
+    checkpoints_failed: int = 0
+    checkpoints_in_progress: int = 0
+    restarts: int = 0
+    recoveries: tuple[Recovery, ...] = Field(default=(), description="Oldest first.")
+    last_failure: Failure | None = None
+    restored_from: str | None = None
+    sinks: tuple[str, ...] = ()
+    notices: tuple[str, ...] = Field(
+        default=(), description="What a person should know, e.g. settings without effect here."
+    )
+
+
+class CheckpointTriggered(Document):
+    """Answer to a triggered checkpoint: the id of the one that runs already, or of the one to come."""
+
+    checkpoint_id: int
+
+
+class SavepointRequest(BaseModel):
+    """Ask for a savepoint. Sent again with the same ``trigger_id`` it starts nothing new."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trigger_id: TriggerId | None = Field(default=None, description="Default: made by the server.")
+    target_directory: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2048,
+        description="URL of the folder for savepoints. Default: the job's own.",
+    )
+    stop: bool = Field(
+        default=False, description="Stop the job with the savepoint: no epoch commits after it."
+    )
+    drain: bool = Field(
+        default=False, description="With stop: fire all event-time timers first (watermark +∞)."
+    )
+
+    @model_validator(mode="after")
+    def _drain_needs_stop(self) -> Self:
+        if self.drain and not self.stop:
+            raise ValueError(
+                "drain is true and stop is false; a job that goes on cannot be drained: set stop too"
+            )
+        return self
+
+
+class SavepointStatus(Document):
+    """What became of a savepoint request."""
+
+    trigger_id: str
+    status: SavepointPhase
+    location: str | None = Field(default=None, description="URL of the savepoint, once completed.")
+    epoch: int | None = None
+    stop: bool = False
+    drain: bool = False
+    failure: str | None = None
+
+
+class KeyState(Document):
+    """The committed value of one state under one key."""
+
+    operator: str
+    state: str
+    kind: str = Field(description="value, list, map, reducing or aggregating.")
+    key: JsonValue
+    namespace: JsonValue = None
+    value: JsonValue = None
+    epoch: int | None = Field(default=None, description="The last epoch contained in the value.")
+
+
+class Accepted(Document):
+    """The request was taken; its effect is seen in the status."""
+
+    accepted: bool = True
+
+
+class Problem(Document):
+    """Every error answer of an authorised request."""
+
+    error: str = Field(description="What was wrong, with the value.")
+    reason: str = Field(description="One stable CamelCase word.")
+    remedy: str = Field(description="What to do about it.")

@@ -1,0 +1,189 @@
+"""Prometheus metrics of one job, in a registry of their own.
+
+What a status document holds is read at the moment of a scrape; durations are observed by the driver as they
+happen, because a histogram cannot be made from the last value. Documented in ``docs/metrics.md``, which is
+generated from the tables here.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import prometheus_client
+from prometheus_client import core
+
+from sparkstate import clock as clocks
+from sparkstate.control import documents, port
+
+CONTENT_TYPE: Final = prometheus_client.CONTENT_TYPE_LATEST
+EPOCH_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+CHECKPOINT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+EPOCH_HELP: Final = "Duration of an epoch from its start in Spark to its commit."
+CHECKPOINT_HELP: Final = "Duration of a checkpoint or savepoint from its trigger to its commit in the log."
+PAUSE_HELP: Final = "How long an epoch had to wait for a checkpoint."
+
+GAUGES: Final[dict[str, str]] = {
+    "sparkstate_epoch": "The last committed epoch.",
+    "sparkstate_rows_per_second": "Rows fed into keyed operators per second, now.",
+    "sparkstate_watermark_timestamp_seconds": "The event-time watermark, in seconds since the Unix epoch.",
+    "sparkstate_watermark_lag_seconds": "Wall time minus watermark.",
+    "sparkstate_state_bytes": "Bytes of the whole committed state.",
+    "sparkstate_checkpoints_in_progress": "Checkpoints and savepoints that run now.",
+    "sparkstate_last_checkpoint_size_bytes": 'Size of the newest completed checkpoint; part="full": the '
+    'state that it stands for, part="delta": what had to be uploaded.',
+    "sparkstate_last_checkpoint_age_seconds": "Time since the trigger of the newest completed checkpoint.",
+    "sparkstate_incarnation": "Number of the restore from which the job runs.",
+    "sparkstate_slot_up": "1 while the slot's process lives.",
+    "sparkstate_slot_state_bytes": "Bytes of committed state in the slot.",
+    "sparkstate_slot_state_rows": "Rows of committed state in the slot.",
+    "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables.",
+    "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
+}
+COUNTERS: Final[dict[str, str]] = {
+    "sparkstate_rows": "Rows fed into keyed operators since the driver started.",
+    "sparkstate_restarts": "Restarts after a failure.",
+    "sparkstate_checkpoints_completed": "Completed checkpoints and savepoints.",
+    "sparkstate_checkpoints_failed": "Failed checkpoints and savepoints.",
+}
+"""The text format adds ``_total`` to the names of counters."""
+LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "sparkstate_last_checkpoint_size_bytes": ("part",),
+    "sparkstate_slot_up": ("slot",),
+    "sparkstate_slot_state_bytes": ("slot",),
+    "sparkstate_slot_state_rows": ("slot",),
+    "sparkstate_slot_memory_bytes": ("slot", "part"),
+    "sparkstate_slot_resident_memory_bytes": ("slot",),
+}
+Reading = tuple[str, tuple[str, ...], float]
+"""Name, values of the labels in the order of ``LABELS``, value."""
+
+
+class JobMetrics:
+    """The registry of one job. ``observe_*`` may be called from any thread."""
+
+    def __init__(self, job: port.JobControl, clock: clocks.Clock) -> None:
+        self._registry = prometheus_client.CollectorRegistry()
+        self._epochs = prometheus_client.Histogram(
+            "sparkstate_epoch_duration_seconds", EPOCH_HELP, buckets=EPOCH_BUCKETS, registry=self._registry
+        )
+        self._checkpoints = prometheus_client.Histogram(
+            "sparkstate_checkpoint_duration_seconds",
+            CHECKPOINT_HELP,
+            ("kind",),
+            buckets=CHECKPOINT_BUCKETS,
+            registry=self._registry,
+        )
+        self._pauses = prometheus_client.Histogram(
+            "sparkstate_checkpoint_pause_seconds",
+            PAUSE_HELP,
+            ("kind",),
+            buckets=EPOCH_BUCKETS,
+            registry=self._registry,
+        )
+        self._registry.register(_JobCollector(job, clock))
+        self._scrape = threading.Lock()
+
+    def observe_epoch(self, seconds: float) -> None:
+        """An epoch was committed ``seconds`` after its start."""
+        self._epochs.observe(seconds)
+
+    def observe_checkpoint(self, info: documents.CheckpointInfo) -> None:
+        """A checkpoint or savepoint completed; others carry no duration and are not counted here."""
+        if info.status is not documents.CheckpointStatus.COMPLETED:
+            return
+        if info.duration_ms is not None:
+            self._checkpoints.labels(info.kind.value).observe(info.duration_ms / 1000)
+        if info.sync_pause_ms is not None:
+            self._pauses.labels(info.kind.value).observe(info.sync_pause_ms / 1000)
+
+    def render(self) -> bytes:
+        """The text format, read from the job now."""
+        with self._scrape:
+            return prometheus_client.generate_latest(self._registry)
+
+
+class _JobCollector:
+    """Reads the job once per scrape."""
+
+    def __init__(self, job: port.JobControl, clock: clocks.Clock) -> None:
+        self._job = job
+        self._clock = clock
+
+    def describe(self) -> Iterable[core.Metric]:
+        return ()  # registering must not ask a job that is still starting
+
+    def collect(self) -> Iterator[core.Metric]:
+        readings = list(read_status(self._job.status(), self._clock.now_ms()))
+        yield from _families(readings)
+        yield from native_families(self._job.metrics())
+
+
+def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
+    """Every gauge and counter that ``status`` has a value for."""
+    last = status.last_checkpoint
+    watermark = status.watermark_ms
+    ended = watermark == documents.END_OF_INPUT_WATERMARK
+    optional: dict[str, float | None] = {
+        "sparkstate_epoch": status.epoch,
+        "sparkstate_rows_per_second": status.rows_per_s,
+        "sparkstate_watermark_timestamp_seconds": None if watermark is None or ended else watermark / 1000,
+        "sparkstate_watermark_lag_seconds": None if status.lag_ms is None else status.lag_ms / 1000,
+        "sparkstate_state_bytes": status.state_bytes,
+        "sparkstate_checkpoints_in_progress": status.checkpoints_in_progress,
+        "sparkstate_last_checkpoint_age_seconds": (now_ms - last.trigger_ms) / 1000 if last else None,
+        "sparkstate_incarnation": status.incarnation,
+        "sparkstate_rows": status.rows_total,
+        "sparkstate_restarts": status.restarts,
+        "sparkstate_checkpoints_completed": status.checkpoints_completed,
+        "sparkstate_checkpoints_failed": status.checkpoints_failed,
+    }
+    yield from ((name, (), float(value)) for name, value in optional.items() if value is not None)
+    for part, size in (("full", last.state_bytes), ("delta", last.uploaded_bytes)) if last else ():
+        if size is not None:
+            yield "sparkstate_last_checkpoint_size_bytes", (part,), float(size)
+    for slot in status.slots:
+        yield from _read_slot(slot)
+
+
+def _read_slot(slot: documents.SlotStatus) -> Iterator[Reading]:
+    label = str(slot.index)
+    yield "sparkstate_slot_up", (label,), float(slot.alive)
+    yield "sparkstate_slot_state_bytes", (label,), float(slot.state_bytes)
+    yield "sparkstate_slot_state_rows", (label,), float(slot.rows)
+    for part, size in slot.memory.model_dump().items():
+        if size is not None:
+            yield "sparkstate_slot_memory_bytes", (label, part), float(size)
+    if slot.rss_bytes is not None:
+        yield "sparkstate_slot_resident_memory_bytes", (label,), float(slot.rss_bytes)
+
+
+def _families(readings: Iterable[Reading]) -> Iterator[core.Metric]:
+    families: dict[str, core.GaugeMetricFamily | core.CounterMetricFamily] = {}
+    for name, text in GAUGES.items():
+        families[name] = core.GaugeMetricFamily(name, text, labels=LABELS.get(name, ()))
+    for name, text in COUNTERS.items():
+        families[name] = core.CounterMetricFamily(name, text, labels=LABELS.get(name, ()))
+    for name, labels, value in readings:
+        families[name].add_metric(labels, value)
+    yield from (family for family in families.values() if family.samples)
+
+
+def native_name(name: str) -> str:
+    """``estimate-num-keys`` or ``rocksdb.estimate-num-keys`` → ``sparkstate_rocksdb_estimate_num_keys``."""
+    bare = re.sub(r"^rocksdb[.-]", "", name.lower())
+    return "sparkstate_rocksdb_" + re.sub(r"[^a-z0-9]+", "_", bare).strip("_")
+
+
+def native_families(samples: Iterable[port.Sample]) -> Iterator[core.Metric]:
+    """Native metrics as gauges; one family per name and set of labels' names."""
+    families: dict[str, core.Metric] = {}
+    for sample in samples:
+        name = native_name(sample.name)
+        family = families.setdefault(
+            name, core.Metric(name, f"RocksDB's {sample.name}, as the native library tells it.", "gauge")
+        )
+        family.add_sample(name, dict(sample.labels), sample.value)
+    yield from families.values()

@@ -1,0 +1,82 @@
+"""What the endpoint asks of a running job. The driver implements it; tests implement it in memory.
+
+Calls come from several threads of the server. All of them but :meth:`JobControl.is_live`,
+:meth:`JobControl.is_ready` and :meth:`JobControl.identity` may take their time, but must come back: the
+server has a bounded number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from sparkstate import errors
+from sparkstate.control import documents
+
+
+class TriggerConflict(errors.SparkstateError):
+    """The trigger id is known with other parameters. Answered with 409."""
+
+
+class UnknownState(errors.SparkstateError):
+    """There is no operator or state of that name. Answered with 404."""
+
+
+class NotRunning(errors.SparkstateError):
+    """The job is in a phase that cannot serve the request now (recovering, stopping). Answered with 503."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One native metric: ``name`` in the backend's spelling (``estimate-num-keys``), labels like ``slot``."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class JobControl(Protocol):
+    """A job as seen from outside. Its ``errors.SparkstateError`` decide the status code by their kinds."""
+
+    def identity(self) -> documents.JobIdentity:
+        """Constant for the life of the driver; returns at once."""
+
+    def status(self) -> documents.JobStatus: ...
+
+    def checkpoints(self) -> Sequence[documents.CheckpointInfo]:
+        """Checkpoints and savepoints, oldest first, a bounded history with the one in progress."""
+
+    def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo | None: ...
+
+    def trigger_checkpoint(self) -> int:
+        """Ask for a checkpoint at the next end of an epoch. Returns its id, or that of one in progress."""
+
+    def trigger_savepoint(self, request: documents.SavepointRequest) -> documents.SavepointStatus:
+        """Begin, and return at once; ``request.trigger_id`` is set. Idempotent by it, also over restarts.
+
+        Raises :class:`TriggerConflict` for a known id with another target, ``stop`` or ``drain``.
+        """
+
+    def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
+        """From memory, else from the storage (a request may have been answered by an earlier driver)."""
+
+    def key_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> documents.KeyState:
+        """Committed state of one key; ``key`` is a list for several key columns.
+
+        Raises :class:`UnknownState`.
+        """
+
+    def cancel(self) -> None:
+        """Stop without a savepoint, after the epoch that runs; returns at once."""
+
+    def is_live(self) -> bool:
+        """Whether epochs make progress (or need not). Returns at once, takes no lock that an epoch holds."""
+
+    def is_ready(self) -> bool:
+        """Whether the job runs. Returns at once, as :meth:`is_live`."""
+
+    def metrics(self) -> Iterable[Sample]:
+        """Native metrics of the state backend that were switched on."""

@@ -1,0 +1,171 @@
+"""Paths and what they ask of the job. Authorisation, limits and headers are done before (see ``app``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import JsonValue
+
+from sparkstate import errors
+from sparkstate.control import documents, examples, failures, metrics, port
+
+_PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    401: {"description": "No token, or a wrong one. The body is empty.", "content": {}},
+    503: {"model": documents.Problem, "description": "The job, a slot or the storage cannot serve this now."},
+}
+_NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"model": documents.Problem, "description": "There is nothing of that name."}
+}
+_INVALID: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": documents.Problem, "description": "A value cannot be used; the message names it."},
+    422: {"model": documents.Problem, "description": "The request does not have the documented form."},
+}
+_CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"model": documents.Problem, "description": "The trigger id is known with other parameters."},
+    413: {"model": documents.Problem, "description": "The body is too large."},
+}
+
+
+class JobRoutes:
+    """One method per path; the docstrings become the descriptions in the OpenAPI document."""
+
+    def __init__(
+        self, job: port.JobControl, job_metrics: metrics.JobMetrics, new_id: Callable[[], str]
+    ) -> None:
+        self._job = job
+        self._metrics = job_metrics
+        self._new_id = new_id
+
+    def router(self) -> APIRouter:
+        """All paths, in the order of the documentation."""
+        router = APIRouter(responses=_PROBLEMS)
+        add = router.add_api_route
+        add("/v1/status", self.status, summary="The job's status", responses=examples.STATUS)
+        add("/v1/checkpoints", self.checkpoints, summary="Checkpoints and savepoints, oldest first")
+        add(
+            "/v1/checkpoints",
+            self.trigger_checkpoint,
+            methods=["POST"],
+            status_code=202,
+            summary="Trigger a checkpoint",
+        )
+        add(
+            "/v1/checkpoints/{checkpoint_id}",
+            self.checkpoint,
+            summary="One checkpoint",
+            responses=_NOT_FOUND | _INVALID,
+        )
+        add(
+            "/v1/savepoints",
+            self.trigger_savepoint,
+            methods=["POST"],
+            status_code=202,
+            summary="Trigger a savepoint, or stop with one",
+            responses=_CONFLICT | _INVALID,
+        )
+        add(
+            "/v1/savepoints/{trigger_id}",
+            self.savepoint,
+            summary="What became of a savepoint request",
+            responses=_NOT_FOUND | examples.SAVEPOINT,
+        )
+        add(
+            "/v1/state",
+            self.key_state,
+            summary="One key's state",
+            responses=_NOT_FOUND | _INVALID | examples.KEY_STATE,
+        )
+        add(
+            "/v1/cancel",
+            self.cancel,
+            methods=["POST"],
+            status_code=202,
+            summary="Stop without a savepoint",
+        )
+        add("/metrics", self.metrics, summary="Prometheus metrics", response_class=Response, responses=_TEXT)
+        return router
+
+    def status(self) -> documents.JobStatus:
+        """Everything that is known about the job at this moment."""
+        return self._job.status()
+
+    def checkpoints(self) -> list[documents.CheckpointInfo]:
+        """A bounded history, with the checkpoint in progress at its end."""
+        return list(self._job.checkpoints())
+
+    def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo:
+        """One checkpoint or savepoint of the history by its number."""
+        found = self._job.checkpoint(checkpoint_id)
+        if found is None:
+            raise failures.UnknownResource(
+                f"there is no checkpoint {checkpoint_id} in the history",
+                "see /v1/checkpoints for those that are",
+            )
+        return found
+
+    def trigger_checkpoint(self) -> documents.CheckpointTriggered:
+        """Ask for a checkpoint at the next end of an epoch. If one is in progress, that one is meant."""
+        return documents.CheckpointTriggered(checkpoint_id=self._job.trigger_checkpoint())
+
+    def trigger_savepoint(
+        self, request: documents.SavepointRequest | None = None
+    ) -> documents.SavepointStatus:
+        """Idempotent by `trigger_id`: the same request again is answered with what became of the first one,
+        also after a restart of the driver. With `stop`, no epoch is committed after the savepoint."""
+        wanted = request or documents.SavepointRequest()
+        if wanted.trigger_id is None:
+            wanted = wanted.model_copy(update={"trigger_id": self._new_id()})
+        return self._job.trigger_savepoint(wanted)
+
+    def savepoint(self, trigger_id: str) -> documents.SavepointStatus:
+        """Answered from the storage where an earlier driver took the request."""
+        found = self._job.savepoint(trigger_id)
+        if found is None:
+            raise failures.UnknownResource(
+                f"no savepoint was ever triggered with the id {trigger_id!r}", "trigger it with that id"
+            )
+        return found
+
+    def key_state(
+        self,
+        operator: Annotated[str, Query(description="The operator's uid.", max_length=512)],
+        state: Annotated[str, Query(description="The name in the state's descriptor.", max_length=512)],
+        key: Annotated[
+            str, Query(description='JSON: `"N123"`, `7`, or a list for several key columns.', max_length=8192)
+        ],
+        namespace: Annotated[
+            str, Query(description="JSON; `null`: the default one.", max_length=8192)
+        ] = "null",
+    ) -> documents.KeyState:
+        """The committed value under one key; `value` is null where there is none."""
+        return self._job.key_state(operator, state, _json("key", key), _json("namespace", namespace))
+
+    def cancel(self) -> documents.Accepted:
+        """Ends after the running epoch. The last completed checkpoint stays."""
+        self._job.cancel()
+        return documents.Accepted()
+
+    def metrics(self) -> Response:
+        """In Prometheus' text format; see docs/metrics.md."""
+        return Response(self._metrics.render(), media_type=metrics.CONTENT_TYPE)
+
+
+_TEXT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+        "description": "The text format.",
+    }
+}
+
+
+def _json(name: str, text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise errors.SpecInvalid(
+            f"{name} is {text!r}, which is no JSON ({exc.msg}); a string needs its quotes: {json.dumps(text)}"
+        ) from exc
+    return value

@@ -1,0 +1,134 @@
+"""The endpoint's life: a listening socket and a daemon thread with an event loop.
+
+The socket is bound in :meth:`ControlServer.start`, so a port in use is an error of the caller and not of a
+thread, and port 0 gives a real address at once.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+import uvicorn
+
+from sparkstate import clock as clocks
+from sparkstate import errors
+from sparkstate.control import app, metrics, port
+
+MAX_CONNECTIONS: Final = 256
+MAX_HEADER_BYTES: Final = 32 * 1024
+START_TIMEOUT_S: Final = 10.0
+STOP_TIMEOUT_S: Final = 5.0
+
+
+def random_id() -> str:
+    """A trigger id that nobody else makes: 128 random bits in hex."""
+    return secrets.token_hex(16)
+
+
+class ControlServer:
+    """Serves one job's control endpoint and page.
+
+    ``token`` is what callers send; it is kept nowhere else and never shown. ``metrics`` takes the driver's
+    observations of epochs and checkpoints.
+    """
+
+    def __init__(
+        self,
+        job: port.JobControl,
+        token: str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        clock: clocks.Clock | None = None,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.metrics = metrics.JobMetrics(job, clock or clocks.SystemClock())
+        self._server = uvicorn.Server(_config(app.create_app(job, self.metrics, token, new_id)))
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Bind and serve; returns when requests are answered. Raises ``SpecInvalid`` for a bad address."""
+        self._socket = _bind(self._host, self._port)
+        self._port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, name="sparkstate-control", daemon=True)
+        self._thread.start()
+        self._await_start()
+
+    @property
+    def port(self) -> int:
+        """The port in use; 0 before :meth:`start` if any was allowed."""
+        return self._port
+
+    @property
+    def address(self) -> str:
+        """URL by which this machine reaches the endpoint, without a trailing slash."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self._host, self._host)
+        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+    def stop(self) -> None:
+        """Let running requests end (a few seconds at most), close the socket. May be called twice."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(STOP_TIMEOUT_S)
+            self._server.force_exit = True
+        if self._socket is not None:
+            self._socket.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _serve(self) -> None:
+        assert self._socket is not None
+        self._server.run(sockets=[self._socket])
+
+    def _await_start(self) -> None:
+        waiting = threading.Event()
+        for _ in range(int(START_TIMEOUT_S * 100)):
+            if self._server.started:
+                return
+            waiting.wait(0.01)
+        self.stop()
+        raise errors.SparkstateError(f"the control endpoint did not start within {START_TIMEOUT_S:.0f} s")
+
+
+def _config(application: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,  # type: ignore[arg-type]  # uvicorn names its own copies of the ASGI types
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        date_header=False,
+        lifespan="off",
+        ws="none",
+        http="h11",
+        loop="asyncio",
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def _bind(host: str, number: int) -> socket.socket:
+    try:
+        return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as exc:
+        raise errors.SpecInvalid(
+            f"the control endpoint cannot listen on {host}:{number} ({exc.strerror}); "
+            "choose a free port, or 0 for any"
+        ) from exc
