@@ -65,7 +65,9 @@ class Rotations(KeyedProcessFunction):
 
     def process_element(self, flight: Any, ctx: Context) -> Iterator[Any]:
         scheduled = ctx.timestamp()
-        reason = "no tail number" if flight.tailnum is None else "cancelled" if flight.dep_time is None else None
+        reason = (
+            "no tail number" if flight.tailnum is None else "cancelled" if flight.dep_time is None else None
+        )
         if reason is not None:
             yield (
                 SKIPPED,
@@ -81,7 +83,9 @@ class Rotations(KeyedProcessFunction):
         tailnum = ctx.get_current_key()
         last, departures, total = self.rotation.value() or (None, 0, 0)
         flights = self.waiting.get(timestamp)
-        if flights is None:  # nothing departs now, so this timer is the one that was set `hours` after a departure
+        if (
+            flights is None
+        ):  # nothing departs now, so this timer is the one that was set `hours` after a departure
             if last is not None and last + self.horizon_ms == timestamp:
                 yield GROUNDED, (tailnum, utc(last), utc(timestamp), departures, total)
             return
