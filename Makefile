@@ -1,0 +1,38 @@
+# Every target works on a machine with Python 3.11 or newer, git and make; `setup` fetches the rest.
+# Another interpreter: make PYTHON=python3.12 test
+
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+export PYTHON
+
+.PHONY: help setup demo test check bench doctor format clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## Make .venv with the locked packages (every other target does it by itself)
+	@sh scripts/bootstrap.sh
+
+demo: setup ## A stateful job on real flight data, killed and restored twice, compared with a batch calculation
+	@$(PY) scripts/demo $(ARGS)
+
+test: ## The whole test suite, in stages; reports under build/
+	@sh scripts/bootstrap.sh --java-wheel
+	@$(PY) scripts/run_tests.py $(ARGS)
+
+check: setup ## Style, types, layers, generated files, licences, feature list
+	@$(PY) scripts/run_checks.py
+
+bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/results/
+	@$(PY) benchmarks/run.py $(ARGS)
+
+doctor: setup ## What this machine has and what it lacks
+	@$(PY) -m sparkstate.cli.main doctor
+
+format: setup ## Let ruff rewrite what it can
+	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
+
+clean: ## Remove .venv, reports and caches (the downloads under ~/.cache/sparkstate stay)
+	rm -rf .venv build dist demo-output spark-warehouse metastore_db .pytest_cache .mypy_cache .ruff_cache \
+	  .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

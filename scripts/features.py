@@ -1,0 +1,137 @@
+"""Checks ``docs/features.md``: the list of everything promised, and what proves it.
+
+Two halves. The static one (``make check``) needs no run: each row is there exactly once, and each row that
+says ``done`` names tests that exist. The other (end of ``make test``) reads the JUnit files and proves that
+each named test ran and passed; a skipped test proves nothing. A row proven by ``make e2e`` names its test in the
+form ``make e2e: tests/e2e/...``; it must exist but does not run in ``make test``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import junit
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "features.md"
+DONE, NOT_YET = "done", "not yet"
+E2E_PREFIX = "make e2e: "
+
+
+def expected_ids() -> list[str]:
+    """The rows that must be there: what Flink's documents name, the engine's features, the operator's."""
+    documents = [f"{part}.{n}" for part, last in enumerate((27, 47, 15, 16, 11)) for n in range(1, last + 1)]
+    features = [f"F{n:02}" for n in range(1, 35)]
+    return documents + features + [f"O{n:02}" for n in range(1, 81)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the page."""
+
+    id: str
+    feature: str
+    state: str
+    proof: str
+
+    @property
+    def tests(self) -> list[str]:
+        """The node ids named as proof."""
+        return re.findall(r"`(?:make e2e: )?(tests/[^`]+)`", self.proof)
+
+    @property
+    def is_e2e(self) -> bool:
+        """Whether the proof runs in ``make e2e`` and not in ``make test``."""
+        return E2E_PREFIX in self.proof
+
+
+def rows(text: str) -> Iterator[Row]:
+    """The rows of all tables whose first cell looks like a row's id."""
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 4 and re.fullmatch(r"\d\.\d+|[FO]\d\d", cells[0]):
+            yield Row(*cells)
+
+
+def static_problems(listed: Sequence[Row], root: Path) -> list[str]:
+    """What is wrong with the page itself."""
+    problems = presence_problems([row.id for row in listed])
+    for row in listed:
+        if row.state not in {DONE, NOT_YET}:
+            problems.append(f"{row.id}: state {row.state!r}; it is `{DONE}` or `{NOT_YET}`")
+        if not row.feature:
+            problems.append(f"{row.id}: says nothing")
+        if row.state == DONE and not row.tests:
+            problems.append(f"{row.id}: done, but no test is named")
+        problems += [f"{row.id}: {node} does not exist" for node in row.tests if not exists(node, root)]
+    return problems
+
+
+def presence_problems(ids: Sequence[str]) -> list[str]:
+    """Rows that are missing, unknown or there twice."""
+    expected = expected_ids()
+    problems = [f"{row}: missing" for row in expected if row not in ids]
+    problems += [f"{row}: no such row" for row in ids if row not in expected]
+    problems += [f"{row}: there more than once" for row in sorted(set(ids)) if ids.count(row) > 1]
+    return problems
+
+
+def exists(node: str, root: Path) -> bool:
+    """Whether a node id names a test function (or a method of a test class) of the tree."""
+    path, *names = node.split("::")
+    file = root / path
+    if not names or not file.is_file():
+        return False
+    body: Sequence[ast.stmt] = ast.parse(file.read_text()).body
+    for name in names:
+        found = [statement for statement in body if getattr(statement, "name", None) == name]
+        if not found:
+            return is_state_machine(body, name)
+        body = getattr(found[0], "body", [])
+    return names[-1].startswith("test")
+
+
+def is_state_machine(body: Sequence[ast.stmt], name: str) -> bool:
+    """Hypothesis' state machines become tests by an assignment: ``TestLife = Machine.TestCase``."""
+    assigned = [target for item in body if isinstance(item, ast.Assign) for target in item.targets]
+    inherited = name == "runTest"
+    return inherited or any(isinstance(target, ast.Name) and target.id == name for target in assigned)
+
+
+def run_problems(listed: Sequence[Row], outcomes: dict[str, set[str]]) -> list[str]:
+    """Which proofs of done rows did not run, or did not pass."""
+    problems = []
+    for row in listed:
+        if row.state != DONE or row.is_e2e:
+            continue
+        for node in row.tests:
+            seen = outcomes.get(node, set())
+            if seen != {junit.PASSED}:
+                problems.append(f"{row.id}: {node} {' and '.join(sorted(seen)) or 'did not run'}")
+    return problems
+
+
+def compare_with_run(reports: Path) -> list[str]:
+    """Both halves against the last run; called at the end of ``make test``."""
+    listed = list(rows(PAGE.read_text()))
+    return static_problems(listed, ROOT) + run_problems(listed, junit.outcomes(junit.read(reports)))
+
+
+def main() -> int:
+    """The static half; prints how much is done."""
+    listed = list(rows(PAGE.read_text()))
+    problems = static_problems(listed, ROOT)
+    for problem in problems:
+        print(problem)
+    done = sum(row.state == DONE for row in listed)
+    print(f"{len(listed)} rows, {done} done, {len(listed) - done} not yet, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""``make test``: the test suite in stages, one after the other, with a verdict at the end.
+
+A stage is a folder under ``tests/``; each runs in a pytest of its own, so that a crash of one leaves the
+others, and stages with Spark never compete for memory. All stages run, whatever the earlier ones said. JUnit
+files go to ``build/junit``, and the feature list is compared with them last.
+
+Arguments choose stages (``make test ARGS="unit tidy"``); ``--slow`` adds the tests marked ``slow``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import features
+import junit
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "junit"
+SUMMARY = ROOT / "build" / "test-report.txt"
+NO_TESTS_COLLECTED = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One folder of tests."""
+
+    name: str
+    limit_s: int
+    """After that long the stage is ended: a hung process must not hide what the other stages say."""
+
+
+STAGES = (
+    Stage("tidy", 300),
+    Stage("unit", 900),
+    Stage("stateful", 600),
+    Stage("contract", 300),
+    Stage("integration", 1500),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a stage said."""
+
+    stage: Stage
+    exit_code: int
+    seconds: float
+    cases: Sequence[junit.Case]
+
+    def count(self, outcome: str) -> int:
+        """Number of cases with that outcome."""
+        return sum(case.outcome == outcome for case in self.cases)
+
+    @property
+    def ok(self) -> bool:
+        """A stage without tests is fine, one that broke off is not, even if no case failed."""
+        return self.exit_code in {0, NO_TESTS_COLLECTED}
+
+
+def run_stage(stage: Stage, slow: bool) -> Result:
+    """Runs one folder; its output goes straight to the screen."""
+    report = REPORTS / f"{stage.name}.xml"
+    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
+    command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
+    command += [] if slow else ["-m", "not slow"]
+    started = time.monotonic()
+    exit_code = run_with_limit(command, stage.limit_s)
+    cases = list(junit.read_file(report)) if report.exists() else []
+    return Result(stage, exit_code, time.monotonic() - started, cases)
+
+
+def run_with_limit(command: Sequence[str], limit_s: int) -> int:
+    """The exit code, or -1 after the limit; what the command started ends with it."""
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        print(f"\nstopped after {limit_s} s", flush=True)
+        return -1
+    finally:
+        end_group(process)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends what is left of the process group: pytest itself after the limit, or children that it forgot."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def table(results: Sequence[Result]) -> str:
+    """One line per stage."""
+    kinds = (junit.PASSED, junit.FAILED, junit.SKIPPED)
+    lines = [f"{'stage':<12}" + "".join(f"{kind:>9}" for kind in (*kinds, "seconds"))]
+    for result in results:
+        counts = "".join(f"{result.count(kind):>9}" for kind in kinds)
+        note = "" if result.ok else f"   pytest ended with {result.exit_code}"
+        lines.append(f"{result.stage.name:<12}{counts}{result.seconds:>9.0f}{note}")
+    return "\n".join(lines)
+
+
+def failures(results: Sequence[Result]) -> str:
+    """Each failed and each skipped test with the first line of what it said."""
+    lines = []
+    for outcome in (junit.FAILED, junit.SKIPPED):
+        for case in (case for result in results for case in result.cases if case.outcome == outcome):
+            said = case.message.strip().splitlines() or [""]
+            lines.append(f"{outcome.upper():<8} {case.node.rsplit('::', 1)[0]}::{case.name}: {said[0][:160]}")
+    return "\n".join(lines)
+
+
+def closing_line(results: Sequence[Result]) -> str:
+    """The sum of all stages in the form of pytest's own last line."""
+    totals = {
+        outcome: sum(result.count(outcome) for result in results)
+        for outcome in (junit.FAILED, junit.PASSED, junit.SKIPPED)
+    }
+    said = ", ".join(f"{number} {outcome}" for outcome, number in totals.items() if number) or "no tests ran"
+    seconds = sum(result.seconds for result in results)
+    return f" {said} in {seconds:.0f}s ".center(100, "=")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Entry point of ``make test``; 0 when every stage and the feature list are in order."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=" ".join(stage.name for stage in STAGES))
+    parser.add_argument("--slow", action="store_true", help="also the tests marked slow")
+    options = parser.parse_args(arguments)
+    unknown = set(options.stages) - {stage.name for stage in STAGES}
+    if unknown:
+        parser.error(f"no such stage: {' '.join(sorted(unknown))}")
+    chosen = [stage for stage in STAGES if not options.stages or stage.name in options.stages]
+
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for old in REPORTS.glob("*.xml"):
+        old.unlink()
+    results = []
+    for number, stage in enumerate(chosen, 1):
+        print(f"\n[{number}/{len(chosen)}] {stage.name}", flush=True)
+        results.append(run_stage(stage, options.slow))
+    problems = features.compare_with_run(REPORTS) if len(chosen) == len(STAGES) else []
+    return report(results, problems)
+
+
+def report(results: Sequence[Result], problems: Sequence[str]) -> int:
+    """Prints and stores the summary; returns the exit code."""
+    ok = all(result.ok for result in results) and not problems
+    listed = [f"FEATURES {problem}" for problem in problems]
+    parts = [table(results), failures(results), "\n".join(listed), closing_line(results)]
+    text = "\n\n".join(part for part in parts if part)
+    SUMMARY.write_text(text + "\n")
+    where = f"report: {SUMMARY.relative_to(ROOT)}, JUnit files: {REPORTS.relative_to(ROOT)}/"
+    print(f"\n{text}\n{'PASS' if ok else 'FAIL'}  ({where})", flush=True)
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
