@@ -12,7 +12,7 @@ Semantics and defaults are Flink's (``RestartStrategyOptions``, the ``…Restart
   both sides but never outside the two bounds; quiet for ``reset_after_s`` since the last restart, it begins
   anew. A failure that arrives while a restart is still being waited for belongs to the same failure.
   ``max_attempts`` restarts between two resets; None = without limit.
-* ``failure-rate``: the failure that makes ``max_failures_per_interval`` within ``failure_rate_interval_s`` ends
+* ``failure-rate``: the failure that makes ``max_failures_per_interval`` in ``failure_rate_interval_s`` ends
   the job (with Flink's default of 1 that is the first one); before that, ``delay_s`` before each restart.
 """
 

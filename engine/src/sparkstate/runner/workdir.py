@@ -1,0 +1,140 @@
+"""The runner's folder for one job, and the lock on it.
+
+::
+
+    lock               held while a runner lives; holds its process id
+    attempt            the number of the last attempt that was started
+    token              what opens the control endpoint; readable by the owner only, removed at the end
+    driver.json        the driver's process id, address and phase; removed at the end
+    termination.json   the last driver's last word
+    logs/driver-N.log  what attempt N's driver and its JVM printed; the newest five are kept
+    local/             the driver's own working directory: slots' stores, query position; removed at the end
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkstate import errors
+
+KEPT_LOGS = 5
+
+
+@dataclass(frozen=True)
+class DriverAddress:
+    """Where a running driver answers, as its status file says."""
+
+    pid: int
+    address: str
+
+
+class WorkDirInUse(errors.SparkstateError):
+    """Another runner works in this folder. The message names its process id and the remedy."""
+
+
+class WorkDir:
+    """The paths of one job's folder and what the runner keeps there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.token_file = root / "token"
+        self.status_file = root / "driver.json"
+        self.termination_log = root / "termination.json"
+        self.local = root / "local"
+        self._lock_file = root / "lock"
+        self._attempt_file = root / "attempt"
+        self._logs = root / "logs"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other runners; the kernel drops the lock when this process dies.
+
+        Raises :class:`WorkDirInUse`.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with self._lock_file.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.seek(0)
+                owner = lock.read().strip() or "unknown"
+                raise WorkDirInUse(
+                    f"{self.root} is in use by another `sparkstate run` (process {owner}); "
+                    "stop that one, or give this one a folder of its own with --work-dir"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            yield
+
+    def write_token(self, token: str) -> None:
+        """Keep the token where only this user reads it; never on a command line, which everyone can read."""
+        self.token_file.unlink(missing_ok=True)
+        handle = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(token)
+
+    def read_token(self) -> str | None:
+        """The token of the running job, None if there is none."""
+        try:
+            return self.token_file.read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    def last_attempt(self) -> int:
+        """The number of the last attempt started from this folder, 0 before the first."""
+        try:
+            return int(self._attempt_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def record_attempt(self, attempt: int) -> None:
+        """Remember ``attempt`` before it starts, so that no number is used twice."""
+        temporary = self._attempt_file.with_suffix(".new")
+        temporary.write_text(f"{attempt}\n")
+        temporary.replace(self._attempt_file)
+
+    def driver(self) -> DriverAddress | None:
+        """The driver that the status file names; None before it wrote one."""
+        try:
+            document = json.loads(self.status_file.read_text())
+            return DriverAddress(int(document["pid"]), str(document["address"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def log_file(self, attempt: int) -> Path:
+        """The log of ``attempt``; older ones beyond the newest five are removed."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        existing = sorted(self._logs.glob("driver-*.log"), key=_attempt_of)
+        for old in existing[: max(0, len(existing) - KEPT_LOGS + 1)]:
+            old.unlink(missing_ok=True)
+        return self._logs / f"driver-{attempt}.log"
+
+    def forget_driver(self) -> None:
+        """Remove what the last driver said, so that nothing of it is taken for the next one's."""
+        self.status_file.unlink(missing_ok=True)
+        self.termination_log.unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what is of no use after the end: token, status file and the driver's working directory."""
+        self.token_file.unlink(missing_ok=True)
+        self.status_file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.local)
+
+
+def default_root(manifest: Path, name: str) -> Path:
+    """``.sparkstate/<name>`` beside the manifest, so that every command finds it by the manifest alone."""
+    return manifest.resolve().parent / ".sparkstate" / name
+
+
+def _attempt_of(log: Path) -> int:
+    number = log.stem.removeprefix("driver-")
+    return int(number) if number.isdigit() else -1

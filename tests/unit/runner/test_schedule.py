@@ -1,0 +1,88 @@
+"""Periodic savepoints: when they are due, and that no restart repeats or forgets one."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkstate import errors, settings
+from sparkstate.runner import schedule
+
+HOUR = 3_600_000
+
+
+def ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def test_without_interval_or_cron_there_is_no_schedule() -> None:
+    assert schedule.from_settings(settings.SavepointSettings()) is None
+
+
+def test_an_interval_is_due_at_its_multiples() -> None:
+    every = schedule.from_settings(settings.SavepointSettings(interval_s=3600))
+    assert every is not None
+    since = ms("2026-01-31T10:20:00")
+    assert schedule.due(every, since_ms=since, now_ms=ms("2026-01-31T10:59:59")) is None
+    assert schedule.due(every, since_ms=since, now_ms=ms("2026-01-31T11:00:00")) == ms("2026-01-31T11:00:00")
+
+
+def test_a_cron_line_is_due_at_its_times_in_utc() -> None:
+    cron = schedule.from_settings(settings.SavepointSettings(schedule="30 6 * * *"))
+    assert cron is not None
+    slot = ms("2026-01-31T06:30:00")
+    assert schedule.due(cron, since_ms=slot - 1, now_ms=slot) == slot
+    assert schedule.due(cron, since_ms=slot - 1, now_ms=slot + 999) == slot
+    assert schedule.due(cron, since_ms=slot - 1, now_ms=slot - 1) is None
+    assert cron.following(slot) == ms("2026-02-01T06:30:00")
+
+
+def test_a_cron_line_that_cannot_be_read_is_refused_with_its_text() -> None:
+    with pytest.raises(errors.SpecInvalid, match="'every day'"):
+        schedule.from_settings(settings.SavepointSettings(schedule="every day"))
+
+
+def test_an_interval_below_a_second_is_refused() -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"0\.5"):
+        schedule.from_settings(settings.SavepointSettings(interval_s=0.5))
+
+
+def test_missed_times_collapse_to_the_newest() -> None:
+    every = schedule.Interval(HOUR)
+    assert schedule.due(every, since_ms=ms("2026-01-01T00:00"), now_ms=ms("2026-01-31T10:20")) == ms(
+        "2026-01-31T10:00"
+    )
+
+
+def test_a_clock_set_back_makes_nothing_due() -> None:
+    every = schedule.Interval(HOUR)
+    assert schedule.due(every, since_ms=ms("2026-01-31T10:00"), now_ms=ms("2026-01-31T08:30")) is None
+
+
+def test_a_trigger_id_says_the_time_and_is_read_back() -> None:
+    slot = ms("2026-01-31T06:00:00")
+    assert schedule.trigger_id(slot) == "periodic-20260131T060000Z"
+    assert schedule.slot_of("periodic-20260131T060000Z") == slot
+    assert schedule.slot_of("mine") is None
+    assert schedule.slot_of("periodic-soon") is None
+
+
+@given(
+    period_s=st.integers(min_value=1, max_value=10_000_000),
+    moments=st.lists(st.integers(min_value=0, max_value=4_000_000_000_000), min_size=1, max_size=30),
+)
+def test_every_slot_time_is_taken_once_however_often_the_question_is_asked(
+    period_s: int, moments: list[int]
+) -> None:
+    every = schedule.Interval(period_s * 1000)
+    since, taken = min(moments), []
+    for now in sorted(moments):
+        for _ in range(2):
+            slot = schedule.due(every, since_ms=since, now_ms=now)
+            if slot is not None:
+                taken.append(slot)
+                since = schedule.slot_of(schedule.trigger_id(slot))  # what a restarted runner reads
+                assert since == slot
+                assert now - every.period_ms < slot <= now
+    assert len(taken) == len(set(taken))
