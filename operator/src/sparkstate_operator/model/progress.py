@@ -1,0 +1,215 @@
+"""Checkpoints, savepoints, triggers, restarts: how a job goes on and comes back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparkstate_operator.model.base import ChangeKind, Model, spec_field
+from sparkstate_operator.model.entry import LocalObjectRef
+from sparkstate_operator.model.values import Cron, Duration, Location, Quantity, Text
+
+UPGRADE = ChangeKind.UPGRADE
+IGNORE = ChangeKind.IGNORE
+SAVEPOINT = ChangeKind.SAVEPOINT
+CHECKPOINTING = "execution.checkpointing"
+RESTART = "restart-strategy"
+
+
+class Checkpointing(Model):
+    """When checkpoints are taken and where they go."""
+
+    interval: Duration | None = spec_field(
+        "Time from one checkpoint's start to the next, e.g. 30s; judged between epochs. Built-in: 1m.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.interval",),
+    )
+    mode: Literal["interval", "changelog"] | None = spec_field(
+        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: interval.", UPGRADE
+    )
+    timeout: Duration | None = spec_field(
+        "A checkpoint that takes longer is given up. Built-in: 10m.", UPGRADE, flink=(f"{CHECKPOINTING}.timeout",)
+    )
+    min_pause: Duration | None = spec_field(
+        "Least time from one checkpoint's end to the next one's start. Built-in: 0s.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.min-pause",),
+    )
+    tolerable_failures: int | None = spec_field(
+        "Failed checkpoints in a row before the job fails; while storage is away none is counted. Built-in: 0.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.tolerable-failed-checkpoints",),
+        ge=0,
+        le=1000000,
+    )
+    storage: Location | None = spec_field(
+        "URL of the checkpoint storage: s3://bucket/prefix, file:///path, or with deployment local also a path "
+        "(relative to the manifest). Helm value: defaults.checkpointing.storage.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.dir", "state.checkpoints.dir"),
+    )
+    retained: int | None = spec_field(
+        "Completed checkpoints to keep. Built-in: 1.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.num-retained", "state.checkpoints.num-retained"),
+        ge=1,
+        le=1000,
+    )
+    inline_threshold: Quantity | None = spec_field(
+        "Files of at most this size travel inside the checkpoint's metadata; at most 1Mi. Built-in: 20Ki.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.data-inline-threshold", "state.storage.fs.memory-threshold"),
+    )
+    write_buffer_size: Quantity | None = spec_field(
+        "Buffer of a stream to the checkpoint storage. Built-in: 4Ki.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.write-buffer-size", "state.storage.fs.write-buffer-size"),
+    )
+
+
+class Savepoints(Model):
+    """Savepoints by the clock, and how long they are kept."""
+
+    storage: Location | None = spec_field(
+        "URL for savepoints. Built-in: savepoints/ under the checkpoint storage.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.savepoint-dir", "state.savepoints.dir"),
+    )
+    interval: Duration | None = spec_field(
+        "Time between periodic savepoints, e.g. 6h. Not together with schedule. Built-in: none.",
+        IGNORE,
+        flink=("kubernetes.operator.periodic.savepoint.interval",),
+    )
+    schedule: Cron | None = spec_field(
+        "Cron line of five fields in UTC, e.g. '0 3 * * *', or @daily. Not together with interval. Built-in: none.",
+        IGNORE,
+    )
+    max_age: Duration | None = spec_field(
+        "Older periodic savepoints are deleted with their data, never the newest one. Built-in: none, they are kept.",
+        IGNORE,
+        flink=("kubernetes.operator.savepoint.history.max.age",),
+    )
+    max_count: int | None = spec_field(
+        "Periodic savepoints to keep. Built-in: none, all are kept.",
+        IGNORE,
+        flink=("kubernetes.operator.savepoint.history.max.count",),
+        ge=1,
+        le=10000,
+    )
+    on_stop: bool | None = spec_field(
+        "Take a savepoint when the job is stopped from outside (SIGTERM, Ctrl-C). Built-in: false.", UPGRADE
+    )
+
+
+class Trigger(Model):
+    """When epochs start. One of the two."""
+
+    processing_time: Duration | None = spec_field(
+        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one ended.", UPGRADE
+    )
+    available_now: bool | None = spec_field(
+        "Work through what is there in epochs of the source's bound, let all timers fire, then end. Built-in: false.",
+        UPGRADE,
+    )
+
+
+class FixedDelay(Model):
+    """A bounded number of restarts, each after the same delay."""
+
+    attempts: int | None = spec_field(
+        "Restarts before the job fails. Built-in: 3.", UPGRADE, flink=(f"{RESTART}.fixed-delay.attempts",), ge=0, le=10**9
+    )
+    delay: Duration | None = spec_field(
+        "Time before a restart. Built-in: 1s.", UPGRADE, flink=(f"{RESTART}.fixed-delay.delay",)
+    )
+
+
+EXPONENTIAL = f"{RESTART}.exponential-delay"
+
+
+class ExponentialDelay(Model):
+    """Restarts after growing delays."""
+
+    initial_backoff: Duration | None = spec_field(
+        "First delay. Built-in: 1s.", UPGRADE, flink=(f"{EXPONENTIAL}.initial-backoff",)
+    )
+    max_backoff: Duration | None = spec_field(
+        "Longest delay. Built-in: 1m.", UPGRADE, flink=(f"{EXPONENTIAL}.max-backoff",)
+    )
+    backoff_multiplier: float | None = spec_field(
+        "Growth of the delay. Built-in: 1.5.", UPGRADE, flink=(f"{EXPONENTIAL}.backoff-multiplier",), ge=1.0, le=100.0
+    )
+    reset_backoff_threshold: Duration | None = spec_field(
+        "Healthy time after which the delay starts anew. Built-in: 1h.",
+        UPGRADE,
+        flink=(f"{EXPONENTIAL}.reset-backoff-threshold",),
+    )
+    jitter_factor: float | None = spec_field(
+        "Random share added or taken away. Built-in: 0.1.", UPGRADE, flink=(f"{EXPONENTIAL}.jitter-factor",), ge=0.0, le=1.0
+    )
+    attempts_before_reset_backoff: int | None = spec_field(
+        "Restarts in a row before the job fails. Built-in: without end.",
+        UPGRADE,
+        flink=(f"{EXPONENTIAL}.attempts-before-reset-backoff",),
+        ge=1,
+        le=10**9,
+    )
+
+
+FAILURE_RATE = f"{RESTART}.failure-rate"
+
+
+class FailureRate(Model):
+    """Restarts until there are too many failures within an interval."""
+
+    max_failures_per_interval: int | None = spec_field(
+        "Failures within the interval that are still restarted. Built-in: 1.",
+        UPGRADE,
+        flink=(f"{FAILURE_RATE}.max-failures-per-interval",),
+        ge=1,
+        le=10**9,
+    )
+    failure_rate_interval: Duration | None = spec_field(
+        "The interval. Built-in: 1m.", UPGRADE, flink=(f"{FAILURE_RATE}.failure-rate-interval",)
+    )
+    delay: Duration | None = spec_field(
+        "Time before a restart. Built-in: 1s.", UPGRADE, flink=(f"{FAILURE_RATE}.delay",)
+    )
+
+
+class Restart(Model):
+    """The restart strategy, with Flink's names and defaults."""
+
+    strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] | None = spec_field(
+        "Built-in: exponential-delay.", UPGRADE, flink=("restart-strategy.type", "restart-strategy")
+    )
+    fixed_delay: FixedDelay | None = spec_field("For strategy fixed-delay.", UPGRADE)
+    exponential_delay: ExponentialDelay | None = spec_field("For strategy exponential-delay.", UPGRADE)
+    failure_rate: FailureRate | None = spec_field("For strategy failure-rate.", UPGRADE)
+
+
+class RestoreFrom(Model):
+    """The state to start from. One of the fields. Void once the attempt that used it has completed a checkpoint."""
+
+    snapshot_ref: LocalObjectRef | None = spec_field("A StateSnapshot of this namespace.", SAVEPOINT)
+    latest: Literal[True] | None = spec_field(
+        "The newest completed checkpoint or savepoint of the job of this name.", SAVEPOINT
+    )
+    uri: Location | None = spec_field(
+        "Folder of a savepoint or checkpoint (the one that holds _metadata).",
+        SAVEPOINT,
+        flink=("execution.state-recovery.path", "execution.savepoint.path"),
+    )
+    before_time: Text | None = spec_field("The newest state before a time. Not in this version.", SAVEPOINT)
+
+
+class Deletion(Model):
+    """What happens to state when the job object is deleted."""
+
+    policy: Literal["savepoint", "retain", "purge"] | None = spec_field(
+        "savepoint: take a last savepoint, keep all. retain: keep what is there. purge: delete checkpoints and "
+        "savepoints. Built-in: retain.",
+        IGNORE,
+    )
+    deadline: Duration | None = spec_field(
+        "After this time the deletion goes on as with retain, so that it always ends. Built-in: 5m.", IGNORE
+    )

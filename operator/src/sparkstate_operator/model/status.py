@@ -1,0 +1,104 @@
+"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to see."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from sparkstate_operator.model.base import Model, status_field
+
+Phase = Literal[
+    "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing", "RestoreBlocked", "Failed",
+    "Finished", "Deleting",
+]  # fmt: skip
+
+
+class Condition(Model):
+    """As metav1.Condition."""
+
+    type: str = status_field("Ready, Progressing, Degraded, RestoreBlocked, Reconciling or Stalled.", default=...)
+    status: Literal["True", "False", "Unknown"] = status_field("True, False or Unknown.", default=...)
+    reason: str = status_field("One stable word.", default=...)
+    message: str = status_field("A sentence for people.", default="", max_length=32768)
+    last_transition_time: datetime = status_field("When status last changed.", default=..., strict=False)
+    observed_generation: int | None = status_field("Generation that this was judged for.")
+
+
+class Checkpoint(Model):
+    """One completed checkpoint or savepoint."""
+
+    id: int | None = status_field("Its number within the lineage.")
+    uri: str | None = status_field("Where it lies.")
+    epoch: int | None = status_field("The epoch whose end it holds.")
+    time: datetime | None = status_field("When it completed.", strict=False)
+    duration: str | None = status_field("How long it took.")
+    size: str | None = status_field("Size of the whole state.")
+    uploaded: str | None = status_field("Bytes that this one had to upload.")
+    trigger_id: str | None = status_field("The trigger that asked for it (savepoints).")
+
+
+class Failure(Model):
+    """The last failure."""
+
+    time: datetime | None = status_field("When it was seen.", strict=False)
+    attempt: int | None = status_field("The attempt that failed.")
+    reason: str | None = status_field("One stable word, e.g. UserCodeError, OOMKilled.")
+    message: str | None = status_field("The pod's termination message.", max_length=32768)
+    exit_code: int | None = status_field("Exit code of the driver.")
+
+
+class Restarts(Model):
+    """Restarts by who saw to them."""
+
+    engine: int = status_field("By the engine itself, within a driver.", default=0)
+    kubelet: int = status_field("Of the container, by the kubelet.", default=0)
+    operator: int = status_field("As a new attempt, by the operator.", default=0)
+    total: int = status_field("The sum.", default=0)
+
+
+class Intent(Model):
+    """An act that is decided and not yet known to be done. Written before it is begun."""
+
+    action: str = status_field("What is to be done.", default=...)
+    attempt: int | None = status_field("For which attempt.")
+    trigger_id: str | None = status_field("Trigger id of a savepoint, so that a repetition asks for no second one.")
+    revision: str | None = status_field("The ControllerRevision that is to run.")
+    since: datetime | None = status_field("When it was decided.", strict=False)
+
+
+class MemoryItem(Model):
+    """One line of the memory sum."""
+
+    name: str = status_field("What it is for.", default=...)
+    size: str = status_field("How much.", default=...)
+
+
+class Memory(Model):
+    """How a pod's memory is made up."""
+
+    total: str | None = status_field("The container's request and limit.")
+    items: tuple[MemoryItem, ...] = status_field("The lines of the sum.", default=(), strict=False)
+
+
+class StatefulSparkJobStatus(Model):
+    """What the operator knows. It can be rebuilt from storage and the job's children."""
+
+    phase: Phase | None = status_field("Where the job stands, in one word.")
+    observed_generation: int | None = status_field("The newest generation that was judged.")
+    attempt: int | None = status_field("Number of the newest driver pod.")
+    lineage: str | None = status_field("Id of the state's lineage in storage.")
+    revision: str | None = status_field("ControllerRevision that runs.")
+    slots: int | None = status_field("Slots that run.")
+    selector: str | None = status_field("Label selector of the job's pods, for the scale subresource.")
+    backend: str | None = status_field("State backend that runs.")
+    state_size: str | None = status_field("Size of the whole state at the last checkpoint.")
+    last_checkpoint: Checkpoint | None = status_field("The newest completed checkpoint.")
+    last_savepoint: Checkpoint | None = status_field("The newest completed savepoint.")
+    last_failure: Failure | None = status_field("The newest failure.")
+    restarts: Restarts | None = status_field("Restarts since the job was created.")
+    intent: Intent | None = status_field("The act that is under way.")
+    memory: Memory | None = status_field("How a pod's memory is made up.")
+    message: str | None = status_field("A sentence for people.", max_length=32768)
+    conditions: tuple[Condition, ...] | None = status_field(
+        "Ready, Progressing, Degraded, RestoreBlocked, and Reconciling and Stalled for kstatus.", strict=False
+    )
