@@ -1,0 +1,159 @@
+"""Types made of other types, and pickle."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import cloudpickle
+
+from sparkstate import errors
+from sparkstate.serde import row
+from sparkstate.serde.typeinfo import TypeInformation
+
+
+class TupleType(TypeInformation):
+    """TUPLE: a fixed number of fields of fixed types, none of them null. Immutable when all its fields are."""
+
+    def __init__(self, fields: Sequence[TypeInformation]) -> None:
+        self.fields = tuple(fields)
+        self.is_immutable = all(field.is_immutable for field in self.fields)
+        self.is_key_type = bool(self.fields) and all(field.is_key_type for field in self.fields)
+        self.wire = tuple[tuple(field.wire for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
+
+    def describe(self) -> str:
+        return f"TUPLE<{','.join(field.describe() for field in self.fields)}>"
+
+    def normalize(self, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (tuple, list)) or len(value) != len(self.fields):
+            raise self.refuse(value)
+        return tuple(field.normalize(item) for field, item in zip(self.fields, value, strict=True))
+
+    def pack(self, value: Any) -> tuple[Any, ...]:
+        return tuple(field.pack(item) for field, item in zip(self.fields, value, strict=True))
+
+    def unpack(self, packed: Any) -> tuple[Any, ...]:
+        return tuple(field.unpack(item) for field, item in zip(self.fields, packed, strict=True))
+
+
+class RowType(TypeInformation):
+    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too."""
+
+    def __init__(self, fields: Sequence[TypeInformation], names: Sequence[str] | None = None) -> None:
+        if names is not None and (len(names) != len(fields) or len(set(names)) != len(names)):
+            raise errors.StateError(f"a row needs one name of its own for each of its {len(fields)} fields: {names!r}")
+        self.fields = tuple(fields)
+        self.names = tuple(names) if names is not None else None
+        self.is_immutable = all(field.is_immutable for field in self.fields)
+        self.wire = tuple[tuple(field.wire | None for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
+        self._make: Any = (row.row_class(self.names) if self.names is not None else row.Row)._make
+
+    def describe(self) -> str:
+        parts = [field.describe() for field in self.fields]
+        if self.names is not None:
+            parts = [f"{json.dumps(name)}:{part}" for name, part in zip(self.names, parts, strict=True)]
+        return f"ROW<{','.join(parts)}>"
+
+    def normalize(self, value: Any) -> row.Row:
+        if isinstance(value, Mapping) and self.names is not None and set(value) == set(self.names):
+            value = [value[name] for name in self.names]
+        if not isinstance(value, (tuple, list)) or len(value) != len(self.fields):
+            raise self.refuse(value)
+        return self._map(value, "normalize")
+
+    def pack(self, value: Any) -> tuple[Any, ...]:
+        return tuple(self._map(value, "pack"))
+
+    def unpack(self, packed: Any) -> row.Row:
+        return self._map(packed, "unpack")
+
+    def _map(self, values: Sequence[Any], method: str) -> row.Row:
+        made: row.Row = self._make(
+            None if item is None else getattr(field, method)(item)
+            for field, item in zip(self.fields, values, strict=True)
+        )
+        return made
+
+
+class ListType(TypeInformation):
+    """LIST and the array types: a Python list. Arrays of objects may hold nulls, lists and primitive arrays may not."""
+
+    is_immutable = False
+
+    def __init__(self, name: str, element: TypeInformation) -> None:
+        self.name = name
+        self.element = element
+        self._nullable = name in ("BASIC_ARRAY", "OBJECT_ARRAY")
+        self.wire = list[element.wire | None] if self._nullable else list[element.wire]  # type: ignore[misc,name-defined]
+
+    def describe(self) -> str:
+        return f"{self.name}<{self.element.describe()}>"
+
+    def normalize(self, value: Any) -> list[Any]:
+        if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+            raise self.refuse(value)
+        if self._nullable:
+            return [None if item is None else self.element.normalize(item) for item in value]
+        return [self.element.normalize(item) for item in value]
+
+    def pack(self, value: Any) -> list[Any]:
+        return [None if item is None else self.element.pack(item) for item in value]
+
+    def unpack(self, packed: Any) -> list[Any]:
+        return [None if item is None else self.element.unpack(item) for item in packed]
+
+
+class MapType(TypeInformation):
+    """MAP: a Python dict; values may be null, keys are key types. Written as pairs, in the dict's order."""
+
+    is_immutable = False
+
+    def __init__(self, key: TypeInformation, value: TypeInformation) -> None:
+        if not key.is_key_type:
+            raise errors.StateError(f"{key.describe()} cannot be the key type of a map; use a scalar or a tuple of scalars")
+        self.key = key
+        self.value = value
+        self.wire = list[tuple[key.wire, value.wire | None]]  # type: ignore[name-defined]
+
+    def describe(self) -> str:
+        return f"MAP<{self.key.describe()},{self.value.describe()}>"
+
+    def normalize(self, value: Any) -> dict[Any, Any]:
+        if not isinstance(value, Mapping):
+            raise self.refuse(value)
+        return {
+            self.key.normalize(k): None if v is None else self.value.normalize(v) for k, v in value.items()
+        }
+
+    def pack(self, value: Any) -> list[Any]:
+        return [(self.key.pack(k), None if v is None else self.value.pack(v)) for k, v in value.items()]
+
+    def unpack(self, packed: Any) -> dict[Any, Any]:
+        return {self.key.unpack(k): None if v is None else self.value.unpack(v) for k, v in packed}
+
+
+class PickledType(TypeInformation):
+    """PICKLED_BYTE_ARRAY: any Python object, by pickle. Reading it runs code, so it is used only where declared.
+
+    It is never a key, and tools that only read snapshots leave its bytes as they are.
+    """
+
+    is_immutable = False
+    wire = bytes
+
+    def describe(self) -> str:
+        return "PICKLED_BYTE_ARRAY"
+
+    def normalize(self, value: Any) -> Any:
+        return value
+
+    def pack(self, value: Any) -> bytes:
+        try:
+            return bytes(cloudpickle.dumps(value))
+        except Exception as error:
+            raise self.refuse(value) from error
+
+    def unpack(self, packed: Any) -> Any:
+        return pickle.loads(packed)

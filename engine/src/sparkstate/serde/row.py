@@ -1,0 +1,74 @@
+"""A light immutable row: a tuple whose fields are also attributes.
+
+The runtime makes one per record, so it is a ``namedtuple`` underneath (field access in C). Column names that are no
+Python identifiers (``"air time"``) are reached by ``row["air time"]`` or ``getattr``.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+
+class Row(tuple):  # type: ignore[type-arg]
+    """Base of all rows. Equal to a plain tuple of the same values; ``row.name``, ``row["name"]`` and ``row[0]`` agree."""
+
+    __slots__ = ()
+    __fields__: tuple[str, ...] = ()
+
+    def __new__(cls, *values: Any, **named: Any) -> Row:
+        """``Row(a=1, b=2)`` makes a row with named fields, ``Row(1, 2)`` one without names."""
+        if named:
+            if values:
+                raise ValueError("a Row takes its values either by position or by name, not both")
+            return row_class(tuple(named))._make(named.values())
+        return tuple.__new__(cls, values)
+
+    @classmethod
+    def _make(cls, values: Any) -> Row:
+        return tuple.__new__(cls, values)
+
+    def asDict(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+        """The row as a dict, in the order of its columns."""
+        return dict(zip(self.__fields__, self, strict=False))
+
+    def __getitem__(self, item: Any) -> Any:
+        if isinstance(item, str):
+            try:
+                return tuple.__getitem__(self, self.__fields__.index(item))
+            except ValueError:
+                raise KeyError(item) from None
+        return tuple.__getitem__(self, item)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self.__fields__, tuple(self))
+
+    def __repr__(self) -> str:
+        if not self.__fields__:
+            return f"Row{tuple(self)!r}"
+        return "Row(" + ", ".join(f"{k}={v!r}" for k, v in zip(self.__fields__, self, strict=False)) + ")"
+
+
+def _rebuild(fields: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    return row_class(fields)._make(values) if fields else Row(*values)
+
+
+@functools.lru_cache(maxsize=1024)
+def _row_class(fields: tuple[str, ...]) -> type[Row]:
+    # namedtuple's field descriptors read the tuple in C; `rename` replaces the names that are no identifiers,
+    # and the true names are put beside them.
+    shape: Any = collections.namedtuple("Row", fields, rename=True)  # noqa: PYI024
+    members: dict[str, Any] = {
+        name: shape.__dict__[renamed] for name, renamed in zip(fields, shape._fields, strict=True)
+    }
+    members["__slots__"] = ()
+    members["__fields__"] = fields
+    members["__module__"] = __name__
+    return type("Row", (Row,), members)
+
+
+def row_class(fields: Sequence[str]) -> type[Row]:
+    """The class of rows with these fields; the same class for the same names. ``row_class(names)._make(values)``."""
+    return _row_class(tuple(fields))

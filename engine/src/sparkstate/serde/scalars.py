@@ -1,0 +1,212 @@
+"""Types of single values. All are immutable, and all can be keys."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import operator
+from typing import Any
+
+from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes
+
+NAN = math.nan
+"""The one NaN object: a dict finds a NaN only by identity, so keys and values all use this one."""
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class ScalarType(TypeInformation):
+    """A named type without arguments."""
+
+    is_key_type = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def describe(self) -> str:
+        return self.name
+
+
+class IntegerType(ScalarType):
+    """BYTE, SHORT, INT, LONG: whole numbers of 8 to 64 bits. Numbers with ``__index__`` are taken, bool is not."""
+
+    wire = int
+
+    def __init__(self, name: str, bits: int) -> None:
+        super().__init__(name)
+        self.low = -(1 << (bits - 1))
+        self.high = (1 << (bits - 1)) - 1
+
+    def normalize(self, value: Any) -> int:
+        if type(value) is not int:
+            if isinstance(value, bool):
+                raise self.refuse(value)
+            try:
+                value = operator.index(value)
+            except TypeError:
+                raise self.refuse(value) from None
+        if self.low <= value <= self.high:
+            return int(value)
+        raise self.refuse(value)
+
+    freeze = normalize
+
+    def encode(self, stored: Any) -> bytes:
+        return SCHEMA_PREFIX + pack_bytes(stored)
+
+
+class FloatType(ScalarType):
+    """FLOAT and DOUBLE; both are kept in 64 bits, because Python has no shorter float. Whole numbers are taken."""
+
+    wire = float
+
+    def normalize(self, value: Any) -> float:
+        if type(value) is not float:
+            if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+                raise self.refuse(value)
+            value = float(value)
+        return value if value == value else NAN  # noqa: PLR0124 - only NaN differs from itself
+
+    freeze = normalize
+
+    def unpack(self, packed: Any) -> float:
+        return float(packed) if packed == packed else NAN  # noqa: PLR0124
+
+
+class BooleanType(ScalarType):
+    """BOOLEAN: ``True`` or ``False``, nothing that is merely truthy."""
+
+    wire = bool
+
+    def normalize(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise self.refuse(value)
+
+
+class StringType(ScalarType):
+    """STRING, and CHAR (one character)."""
+
+    wire = str
+
+    def normalize(self, value: Any) -> str:
+        if type(value) is not str:
+            if not isinstance(value, str):
+                raise self.refuse(value)
+            value = str(value)
+        if self.name == "CHAR" and len(value) != 1:
+            raise self.refuse(value)
+        return value
+
+
+class BytesType(ScalarType):
+    """Bytes, PyFlink's ``Types.PRIMITIVE_ARRAY(Types.BYTE())``."""
+
+    wire = bytes
+
+    def __init__(self) -> None:
+        super().__init__("PRIMITIVE_ARRAY<BYTE>")
+
+    def normalize(self, value: Any) -> bytes:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes(value)
+        raise self.refuse(value)
+
+
+class BigIntegerType(ScalarType):
+    """BIG_INT: whole numbers of any size, written in decimal digits."""
+
+    wire = str
+
+    def normalize(self, value: Any) -> int:
+        if isinstance(value, bool):
+            raise self.refuse(value)
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise self.refuse(value) from None
+
+    def pack(self, value: Any) -> str:
+        return str(value)
+
+    def unpack(self, packed: Any) -> int:
+        return int(packed)
+
+
+class DecimalType(ScalarType):
+    """BIG_DEC: ``decimal.Decimal``, finite."""
+
+    wire = str
+
+    def normalize(self, value: Any) -> decimal.Decimal:
+        if isinstance(value, decimal.Decimal) and value.is_finite():
+            return value
+        raise self.refuse(value)
+
+    def pack(self, value: Any) -> str:
+        return str(value)
+
+    def unpack(self, packed: Any) -> decimal.Decimal:
+        return decimal.Decimal(packed)
+
+
+class DateType(ScalarType):
+    """SQL_DATE: ``datetime.date``, written as days since 1970-01-01."""
+
+    wire = int
+
+    def normalize(self, value: Any) -> datetime.date:
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            return value
+        raise self.refuse(value)
+
+    def pack(self, value: Any) -> int:
+        return int(value.toordinal() - _EPOCH_DAY)
+
+    def unpack(self, packed: Any) -> datetime.date:
+        return datetime.date.fromordinal(packed + _EPOCH_DAY)
+
+
+class TimeType(ScalarType):
+    """SQL_TIME: ``datetime.time`` without a zone, written as microseconds since midnight."""
+
+    wire = int
+
+    def normalize(self, value: Any) -> datetime.time:
+        if isinstance(value, datetime.time) and value.tzinfo is None:
+            return value.replace(fold=0)
+        raise self.refuse(value)
+
+    def pack(self, value: Any) -> int:
+        return int(((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond)
+
+    def unpack(self, packed: Any) -> datetime.time:
+        return (_EPOCH + datetime.timedelta(microseconds=packed)).time()
+
+
+class TimestampType(ScalarType):
+    """SQL_TIMESTAMP (without a zone) and INSTANT (with one, kept in UTC): microseconds since 1970-01-01."""
+
+    wire = int
+
+    def __init__(self, name: str, *, zoned: bool) -> None:
+        super().__init__(name)
+        self._zoned = zoned
+        self._epoch = _EPOCH_UTC if zoned else _EPOCH
+
+    def normalize(self, value: Any) -> datetime.datetime:
+        if not isinstance(value, datetime.datetime) or (value.tzinfo is not None) != self._zoned:
+            raise self.refuse(value)
+        return value.astimezone(datetime.UTC) if self._zoned else value.replace(fold=0)
+
+    def pack(self, value: Any) -> int:
+        return int((value - self._epoch) // _MICROSECOND)
+
+    def unpack(self, packed: Any) -> datetime.datetime:
+        return self._epoch + datetime.timedelta(microseconds=packed)
+
+

@@ -1,0 +1,109 @@
+"""What a type of stored values can do. The types themselves are in ``scalars`` and ``containers``.
+
+A value has three forms:
+
+*value*
+    what the user's code sees.
+*stored*
+    what overlays, changes and stores carry. For immutable types it is the value itself; for mutable ones (lists, maps,
+    pickled objects) the encoded bytes, so that nothing a user still holds can change what was stored, and every read
+    gives a fresh copy.
+*bytes*
+    what a byte store and the snapshot files keep: one byte of schema id, then msgpack.
+
+``freeze``/``thaw`` go between value and stored (the state handles do that); ``encode``/``decode`` between stored
+and bytes (the stores do that, and for mutable types it is nothing at all).
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import msgspec
+
+from sparkstate import errors
+
+SCHEMA_ID = 0
+"""Schema id of everything written by this version: "as the table's own type description says"."""
+SCHEMA_PREFIX = bytes([SCHEMA_ID])
+
+pack_bytes = msgspec.msgpack.Encoder().encode
+
+
+class TypeInformation(ABC):
+    """A type of keys or values. Made by ``Types``; equal when the descriptions are equal."""
+
+    is_immutable: ClassVar[bool] | bool = True
+    """Whether a value can be shared between the store and the user's code."""
+    is_key_type: ClassVar[bool] | bool = False
+    """Whether values may be keys, map keys or namespaces (immutable, with a defined byte order)."""
+    wire: Any = None
+    """The annotation by which msgspec checks what it decodes."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Stable description, e.g. ``TUPLE<LONG,STRING>``; ``types.parse`` is the inverse. Part of stored formats."""
+
+    @abstractmethod
+    def normalize(self, value: Any) -> Any:
+        """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or ``SerializationError``."""
+
+    def pack(self, value: Any) -> Any:
+        """A normalised value as msgpack's own types."""
+        return value
+
+    def unpack(self, packed: Any) -> Any:
+        """The inverse of :meth:`pack`."""
+        return packed
+
+    @functools.cached_property
+    def _unpack_bytes(self) -> Any:
+        return msgspec.msgpack.Decoder(self.wire).decode
+
+    def freeze(self, value: Any) -> Any:
+        """Value → stored. Raises ``SerializationError`` when the value is not of this type."""
+        normal = self.normalize(value)
+        return normal if self.is_immutable else SCHEMA_PREFIX + pack_bytes(self.pack(normal))
+
+    def thaw(self, stored: Any) -> Any:
+        """Stored → value; a fresh copy for mutable types."""
+        return stored if self.is_immutable else self._decode_value(stored)
+
+    def encode(self, stored: Any) -> bytes:
+        """Stored → bytes."""
+        return SCHEMA_PREFIX + pack_bytes(self.pack(stored)) if self.is_immutable else stored
+
+    def decode(self, data: bytes) -> Any:
+        """Bytes → stored. Raises ``CorruptData`` if the bytes are not of this type."""
+        return self._decode_value(data) if self.is_immutable else data
+
+    def _decode_value(self, data: bytes) -> Any:
+        if data[:1] != SCHEMA_PREFIX:
+            raise errors.CorruptData(
+                f"a stored value of type {self.describe()} has schema id {data[:1].hex() or 'none'}; "
+                f"this version reads schema id {SCHEMA_ID} only"
+            )
+        try:
+            return self.unpack(self._unpack_bytes(data[1:]))
+        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            raise errors.CorruptData(f"a stored value is not of type {self.describe()}: {error}") from error
+
+    def refuse(self, value: Any) -> errors.SerializationError:
+        """The error for a value that is not of this type."""
+        shown = repr(value)
+        if len(shown) > 200:
+            shown = shown[:200] + "…"
+        return errors.SerializationError(
+            f"{shown} (Python type {type(value).__qualname__}) does not fit the declared type {self.describe()}"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeInformation) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(self.describe())
+
+    def __repr__(self) -> str:
+        return f"Types.{self.describe()}"
