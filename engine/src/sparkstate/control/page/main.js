@@ -1,0 +1,136 @@
+// The page's life: ask for the job every two seconds while someone looks, and show what came or why nothing did.
+
+import * as api from "./api.js";
+import * as chart from "./chart.js";
+import { byId, say } from "./dom.js";
+import * as format from "./format.js";
+import * as panels from "./panels.js";
+import * as token from "./token.js";
+
+const REFRESH_MS = 2000;
+const POLL_MS = 500;
+const REFUSED = "The token was refused: it is wrong, or belongs to another job or attempt.";
+
+let checkpoints = [];
+let picked = null;
+let answeredAt = null;
+let timer = null;
+let asking = false;
+
+async function refresh() {
+  clearTimeout(timer);
+  if (!token.read()) return askForToken("This page has no token yet.");
+  if (asking) return undefined;
+  asking = true;
+  const used = token.read();
+  try {
+    const [status, history] = await Promise.all([api.get("/v1/status"), api.get("/v1/checkpoints")]);
+    answeredAt = Date.now();
+    show(status, history);
+  } catch (failure) {
+    if (failure.status === 401 && token.read() === used) return askForToken(REFUSED);
+    lost(failure);
+  } finally {
+    asking = false;
+  }
+  if (!document.hidden) timer = setTimeout(refresh, REFRESH_MS);
+  return undefined;
+}
+
+function show(status, history) {
+  checkpoints = history;
+  byId("ask").hidden = true;
+  byId("job").hidden = false;
+  const failed = status.phase === "FAILED" && status.last_failure;
+  say(byId("banner"), failed ? `${status.last_failure.reason}: ${status.last_failure.message}` : "", "banner bad");
+  panels.header(status);
+  panels.tiles(status);
+  panels.checkpointTable(status, checkpoints);
+  panels.slots(status);
+  panels.recoveries(status);
+  panels.savepoints(checkpoints);
+  panels.about(status);
+  drawChart();
+  freshness();
+}
+
+function drawChart() {
+  const place = byId("chart");
+  if (place.clientWidth) place.replaceChildren(chart.draw(checkpoints, place.clientWidth, pick));
+  readOut();
+}
+
+function pick(one) {
+  picked = one;
+  readOut();
+}
+
+function readOut() {
+  const one = picked ?? checkpoints.at(-1);
+  byId("readout").textContent = one ? chart.describe(one) : "No checkpoint yet.";
+}
+
+function askForToken(why) {
+  token.forget();
+  byId("job").hidden = true;
+  byId("phase").hidden = true;
+  byId("job-name").textContent = "sparkstate";
+  byId("job-facts").textContent = "";
+  byId("freshness").textContent = "";
+  document.title = "sparkstate";
+  say(byId("banner"), "");
+  byId("ask-why").textContent = why;
+  byId("ask").hidden = false;
+  byId("token").focus();
+}
+
+function lost(failure) {
+  if (!(failure instanceof api.ApiError)) return say(byId("banner"), `The page itself failed: ${failure}`, "banner bad");
+  const seen = answeredAt ? ` What is shown was true at ${format.time(answeredAt)}.` : "";
+  const remedy = failure.remedy ? ` (${failure.remedy})` : "";
+  const text = failure.status
+    ? `${failure.message}${remedy}.${seen}`
+    : `The driver does not answer: ${failure.message}. It may have ended or be starting again.${seen} Trying again.`;
+  say(byId("banner"), text, "banner wait");
+  return freshness();
+}
+
+function freshness() {
+  if (answeredAt) byId("freshness").textContent = `updated ${format.time(answeredAt)}`;
+}
+
+async function takeSavepoint() {
+  const button = byId("savepoint");
+  const result = byId("savepoint-result");
+  button.disabled = true;
+  try {
+    let savepoint = await api.post("/v1/savepoints", {});
+    while (savepoint.status === "PENDING" || savepoint.status === "IN_PROGRESS") {
+      const now = savepoint.status === "PENDING" ? "waiting for the end of the epoch" : "in progress";
+      say(result, `${savepoint.trigger_id}: ${now} …`, "result");
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      savepoint = await api.get(`/v1/savepoints/${encodeURIComponent(savepoint.trigger_id)}`);
+    }
+    const done = savepoint.status === "COMPLETED";
+    say(result, done ? `Saved: ${savepoint.location}` : `Failed: ${savepoint.failure}`, done ? "result" : "result bad");
+  } catch (failure) {
+    say(result, `Failed: ${failure.message}${failure.remedy ? ` (${failure.remedy})` : ""}`, "result bad");
+  } finally {
+    button.disabled = false;
+    refresh();
+  }
+}
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token.keep(byId("token").value);
+  byId("token").value = "";
+  refresh();
+});
+byId("savepoint").addEventListener("click", takeSavepoint);
+addEventListener("hashchange", () => token.takeFromAddress() && refresh());
+document.addEventListener("visibilitychange", () => document.hidden || refresh());
+new ResizeObserver(drawChart).observe(byId("chart"));
+
+token.takeFromAddress();
+refresh();

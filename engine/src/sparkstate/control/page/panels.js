@@ -1,0 +1,158 @@
+// From documents to elements; each function fills one part of the page.
+
+import { byId, html, say } from "./dom.js";
+import * as format from "./format.js";
+
+const END_OF_INPUT = 2 ** 62; // JavaScript cannot hold 2^63 - 1 exactly; nothing real comes near
+const PHASES = { RUNNING: "good", FINISHED: "good", FAILED: "bad" };
+const STATUSES = { COMPLETED: "good", FAILED: "bad", IN_PROGRESS: "wait", PENDING: "wait" };
+
+/** Name, phase and identity. */
+export function header(status) {
+  const name = `${status.namespace}/${status.name}`;
+  document.title = `${status.name} · ${status.phase.toLowerCase()} · sparkstate`;
+  byId("job-name").textContent = name;
+  const facts = [`attempt ${status.attempt}`];
+  if (status.incarnation !== null) facts.push(`incarnation ${status.incarnation}`);
+  if (status.backend) facts.push(status.backend);
+  if (status.started_ms !== null) facts.push(`up ${format.duration(Date.now() - status.started_ms)}`);
+  byId("job-facts").textContent = facts.join(" · ");
+  say(byId("phase"), status.phase, `phase ${PHASES[status.phase] ?? "wait"}`);
+}
+
+/** The figures at a glance. */
+export function tiles(status) {
+  const last = status.last_checkpoint;
+  const ended = status.watermark_ms !== null && status.watermark_ms > END_OF_INPUT;
+  const watermark = ended ? "the input has ended" : `at ${format.eventTime(status.watermark_ms)}`;
+  const slots = status.slots.length === 1 ? "1 slot" : `${status.slots.length} slots`;
+  const entries = [
+    ["Epoch", format.count(status.epoch), `${format.count(status.rows_total)} rows`],
+    ["Rows per second", format.rate(status.rows_per_s), "into keyed operators"],
+    ["Watermark lag", ended ? format.DASH : format.duration(status.lag_ms),
+      status.watermark_ms === null ? "no watermark yet" : watermark],
+    ["State", format.bytes(status.state_bytes), `in ${slots}`],
+    ["Last checkpoint", last ? `${format.age(Date.now() - last.trigger_ms)} ago` : format.DASH,
+      last ? `number ${last.id}, epoch ${format.count(last.epoch)}` : "none yet"],
+    ["Restarts", format.count(status.restarts), status.restarts ? "after failures" : "no failure"],
+  ];
+  byId("tiles").replaceChildren(
+    ...entries.map(([name, value, more]) =>
+      html("div", { "data-tile": name }, html("dt", {}, name), html("dd", {}, value, html("small", {}, more))),
+    ),
+  );
+}
+
+/** Counts beside the chart, and the chart as a table, newest first. */
+export function checkpointTable(status, checkpoints) {
+  const counts = [`${format.count(status.checkpoints_completed)} completed`];
+  if (status.checkpoints_failed) counts.push(`${format.count(status.checkpoints_failed)} failed`);
+  if (status.checkpoints_in_progress) counts.push(`${format.count(status.checkpoints_in_progress)} in progress`);
+  byId("checkpoint-counts").textContent = counts.join(", ");
+  byId("checkpoint-rows").replaceChildren(...checkpoints.toReversed().map(checkpointRow));
+}
+
+function checkpointRow(one) {
+  const number = (text) => html("td", { class: "num" }, text);
+  return html(
+    "tr", {},
+    html("td", {}, `${one.id}`), html("td", {}, one.kind),
+    html("td", {}, html("span", { class: `tag ${STATUSES[one.status]}`, title: one.failure }, one.status)),
+    html("td", {}, format.moment(one.trigger_ms)), number(format.count(one.epoch)),
+    number(format.duration(one.duration_ms)), number(format.duration(one.sync_pause_ms)),
+    number(format.bytes(one.state_bytes)), number(format.bytes(one.uploaded_bytes)),
+  );
+}
+
+/** One row per slot, state against the largest slot and memory against its budget. */
+export function slots(status) {
+  const largest = Math.max(1, ...status.slots.map((slot) => slot.state_bytes));
+  byId("slot-rows").replaceChildren(...status.slots.map((slot) => slotRow(slot, largest)));
+}
+
+function slotRow(slot, largest) {
+  const process = slot.pid === null ? format.DASH : `${slot.host ?? ""} pid ${slot.pid}`.trim();
+  const life = slot.alive ? null : html("span", { class: "tag bad" }, "gone");
+  return html(
+    "tr", { "data-slot": slot.index },
+    html("td", {}, `${slot.index} `, life), html("td", {}, process),
+    html("td", {}, format.runs(slot.shards)), html("td", { class: "num" }, format.count(slot.rows)),
+    html("td", {}, meter([["state", slot.state_bytes]], largest, "State"), under(format.bytes(slot.state_bytes))),
+    html("td", {}, ...memory(slot.memory)), html("td", { class: "num" }, format.bytes(slot.rss_bytes)),
+  );
+}
+
+const under = (text) => html("p", { class: "under" }, text);
+
+function memory(used) {
+  const parts = [["cache", used.cache], ["buffers", used.write_buffers], ["tables", used.tables]];
+  const sum = used.cache + used.write_buffers + used.tables;
+  const bar = meter(parts, used.budget ?? Math.max(sum, 1), "Memory");
+  const share = used.budget ? ` (${Math.round((100 * sum) / used.budget)} %)` : "";
+  const text = `${format.bytes(sum)} of ${used.budget === null ? "no budget" : format.bytes(used.budget)}${share}`;
+  return [bar, under(text)];
+}
+
+function meter(parts, whole, label) {
+  const sum = parts.reduce((total, [, value]) => total + value, 0);
+  const over = sum > whole;
+  const bar = html("div", {
+    class: over ? "meter over" : "meter", role: "meter", "aria-label": label, "aria-valuemin": 0,
+    "aria-valuemax": whole, "aria-valuenow": Math.min(sum, whole),
+    "aria-valuetext": `${format.bytes(sum)} of ${format.bytes(whole)}`,
+  });
+  for (const [name, value] of parts) {
+    const piece = html("i", { class: name, title: `${name}: ${format.bytes(value)}` });
+    piece.style.width = `${(100 * value) / Math.max(whole, sum)}%`;
+    bar.append(piece);
+  }
+  if (over) {
+    const end = html("i", { class: "end", title: `budget: ${format.bytes(whole)}` });
+    end.style.left = `${(100 * whole) / sum}%`;
+    bar.append(end);
+  }
+  return bar;
+}
+
+/** Newest first. */
+export function recoveries(status) {
+  byId("restarts").textContent = status.recoveries.length ? `${status.recoveries.length} in this driver's life` : "";
+  const items = status.recoveries.toReversed().map((one) =>
+    event(one.at_ms, one.duration_ms === null ? "under way" : `took ${format.duration(one.duration_ms)}`, one.cause,
+      `incarnation ${one.incarnation}, from ${one.restored_from ?? "an empty state"}`),
+  );
+  byId("recoveries").replaceChildren(...(items.length ? items : [nothing("No recovery: nothing has failed.")]));
+}
+
+/** Newest first. */
+export function savepoints(checkpoints) {
+  const items = checkpoints.filter((one) => one.kind === "savepoint").toReversed().map((one) => {
+    const took = one.duration_ms === null ? "" : `took ${format.duration(one.duration_ms)}`;
+    const more = `epoch ${format.count(one.epoch)}, ${format.bytes(one.state_bytes)}`;
+    return event(one.trigger_ms, took, one.failure ?? one.path ?? "in progress", more, one.status);
+  });
+  byId("savepoints").replaceChildren(...(items.length ? items : [nothing("No savepoint yet.")]));
+}
+
+function event(at, took, text, more, status) {
+  const tag = status ? html("span", { class: `tag ${STATUSES[status]}` }, status) : null;
+  return html(
+    "li", {},
+    html("div", { class: "when" }, format.moment(at), tag, html("span", { class: "took" }, took)),
+    html("p", {}, text), html("p", {}, more),
+  );
+}
+
+const nothing = (text) => html("li", { class: "muted" }, text);
+
+/** What does not change often. */
+export function about(status) {
+  const failure = status.last_failure;
+  const entries = [
+    ["Job uid", status.job_uid], ["Lineage", status.lineage], ["Restored from", status.restored_from],
+    ...status.sinks.map((sink) => ["Sink", sink]),
+    ["Last failure", failure && `${format.moment(failure.at_ms)}: ${failure.reason}: ${failure.message}`],
+    ...status.notices.map((notice) => ["Notice", notice]),
+  ].filter(([, value]) => value);
+  byId("about").replaceChildren(...entries.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));
+}
