@@ -2,8 +2,8 @@
 
 Two halves. The static one (``make check``) needs no run: each row is there exactly once, and each row that
 says ``done`` names tests that exist. The other (end of ``make test``) reads the JUnit files and proves that
-each named test ran and passed; a skipped test proves nothing. A row proven by ``make e2e`` names its test in the
-form ``make e2e: tests/e2e/...``; it must exist but does not run in ``make test``.
+each named test ran and passed; a skipped test proves nothing. A row proven by ``make e2e`` names its test in
+the form ``make e2e: tests/e2e/...``; it must exist but does not run in ``make test``.
 """
 
 from __future__ import annotations

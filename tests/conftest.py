@@ -1,0 +1,13 @@
+"""Settings that every test shares. Helpers live in ``tests/support``: ``from support import x``."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Generated examples are the same in every run of continuous integration, so that a failure can be repeated at
+# once. On a developer's machine they differ from run to run, which finds more.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")

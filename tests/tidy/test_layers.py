@@ -1,0 +1,101 @@
+"""The drawing of the layers is true, and the tool that says so can say no."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from support import tree
+
+PLANTED = {
+    "errors.py": ("from sparkstate import settings", "Engine: each layer knows only those below it"),
+    "new_module_of_no_layer.py": ("", "Engine: each layer knows only those below it"),
+    "backends/hashmap/__init__.py": (
+        "from sparkstate.backends import rocksdb",
+        "Engine: the two state backends do not know each other",
+    ),
+    "storage/local.py": (
+        "from sparkstate.storage import s3",
+        "Engine: the two kinds of storage do not know each other",
+    ),
+    "driver/__init__.py": (
+        "from sparkstate import testing",
+        "Engine: the harness for users is for tests, and needs no Spark",
+    ),
+    "testing/__init__.py": (
+        "from sparkstate import spark",
+        "Engine: the harness runs without Spark, REST and command line",
+    ),
+    "manifest/__init__.py": (
+        "import sparkstate_operator",
+        "Engine and operator share no code; they meet in documented formats",
+    ),
+    "keygroups.py": ("import pyspark", "PySpark only in sparkstate.spark"),
+    "state/__init__.py": ("import rocksdict", "rocksdict only in sparkstate.backends.rocksdb"),
+    "log/__init__.py": ("import botocore.exceptions", "boto3 and botocore only in sparkstate.storage.s3"),
+    "runner/__init__.py": ("import uvicorn", "FastAPI and uvicorn only in sparkstate.control"),
+    "sinks/__init__.py": ("import click", "click only in sparkstate.cli"),
+}
+
+
+def verdicts(folder: Path) -> Mapping[str, str]:
+    """What import-linter says of a copy of the sources: KEPT or BROKEN by contract."""
+    linter = Path(sys.executable).parent / "lint-imports"
+    environment = {
+        "PYTHONPATH": f"{folder / 'engine' / 'src'}:{folder / 'operator' / 'src'}",
+        "COLUMNS": "200",
+    }
+    done = subprocess.run(
+        [linter, "--no-cache", "--no-logo", "--config", folder / ".importlinter"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = dict(re.findall(r"^(.+?) (KEPT|BROKEN)\b", done.stdout, re.MULTILINE))
+    assert found, done.stdout + done.stderr
+    return found
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    for project in ("engine", "operator"):
+        shutil.copytree(
+            tree.ROOT / project / "src",
+            folder / project / "src",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    shutil.copy(tree.ROOT / ".importlinter", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def as_it_is(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    return verdicts(copy_of_the_sources(tmp_path_factory.mktemp("sources")))
+
+
+@pytest.fixture(scope="module")
+def with_violations(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    folder = copy_of_the_sources(tmp_path_factory.mktemp("planted"))
+    for name, (line, _) in PLANTED.items():
+        with (folder / "engine" / "src" / "sparkstate" / name).open("a") as file:
+            file.write(f"\n{line}\n")
+    return verdicts(folder)
+
+
+def test_every_contract_is_kept(as_it_is: Mapping[str, str]) -> None:
+    assert [contract for contract, verdict in as_it_is.items() if verdict == "BROKEN"] == []
+
+
+def test_every_contract_has_a_planted_violation(as_it_is: Mapping[str, str]) -> None:
+    assert set(as_it_is) == {contract for _, contract in PLANTED.values()}
+
+
+@pytest.mark.parametrize("contract", sorted({contract for _, contract in PLANTED.values()}))
+def test_a_planted_violation_is_reported(contract: str, with_violations: Mapping[str, str]) -> None:
+    assert with_violations[contract] == "BROKEN"

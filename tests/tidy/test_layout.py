@@ -1,0 +1,31 @@
+"""Where things must not be."""
+
+from __future__ import annotations
+
+from support import tree
+
+
+def test_the_operator_folder_is_a_project_and_never_a_package() -> None:
+    # With an __init__.py it would win over the standard library in every process that has the
+    # repository's root on its path, and `import collections` would fail there.
+    assert not (tree.ROOT / "operator" / "__init__.py").exists()
+
+
+def test_no_test_folder_is_a_package() -> None:
+    assert [
+        tree.name(path) for path in tree.files(".py") if path.name == "__init__.py" and "tests" in path.parts
+    ] == []
+
+
+def test_no_module_of_ours_has_the_name_of_the_standard_library_operator() -> None:
+    modules = [path.parent.name if path.name == "__init__.py" else path.stem for path in tree.sources()]
+    assert "operator" not in modules
+
+
+def test_both_distributions_say_that_they_are_typed_and_carry_their_licence() -> None:
+    assert (tree.ENGINE / "py.typed").exists()
+    licence = (tree.ROOT / "LICENSE").read_text()
+    assert "Apache License" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+    for project in ("engine", "operator"):
+        assert 'license = "Apache-2.0"' in (tree.ROOT / project / "pyproject.toml").read_text()
