@@ -37,6 +37,8 @@ class StateBackendSettings:
     """Per slot; None = unmanaged."""
     fixed_memory_bytes: int | None = None
     """Per slot, instead of managed."""
+    heap_state_bytes: int = 256 * MIB
+    """Per slot: what the state itself may take with ``hashmap``, beside managed memory; enters the memory sum."""
     write_buffer_ratio: float = 0.5
     high_prio_pool_ratio: float = 0.1
     native_metrics: tuple[str, ...] = ()
