@@ -11,9 +11,7 @@ import yaml
 
 from sparkstate_operator.model.crd import build_crd
 
-HEADER = (
-    "# Generated from operator/src/sparkstate_operator/model by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
-)
+HEADER = "# Generated from operator/src/sparkstate_operator/model by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
 TARGETS = ("crds/statefulsparkjobs.yaml", "engine/src/sparkstate/manifest/statefulsparkjobs.yaml")
 SIZE_LIMIT = 256 * 1024
 """Larger objects cannot be written by a client-side ``kubectl apply`` (limit of all annotations together)."""
@@ -35,7 +33,9 @@ def render() -> str:
 def stale(root: Path) -> list[str]:
     """The targets under ``root`` that differ from what the models say."""
     text = render()
-    return [name for name in TARGETS if not (root / name).is_file() or (root / name).read_text("utf-8") != text]
+    return [
+        name for name in TARGETS if not (root / name).is_file() or (root / name).read_text("utf-8") != text
+    ]
 
 
 def find_root(start: Path) -> Path:
@@ -43,7 +43,9 @@ def find_root(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / "crds").is_dir() and (folder / "engine").is_dir():
             return folder
-    raise FileNotFoundError(f"{start} lies in no checkout (no folder above it has crds/ and engine/); name it by --root")
+    raise FileNotFoundError(
+        f"{start} lies in no checkout (no folder above it has crds/ and engine/); name it by --root"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,4 +4,12 @@ from sparkstate_operator.model.job import GROUP, KIND, PLURAL, VERSION, Stateful
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_operator.model.status import StatefulSparkJobStatus
 
-__all__ = ["GROUP", "KIND", "PLURAL", "VERSION", "StatefulSparkJob", "StatefulSparkJobSpec", "StatefulSparkJobStatus"]
+__all__ = [
+    "GROUP",
+    "KIND",
+    "PLURAL",
+    "VERSION",
+    "StatefulSparkJob",
+    "StatefulSparkJobSpec",
+    "StatefulSparkJobStatus",
+]

@@ -28,7 +28,12 @@ class Model(BaseModel):
     """Base of all parts of the API."""
 
     model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
     )
 
 

@@ -117,7 +117,9 @@ def _convert(node: Schema, definitions: Schema) -> Schema:
     if node.get("x-kubernetes-preserve-unknown-fields"):
         return {key: value for key, value in result.items() if key not in ("required",)}
     if "properties" in node:
-        result["properties"] = {name: _convert(child, definitions) for name, child in node["properties"].items()}
+        result["properties"] = {
+            name: _convert(child, definitions) for name, child in node["properties"].items()
+        }
     if isinstance(node.get("additionalProperties"), dict):
         result["additionalProperties"] = _convert(node["additionalProperties"], definitions)
     elif node.get("additionalProperties") is True:
@@ -130,7 +132,10 @@ def _convert(node: Schema, definitions: Schema) -> Schema:
         result["format"] = "int64" if node.get("maximum", 2**31) >= 2**31 else "int32"
     if node.get("x-immutable"):
         result["x-kubernetes-validations"] = [
-            {"rule": "self == oldSelf", "message": "is fixed when the job is created; give a new job another name"}
+            {
+                "rule": "self == oldSelf",
+                "message": "is fixed when the job is created; give a new job another name",
+            }
         ]
     return result
 

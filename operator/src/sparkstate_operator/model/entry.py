@@ -72,20 +72,29 @@ class S3(Model):
     """How S3 is reached. Credentials: a Secret by name, else the process's default chain."""
 
     endpoint: str | None = spec_field(
-        "URL of an S3-compatible server, e.g. http://minio:9000. Built-in: AWS. Flink: s3.endpoint.",
+        "URL of an S3-compatible server, e.g. http://minio:9000. Built-in: AWS.",
         UPGRADE,
+        flink=("s3.endpoint",),
         pattern=ENDPOINT_PATTERN,
         max_length=1024,
     )
     region: Text | None = spec_field("Region, e.g. eu-central-1. Built-in: from the default chain.", UPGRADE)
     path_style: bool | None = spec_field(
-        "Put the bucket into the path, not into the host name. Built-in: false.", UPGRADE
+        "Put the bucket into the path, not into the host name. Built-in: false.",
+        UPGRADE,
+        flink=("s3.path.style.access", "s3.path-style-access"),
     )
     secret_ref: LocalObjectRef | None = spec_field(
         "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if there is one). "
         "Built-in: none, the default chain of serviceAccountName's pod.",
         UPGRADE,
     )
-    access_key: Text | None = spec_field("Refused: keys are never written into a job. Use secretRef.", UPGRADE)
-    secret_key: Text | None = spec_field("Refused: keys are never written into a job. Use secretRef.", UPGRADE)
-    session_token: Text | None = spec_field("Refused: keys are never written into a job. Use secretRef.", UPGRADE)
+    access_key: Text | None = spec_field(
+        "Refused: keys are never written into a job. Use secretRef.", UPGRADE
+    )
+    secret_key: Text | None = spec_field(
+        "Refused: keys are never written into a job. Use secretRef.", UPGRADE
+    )
+    session_token: Text | None = spec_field(
+        "Refused: keys are never written into a job. Use secretRef.", UPGRADE
+    )

@@ -24,10 +24,13 @@ class Checkpointing(Model):
         flink=(f"{CHECKPOINTING}.interval",),
     )
     mode: Literal["interval", "changelog"] | None = spec_field(
-        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: interval.", UPGRADE
+        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: interval.",
+        UPGRADE,
     )
     timeout: Duration | None = spec_field(
-        "A checkpoint that takes longer is given up. Built-in: 10m.", UPGRADE, flink=(f"{CHECKPOINTING}.timeout",)
+        "A checkpoint that takes longer is given up. Built-in: 10m.",
+        UPGRADE,
+        flink=(f"{CHECKPOINTING}.timeout",),
     )
     min_pause: Duration | None = spec_field(
         "Least time from one checkpoint's end to the next one's start. Built-in: 0s.",
@@ -104,7 +107,8 @@ class Trigger(Model):
     """When epochs start. One of the two."""
 
     processing_time: Duration | None = spec_field(
-        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one ended.", UPGRADE
+        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one ended.",
+        UPGRADE,
     )
     available_now: bool | None = spec_field(
         "Work through what is there in epochs of the source's bound, let all timers fire, then end. Built-in: false.",
@@ -116,7 +120,11 @@ class FixedDelay(Model):
     """A bounded number of restarts, each after the same delay."""
 
     attempts: int | None = spec_field(
-        "Restarts before the job fails. Built-in: 3.", UPGRADE, flink=(f"{RESTART}.fixed-delay.attempts",), ge=0, le=10**9
+        "Restarts before the job fails. Built-in: 3.",
+        UPGRADE,
+        flink=(f"{RESTART}.fixed-delay.attempts",),
+        ge=0,
+        le=10**9,
     )
     delay: Duration | None = spec_field(
         "Time before a restart. Built-in: 1s.", UPGRADE, flink=(f"{RESTART}.fixed-delay.delay",)
@@ -136,7 +144,11 @@ class ExponentialDelay(Model):
         "Longest delay. Built-in: 1m.", UPGRADE, flink=(f"{EXPONENTIAL}.max-backoff",)
     )
     backoff_multiplier: float | None = spec_field(
-        "Growth of the delay. Built-in: 1.5.", UPGRADE, flink=(f"{EXPONENTIAL}.backoff-multiplier",), ge=1.0, le=100.0
+        "Growth of the delay. Built-in: 1.5.",
+        UPGRADE,
+        flink=(f"{EXPONENTIAL}.backoff-multiplier",),
+        ge=1.0,
+        le=100.0,
     )
     reset_backoff_threshold: Duration | None = spec_field(
         "Healthy time after which the delay starts anew. Built-in: 1h.",
@@ -144,7 +156,11 @@ class ExponentialDelay(Model):
         flink=(f"{EXPONENTIAL}.reset-backoff-threshold",),
     )
     jitter_factor: float | None = spec_field(
-        "Random share added or taken away. Built-in: 0.1.", UPGRADE, flink=(f"{EXPONENTIAL}.jitter-factor",), ge=0.0, le=1.0
+        "Random share added or taken away. Built-in: 0.1.",
+        UPGRADE,
+        flink=(f"{EXPONENTIAL}.jitter-factor",),
+        ge=0.0,
+        le=1.0,
     )
     attempts_before_reset_backoff: int | None = spec_field(
         "Restarts in a row before the job fails. Built-in: without end.",

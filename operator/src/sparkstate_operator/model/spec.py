@@ -13,13 +13,19 @@ from sparkstate_operator.model.entry import (
     PodTemplate,
     Resources,
 )
-from sparkstate_operator.model.progress import Checkpointing, Deletion, RestoreFrom, Restart, Savepoints, Trigger
+from sparkstate_operator.model.progress import (
+    Checkpointing,
+    Deletion,
+    Restart,
+    RestoreFrom,
+    Savepoints,
+    Trigger,
+)
 from sparkstate_operator.model.state import StateBackend
 from sparkstate_operator.model.values import (
     IDENTIFIER_PATTERN,
     MODULE_PATTERN,
     Duration,
-    Location,
     LongText,
     ObjectName,
     Quantity,
@@ -36,7 +42,9 @@ IMMUTABLE = ChangeKind.IMMUTABLE
 class StatefulSparkJobSpec(Model):
     """What the user asks for. Fields without a schema default: job, then Helm value, then built-in."""
 
-    image: Text | None = spec_field("Image with the job's code and the engine. Helm value: defaults.image.", UPGRADE)
+    image: Text | None = spec_field(
+        "Image with the job's code and the engine. Helm value: defaults.image.", UPGRADE
+    )
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = spec_field(
         "As in a container. Built-in: Kubernetes' own rule.", UPGRADE
     )
@@ -54,13 +62,19 @@ class StatefulSparkJobSpec(Model):
         UPGRADE,
     )
     module: str | None = spec_field(
-        "Importable module with the job's function, e.g. shop.orders.", UPGRADE, pattern=MODULE_PATTERN, max_length=256
+        "Importable module with the job's function, e.g. shop.orders.",
+        UPGRADE,
+        pattern=MODULE_PATTERN,
+        max_length=256,
     )
     config_map_ref: ConfigMapKeyRef | None = spec_field(
         "Script in a ConfigMap, for development; not for the runner.", UPGRADE
     )
     function: str | None = spec_field(
-        "The function: def job(spark, params). Built-in: job.", UPGRADE, pattern=IDENTIFIER_PATTERN, max_length=128
+        "The function: def job(spark, params). Built-in: job.",
+        UPGRADE,
+        pattern=IDENTIFIER_PATTERN,
+        max_length=128,
     )
     params: dict[str, LongText] | None = spec_field(
         "Arguments for the function, as strings. No keys or passwords.", UPGRADE, max_length=200
@@ -109,10 +123,13 @@ class StatefulSparkJobSpec(Model):
         ge=1,
         le=32768,
     )
-    driver: Resources | None = spec_field("The driver's cores and heap (deployment local: all of Spark's).", UPGRADE)
+    driver: Resources | None = spec_field(
+        "The driver's cores and heap (deployment local: all of Spark's).", UPGRADE
+    )
     executor: Resources | None = spec_field("An executor's cores and heap (deployment cluster).", UPGRADE)
     managed_memory_per_slot: Quantity | None = spec_field(
-        "Memory that a slot's backend may use for caches and write buffers, e.g. 256Mi. Built-in: 256Mi.", UPGRADE
+        "Memory that a slot's backend may use for caches and write buffers, e.g. 256Mi. Built-in: 256Mi.",
+        UPGRADE,
     )
     fixed_memory_per_slot: Quantity | None = spec_field(
         "As managedMemoryPerSlot, for this job alone; replaces it.",
@@ -124,6 +141,11 @@ class StatefulSparkJobSpec(Model):
         UPGRADE,
         flink=("state.backend.rocksdb.memory.managed",),
     )
+    state_memory_per_slot: Quantity | None = spec_field(
+        "With state backend hashmap: memory that a slot's state itself may take, beside managed memory. Enters the "
+        "memory sum. Built-in: 256Mi.",
+        UPGRADE,
+    )
     local_storage: LocalStorage | None = spec_field("The working volume.", UPGRADE)
     state_backend: StateBackend | None = spec_field("Where working state lives.", UPGRADE)
     checkpointing: Checkpointing | None = spec_field("When checkpoints are taken and where they go.", UPGRADE)
@@ -131,7 +153,8 @@ class StatefulSparkJobSpec(Model):
     trigger: Trigger | None = spec_field("When epochs start.", UPGRADE)
     restart: Restart | None = spec_field("What follows a failure.", UPGRADE)
     fence_timeout: Duration | None = spec_field(
-        "A driver that could not prove for this long that it is the only one starts no epoch. Built-in: 30s.", UPGRADE
+        "A driver that could not prove for this long that it is the only one starts no epoch. Built-in: 30s.",
+        UPGRADE,
     )
     sink_timeout: Duration | None = spec_field(
         "A longer call of a sink function fails the epoch. Built-in: 1m.", UPGRADE
@@ -145,15 +168,20 @@ class StatefulSparkJobSpec(Model):
         "suspended: stopped with its state kept, by the upgrade mode.", UPGRADE, default="running"
     )
     restore_from: RestoreFrom | None = spec_field(
-        "The state to start from, where the job has no completed checkpoint of its own, or when changed.", SAVEPOINT
+        "The state to start from, where the job has no completed checkpoint of its own, or when changed.",
+        SAVEPOINT,
     )
     start_empty: bool | None = spec_field(
-        "Start without state although there is some. Void once a checkpoint has completed. Built-in: false.", SAVEPOINT
+        "Start without state although there is some. Void once a checkpoint has completed. Built-in: false.",
+        SAVEPOINT,
     )
     allow_non_restored_state: bool | None = spec_field(
         "Drop restored state that no operator of the job asks for. Built-in: false, an error.",
         SAVEPOINT,
-        flink=("execution.state-recovery.ignore-unclaimed-state", "execution.savepoint.ignore-unclaimed-state"),
+        flink=(
+            "execution.state-recovery.ignore-unclaimed-state",
+            "execution.savepoint.ignore-unclaimed-state",
+        ),
     )
     deletion: Deletion | None = spec_field("What happens to state when the job is deleted.", IGNORE)
     s3: S3 | None = spec_field("How S3 is reached.", UPGRADE)

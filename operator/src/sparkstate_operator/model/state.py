@@ -12,27 +12,10 @@ from sparkstate_operator.model.values import CLASS_PATTERN, Duration, Text
 UPGRADE = ChangeKind.UPGRADE
 ROCKSDB = "state.backend.rocksdb"
 
-NATIVE_METRICS = (
-    "num-immutable-mem-table mem-table-flush-pending compaction-pending background-errors cur-size-active-mem-table "
-    "cur-size-all-mem-tables size-all-mem-tables num-entries-active-mem-table num-entries-imm-mem-tables "
-    "num-deletes-active-mem-table num-deletes-imm-mem-tables estimate-num-keys estimate-table-readers-mem "
-    "num-snapshots num-live-versions estimate-live-data-size total-sst-files-size live-sst-files-size "
-    "estimate-pending-compaction-bytes num-running-compactions num-running-flushes actual-delayed-write-rate "
-    "is-write-stopped block-cache-capacity block-cache-usage block-cache-pinned-usage num-files-at-level "
-    "block-cache-hit block-cache-miss bloom-filter-useful bloom-filter-full-positive bloom-filter-full-true-positive "
-    "bytes-read bytes-written iter-bytes-read compaction-read-bytes compaction-write-bytes stall-micros"
-).split()
+NATIVE_METRICS = ["num-immutable-mem-table", "mem-table-flush-pending", "compaction-pending", "background-errors", "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables", "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table", "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots", "num-live-versions", "estimate-live-data-size", "total-sst-files-size", "live-sst-files-size", "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes", "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss", "bloom-filter-useful", "bloom-filter-full-positive", "bloom-filter-full-true-positive", "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes", "compaction-write-bytes", "stall-micros"]
 """Flink's names: 26 properties, the files per level, 11 tickers."""
 
-ROCKSDB_OPTIONS = (
-    "thread.num files.open log.level log.max-file-size log.file-num log.dir compaction.style "
-    "compaction.level.use-dynamic-size compaction.level.target-file-size-base compaction.level.max-size-level-base "
-    "compression.per.level writebuffer.size writebuffer.count writebuffer.number-to-merge block.blocksize "
-    "block.metadata-blocksize block.cache-size write-batch-size use-bloom-filter bloom-filter.bits-per-key "
-    "bloom-filter.block-based-mode timer-service.cache-size memory.partitioned-index-filters "
-    "compaction.filter.query-time-after-num-entries compaction.filter.periodic-compaction-time "
-    "restore-overlap-fraction-threshold"
-).split()
+ROCKSDB_OPTIONS = ["thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir", "compaction.style", "compaction.level.use-dynamic-size", "compaction.level.target-file-size-base", "compaction.level.max-size-level-base", "compression.per.level", "writebuffer.size", "writebuffer.count", "writebuffer.number-to-merge", "block.blocksize", "block.metadata-blocksize", "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key", "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters", "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time", "restore-overlap-fraction-threshold"]
 """Flink's configurable RocksDB keys, without their common prefix."""
 
 BACKEND_TYPES = ("hashmap", "rocksdb", "custom", "external")
@@ -64,7 +47,10 @@ class StateBackend(Model):
         flink=("execution.checkpointing.incremental", "state.backend.incremental"),
     )
     predefined_options: (
-        Literal["DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"] | None
+        Literal[
+            "DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"
+        ]
+        | None
     ) = spec_field(
         "A set of RocksDB options. Applied first, then options, then optionsFactory; managed memory wins over all. "
         "Built-in: DEFAULT.",

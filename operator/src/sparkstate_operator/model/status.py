@@ -16,7 +16,9 @@ Phase = Literal[
 class Condition(Model):
     """As metav1.Condition."""
 
-    type: str = status_field("Ready, Progressing, Degraded, RestoreBlocked, Reconciling or Stalled.", default=...)
+    type: str = status_field(
+        "Ready, Progressing, Degraded, RestoreBlocked, Reconciling or Stalled.", default=...
+    )
     status: Literal["True", "False", "Unknown"] = status_field("True, False or Unknown.", default=...)
     reason: str = status_field("One stable word.", default=...)
     message: str = status_field("A sentence for people.", default="", max_length=32768)
@@ -61,7 +63,9 @@ class Intent(Model):
 
     action: str = status_field("What is to be done.", default=...)
     attempt: int | None = status_field("For which attempt.")
-    trigger_id: str | None = status_field("Trigger id of a savepoint, so that a repetition asks for no second one.")
+    trigger_id: str | None = status_field(
+        "Trigger id of a savepoint, so that a repetition asks for no second one."
+    )
     revision: str | None = status_field("The ControllerRevision that is to run.")
     since: datetime | None = status_field("When it was decided.", strict=False)
 

@@ -1,0 +1,88 @@
+"""A manifest that has passed the schema and the rules."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparkstate import errors
+from sparkstate.manifest import overrides as overriding
+from sparkstate.manifest import rules, schema, source
+from sparkstate.manifest.problems import Problem, raise_if_any
+
+API_VERSION = "sparkstate.io/v1alpha1"
+KIND = "StatefulSparkJob"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One job as the user wrote it, valid by itself. ``spec`` holds only what was given, nothing is filled in."""
+
+    name: str
+    namespace: str
+    spec: Mapping[str, Any]
+    source: str
+    """For messages: the file's name, or ``manifest``."""
+    base_dir: Path | None
+    """What relative paths mean: the folder of the file; None for text."""
+    overridden: frozenset[str] = frozenset()
+    """Paths that ``--set`` gave."""
+
+
+def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
+    """Read and judge a manifest: a ``Path`` is a file, a ``str`` is YAML text.
+
+    ``overrides`` are ``--set`` strings such as ``spec.slots=3``. Raises ``SpecInvalid`` that lists every finding by its
+    path, or ``NotInThisVersion`` when the only findings are fields of later versions.
+    """
+    text, name, base_dir = source.read(manifest)
+    try:
+        document = source.parse(text)
+    except errors.SpecInvalid as error:
+        raise errors.SpecInvalid(f"{name}: {error}") from error.__cause__
+    raise_if_any(_wrong_kind(document), name)
+    document, overridden = overriding.apply(copy.deepcopy(document), overrides)
+    raise_if_any(judge(document), name)
+    metadata = document["metadata"]
+    return Manifest(
+        name=metadata["name"],
+        namespace=metadata.get("namespace", "default"),
+        spec=document["spec"],
+        source=name,
+        base_dir=base_dir,
+        overridden=frozenset(overridden),
+    )
+
+
+def judge(document: Mapping[str, Any]) -> list[Problem]:
+    """All findings about a document; rules are asked only where the types are right, as the API server does."""
+    found = [
+        *_metadata(document),
+        *schema.check({k: v for k, v in document.items() if k != "metadata"}, schema.root(), ""),
+    ]
+    return found or rules.check(rules.with_schema_defaults(document))
+
+
+def _wrong_kind(document: Mapping[str, Any]) -> list[Problem]:
+    found = []
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        value = document.get(field)
+        if value is None:
+            found.append(Problem(field, f"is missing; it must be {wanted}"))
+        elif value != wanted:
+            found.append(Problem(field, f"must be {wanted}", repr(value)))
+    return found
+
+
+def _metadata(document: Mapping[str, Any]) -> list[Problem]:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        return [Problem("metadata.name", "is missing; it names the job")]
+    return [
+        Problem(f"metadata.{field}", "must be text; write it in quotes", repr(metadata[field]))
+        for field in ("name", "namespace")
+        if field in metadata and not isinstance(metadata[field], str)
+    ]

@@ -1,0 +1,117 @@
+"""Which field of the manifest is which setting, as one table; built-in values are the settings' own defaults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate.manifest import units
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a value of the manifest becomes a setting (``read``) and a setting is shown (``show``)."""
+
+    read: Callable[[Any], Any]
+    show: Callable[[Any], str]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value)
+    return "" if value is None else str(value)
+
+
+def _optional(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "none" if value is None else show(value)
+
+
+PLAIN = Kind(lambda value: value, _optional(_plain))
+TUPLE = Kind(tuple, lambda value: ", ".join(value) if value else "none")
+NUMBER = Kind(float, _plain)
+SECONDS = Kind(units.parse_duration_s, _optional(lambda value: units.format_duration(round(value * 1000))))
+MILLIS = Kind(units.parse_duration_ms, _optional(units.format_duration))
+BYTES = Kind(units.parse_quantity, _optional(units.format_quantity))
+
+
+@dataclass(frozen=True)
+class Field:
+    """``path`` below ``spec`` and the attribute of ``JobSettings`` (dotted) that it sets."""
+
+    path: str
+    setting: str
+    kind: Kind = PLAIN
+
+
+FIELDS = (
+    Field("function", "entry.function"),
+    Field("deployment", "deployment"),
+    Field("slots", "slots"),
+    Field("slotsPerExecutor", "slots_per_executor"),
+    Field("maxParallelism", "max_parallelism"),
+    Field("shards", "shards"),
+    Field("driver.cores", "cores"),
+    Field("driver.memory", "jvm_memory_bytes", BYTES),
+    Field("stateMemoryPerSlot", "backend.heap_state_bytes", BYTES),
+    Field("stateBackend.type", "backend.type"),
+    Field("stateBackend.incremental", "backend.incremental"),
+    Field("stateBackend.predefinedOptions", "backend.predefined_options"),
+    Field("stateBackend.optionsFactory", "backend.options_factory"),
+    Field("stateBackend.timerService", "backend.timer_service"),
+    Field("stateBackend.storagePaths", "backend.storage_paths", TUPLE),
+    Field("stateBackend.transferThreads", "backend.transfer_threads"),
+    Field("stateBackend.nativeMetrics", "backend.native_metrics", TUPLE),
+    Field("stateBackend.writeBufferRatio", "backend.write_buffer_ratio", NUMBER),
+    Field("stateBackend.highPrioPoolRatio", "backend.high_prio_pool_ratio", NUMBER),
+    Field("checkpointing.interval", "checkpoint.interval_s", SECONDS),
+    Field("checkpointing.timeout", "checkpoint.timeout_s", SECONDS),
+    Field("checkpointing.minPause", "checkpoint.min_pause_s", SECONDS),
+    Field("checkpointing.tolerableFailures", "checkpoint.tolerable_failures"),
+    Field("checkpointing.storage", "checkpoint.storage"),
+    Field("checkpointing.retained", "checkpoint.retained"),
+    Field("checkpointing.inlineThreshold", "checkpoint.inline_threshold_bytes", BYTES),
+    Field("checkpointing.writeBufferSize", "checkpoint.write_buffer_bytes", BYTES),
+    Field("savepoints.storage", "savepoint.storage"),
+    Field("savepoints.interval", "savepoint.interval_s", SECONDS),
+    Field("savepoints.schedule", "savepoint.schedule"),
+    Field("savepoints.maxAge", "savepoint.max_age_s", SECONDS),
+    Field("savepoints.maxCount", "savepoint.max_count"),
+    Field("savepoints.onStop", "savepoint.on_stop"),
+    Field("trigger.processingTime", "trigger.processing_time_ms", MILLIS),
+    Field("trigger.availableNow", "trigger.available_now"),
+    Field("restart.strategy", "restart.strategy"),
+    Field("fenceTimeout", "fence_timeout_s", SECONDS),
+    Field("sinkTimeout", "sink_timeout_s", SECONDS),
+    Field("startEmpty", "start_empty"),
+    Field("allowNonRestoredState", "allow_non_restored_state"),
+    Field("s3.endpoint", "s3.endpoint"),
+    Field("s3.region", "s3.region"),
+    Field("s3.pathStyle", "s3.path_style"),
+    Field("ui", "ui"),
+)
+
+STRATEGY_FIELDS = {
+    "none": (),
+    "fixed-delay": (
+        Field("restart.fixedDelay.attempts", "restart.attempts"),
+        Field("restart.fixedDelay.delay", "restart.delay_s", SECONDS),
+    ),
+    "exponential-delay": (
+        Field("restart.exponentialDelay.initialBackoff", "restart.initial_backoff_s", SECONDS),
+        Field("restart.exponentialDelay.maxBackoff", "restart.max_backoff_s", SECONDS),
+        Field("restart.exponentialDelay.backoffMultiplier", "restart.backoff_multiplier", NUMBER),
+        Field("restart.exponentialDelay.resetBackoffThreshold", "restart.reset_after_s", SECONDS),
+        Field("restart.exponentialDelay.jitterFactor", "restart.jitter", NUMBER),
+        Field("restart.exponentialDelay.attemptsBeforeResetBackoff", "restart.max_attempts"),
+    ),
+    "failure-rate": (
+        Field("restart.failureRate.maxFailuresPerInterval", "restart.max_failures_per_interval"),
+        Field("restart.failureRate.failureRateInterval", "restart.failure_rate_interval_s", SECONDS),
+        Field("restart.failureRate.delay", "restart.delay_s", SECONDS),
+    ),
+}
+"""The parameters of a restart strategy; only those of the chosen one are settings."""

@@ -1,0 +1,105 @@
+"""Who wins: job over cluster default over built-in, leaf by leaf, with Flink's keys folded into the fields they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate.manifest import flink_keys, schema
+from sparkstate.manifest.problems import Problem
+
+JOB = "job"
+CLUSTER_DEFAULT = "cluster default"
+BUILT_IN = "built-in"
+
+EXCLUSIVE: tuple[tuple[str, ...], ...] = (
+    ("pythonFile", "module", "configMapRef"),
+    ("managedMemoryPerSlot", "fixedMemoryPerSlot", "managedMemory"),
+    ("savepoints.interval", "savepoints.schedule"),
+    ("trigger.processingTime", "trigger.availableNow"),
+    ("localStorage.sizeLimit", "localStorage.volumeClaimTemplate", "localStorage.paths"),
+    ("restoreFrom.snapshotRef.name", "restoreFrom.latest", "restoreFrom.uri", "startEmpty"),
+)
+"""Fields that replace one another: when the job gives one, the cluster's defaults for the others do not count."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value and who gave it."""
+
+    value: Any
+    origin: str
+
+
+def leaves(spec: Mapping[str, Any], node: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths (below ``spec``) and values of everything given; free maps fall apart into their keys."""
+    for name, value in spec.items():
+        child = node.get("properties", {}).get(name) or node.get("additionalProperties") or {}
+        where = schema.join(path, name)
+        if isinstance(value, dict) and not child.get("x-kubernetes-preserve-unknown-fields"):
+            yield from leaves(value, child, where)
+        else:
+            yield where, value
+
+
+def fold(spec: Mapping[str, Any], origin: str) -> tuple[dict[str, Given], list[Problem]]:
+    """All leaves of one layer, Flink's keys folded in. Problems: unreadable values, one setting given twice."""
+    problems: list[Problem] = []
+    plain = {key: value for key, value in spec.items() if key != "configuration"}
+    given = {path: Given(value, origin) for path, value in leaves(plain, schema.spec())}
+    by: dict[str, str] = {path: f"spec.{path}" for path in given}
+    metrics: list[str] = []
+    for key, text in spec.get("configuration", {}).items():
+        where = schema.join("spec.configuration", key)
+        known = flink_keys.BY_SPELLING.get(key)
+        try:
+            if known:
+                path, value = known.path, known.convert(text)
+            elif key.startswith(flink_keys.METRICS_PREFIX):
+                metrics += [key.removeprefix(flink_keys.METRICS_PREFIX)] if flink_keys._boolean(text) else []
+                continue
+            elif key.startswith(f"{flink_keys.ROCKSDB}."):
+                path, value = schema.join("stateBackend.options", key), text
+            else:
+                continue
+        except ValueError as error:
+            problems.append(Problem(where, str(error)))
+            continue
+        if path in by:
+            problems.append(Problem(where, f"says the same as {by[path]}; keep one of the two"))
+            continue
+        by[path] = where
+        given[path] = Given(value, f"{origin} ({key})")
+    if metrics and "stateBackend.nativeMetrics" not in given:
+        given["stateBackend.nativeMetrics"] = Given(metrics, f"{origin} ({flink_keys.METRICS_PREFIX}*)")
+    return given, problems
+
+
+def merge(job: Mapping[str, Given], defaults: Mapping[str, Given]) -> dict[str, Given]:
+    """The job's leaves over the defaults' leaves."""
+    merged = dict(defaults)
+    for group in EXCLUSIVE:
+        if any(path in job for path in group):
+            for path in group:
+                merged.pop(path, None)
+    return {**merged, **job}
+
+
+def nested(given: Mapping[str, Given]) -> dict[str, Any]:
+    """Leaves back into a tree, for the schema and the rules."""
+    tree: dict[str, Any] = {}
+    for path, leaf in given.items():
+        names = list(_split(path))
+        node = tree
+        for name in names[:-1]:
+            node = node.setdefault(name, {})
+        node[names[-1]] = leaf.value
+    return tree
+
+
+def _split(path: str) -> Iterator[str]:
+    head, bracket, rest = path.partition("['")
+    yield from head.split(".")
+    if bracket:
+        yield rest.removesuffix("']")

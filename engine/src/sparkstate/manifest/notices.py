@@ -1,0 +1,58 @@
+"""What a manifest may say that only a cluster can use. Accepted, and said to have no effect; or impossible, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkstate.manifest.layers import Given
+from sparkstate.manifest.problems import Problem
+
+NO_EFFECT = {
+    "image": "the job runs in this Python environment",
+    "imagePullPolicy": "no image is pulled",
+    "imagePullSecrets": "no image is pulled",
+    "serviceAccountName": "there are no pods",
+    "slotsPerExecutor": "there are no executors",
+    "executor": "there are no executors",
+    "driverTemplate": "there are no pods",
+    "executorTemplate": "there are no pods",
+    "localStorage.sizeLimit": "the working directory is bounded by its file system",
+    "localStorage.volumeClaimTemplate": "there are no volumes",
+    "upgradeMode": "nobody changes the manifest of a running job",
+    "deletion": "there is no object to delete; the state stays in storage",
+    "s3.secretRef": "credentials come from the default chain, e.g. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+}
+
+
+def notices(given: Mapping[str, Given]) -> list[str]:
+    """One sentence per field that has no effect without a cluster."""
+    found = [
+        f"spec.{path} has no effect here: {why}"
+        for path, why in NO_EFFECT.items()
+        if any(name == path or name.startswith((f"{path}.", f"{path}[")) for name in given)
+    ]
+    if "deployment" in given and given["deployment"].value == "cluster":
+        found.append(
+            "spec.deployment: cluster has no effect here: Spark runs locally in the driver's process"
+        )
+    if "state" in given and given["state"].value == "suspended":
+        found.append("spec.state: suspended has no effect here: who runs the job wants it to run")
+    return found
+
+
+def impossible_here(given: Mapping[str, Given]) -> list[Problem]:
+    """Fields whose meaning is lost without a cluster, so that ignoring them would run something else."""
+    found = []
+    if "configMapRef.name" in given:
+        found.append(
+            Problem(
+                "spec.configMapRef", "a ConfigMap needs a cluster; name the script's file with pythonFile"
+            )
+        )
+    if "restoreFrom.snapshotRef.name" in given:
+        found.append(
+            Problem(
+                "spec.restoreFrom.snapshotRef", "a StateSnapshot needs a cluster; name its folder with uri"
+            )
+        )
+    return found

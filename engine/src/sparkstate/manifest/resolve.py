@@ -1,0 +1,208 @@
+"""From a manifest to the settings of one job, with the origin of each and what has no effect without a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sparkstate import settings
+from sparkstate.manifest import fields as table
+from sparkstate.manifest import layers, notices, rules, schema
+from sparkstate.manifest.document import Manifest
+from sparkstate.manifest.layers import Given
+from sparkstate.manifest.problems import Problem, raise_if_any
+
+DEFAULT_EXECUTOR_CORES = 2
+DEFAULT_EXECUTOR_MEMORY = "1Gi"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as sentences."""
+
+    settings: settings.JobSettings
+    origins: Mapping[str, str]
+    notices: list[str]
+    values: Mapping[str, str]
+    """Every effective setting as text, by its path: what ``explain`` shows."""
+
+
+def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:
+    """(path, value, origin) of every effective setting, in the manifest's order."""
+    return [(path, value, resolved.origins[path]) for path, value in resolved.values.items()]
+
+
+def resolve(
+    manifest: Manifest,
+    defaults: Mapping[str, Any] | None = None,
+    base_dir: Path | None = None,
+    cluster: str = "local",
+) -> Resolved:
+    """Decide every setting: job, then cluster default, then built-in.
+
+    ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean; default: the
+    manifest's folder, else the working directory. Raises ``SpecInvalid`` with all findings.
+    """
+    given = _effective(manifest, defaults or {})
+    base = base_dir or manifest.base_dir or Path.cwd()
+    raise_if_any(notices.impossible_here(given), manifest.source)
+    built = _build(manifest, given, base, cluster)
+    values, origins = _explain(given, built)
+    return Resolved(built, origins, notices.notices(given), values)
+
+
+def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Given]:
+    raise_if_any(schema.check(dict(defaults), schema.spec(), "defaults"), "cluster defaults")
+    below, problems = layers.fold(defaults, layers.CLUSTER_DEFAULT)
+    raise_if_any(
+        [replace(p, path=p.path.replace("spec.", "defaults.", 1)) for p in problems], "cluster defaults"
+    )
+    job, problems = layers.fold(manifest.spec, layers.JOB)
+    raise_if_any(problems, manifest.source)
+    given = layers.merge(_mark_overridden(job, manifest.overridden), below)
+    document = {"metadata": {"name": manifest.name}, "spec": layers.nested(given)}
+    found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
+        rules.with_schema_defaults(document)
+    )
+    raise_if_any([_with_origin(problem, given) for problem in found], manifest.source)
+    return given
+
+
+def _mark_overridden(job: Mapping[str, Given], overridden: frozenset[str]) -> dict[str, Given]:
+    def origin(path: str, leaf: Given) -> str:
+        inside = any(f"spec.{path}" == o or f"spec.{path}".startswith((f"{o}.", f"{o}[")) for o in overridden)
+        return "--set" if inside else leaf.origin
+
+    return {path: Given(leaf.value, origin(path, leaf)) for path, leaf in job.items()}
+
+
+def _with_origin(problem: Problem, given: Mapping[str, Given]) -> Problem:
+    leaf = given.get(problem.path.removeprefix("spec."))
+    if leaf is None or leaf.origin == layers.JOB:
+        return problem
+    return replace(problem, message=f"{problem.message} [from {leaf.origin}]")
+
+
+def _build(manifest: Manifest, given: Mapping[str, Given], base: Path, cluster: str) -> settings.JobSettings:
+    entry = settings.EntryPoint(
+        python_file=_absolute(given["pythonFile"].value, base) if "pythonFile" in given else None,
+        module=given["module"].value if "module" in given else None,
+        params=_map(given, "params"),
+    )
+    job = settings.JobSettings(name=manifest.name, namespace=manifest.namespace, cluster=cluster, entry=entry)
+    for field in _fields(given):
+        if field.path in given:
+            job = _set(job, field.setting, field.kind.read(given[field.path].value))
+    job = replace(job, spark_conf={**_executor_conf(given), **_map(given, "sparkConf")})
+    job = _set(job, "backend.options", _map(given, "stateBackend.options"))
+    return _memory(_locate(job, given, base), given)
+
+
+def _fields(given: Mapping[str, Given]) -> tuple[table.Field, ...]:
+    strategy = (
+        given["restart.strategy"].value
+        if "restart.strategy" in given
+        else settings.RestartSettings().strategy
+    )
+    return (*table.FIELDS, *table.STRATEGY_FIELDS[strategy])
+
+
+def _set(target: Any, path: str, value: Any) -> Any:
+    head, _, rest = path.partition(".")
+    return replace(target, **{head: _set(getattr(target, head), rest, value) if rest else value})
+
+
+def _map(given: Mapping[str, Given], path: str) -> dict[str, str]:
+    entries = {}
+    for name, leaf in given.items():
+        if name.startswith((f"{path}.", f"{path}[")):
+            key = name.removeprefix(path)
+            entries[key[1:] if key[0] == "." else key[2:-2]] = leaf.value
+    return entries
+
+
+def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
+    if "deployment" not in given or given["deployment"].value == "local":
+        return {}
+    cores = given["executor.cores"].value if "executor.cores" in given else DEFAULT_EXECUTOR_CORES
+    memory = given["executor.memory"].value if "executor.memory" in given else DEFAULT_EXECUTOR_MEMORY
+    mebibytes = table.units.parse_quantity(memory) // settings.MIB
+    return {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
+
+
+def _locate(job: settings.JobSettings, given: Mapping[str, Given], base: Path) -> settings.JobSettings:
+    """Relative paths become absolute; places that follow from others are filled in."""
+    local = (
+        [_absolute(path, base) for path in given["localStorage.paths"].value]
+        if "localStorage.paths" in given
+        else []
+    )
+    paths = tuple(_absolute(path, base) for path in job.backend.storage_paths) or tuple(local)
+    return replace(
+        job,
+        backend=replace(job.backend, storage_paths=paths),
+        checkpoint=replace(job.checkpoint, storage=_absolute(job.checkpoint.storage, base)),
+        savepoint=replace(
+            job.savepoint, storage=_absolute(job.savepoint.storage, base) if job.savepoint.storage else None
+        ),
+        restore_from=_restore_from(given, base),
+        work_dir=local[0] if local else job.work_dir,
+    )
+
+
+def _restore_from(given: Mapping[str, Given], base: Path) -> str | None:
+    if "restoreFrom.uri" in given:
+        return _absolute(given["restoreFrom.uri"].value, base)
+    return "latest" if "restoreFrom.latest" in given else None
+
+
+def _absolute(location: str, base: Path) -> str:
+    """URLs stay; a path becomes absolute, relative ones from ``base``. The empty text stays empty."""
+    if not location or "://" in location:
+        return location
+    return os.path.normpath(base.absolute() / location)
+
+
+def _memory(job: settings.JobSettings, given: Mapping[str, Given]) -> settings.JobSettings:
+    backend = job.backend
+    if "fixedMemoryPerSlot" in given:
+        fixed = table.units.parse_quantity(given["fixedMemoryPerSlot"].value)
+        backend = replace(backend, managed_memory_bytes=None, fixed_memory_bytes=fixed)
+    elif "managedMemory" in given and not given["managedMemory"].value:
+        backend = replace(backend, managed_memory_bytes=None)
+    elif "managedMemoryPerSlot" in given:
+        managed = table.units.parse_quantity(given["managedMemoryPerSlot"].value)
+        backend = replace(backend, managed_memory_bytes=managed)
+    return replace(job, backend=backend)
+
+
+def _get(target: Any, path: str) -> Any:
+    for name in path.split("."):
+        target = getattr(target, name)
+    return target
+
+
+def _explain(given: Mapping[str, Given], job: settings.JobSettings) -> tuple[dict[str, str], dict[str, str]]:
+    by_path = {field.path: field for field in _fields(given)}
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    assert is_dataclass(job) and fields(job)
+    for path in _order(given, by_path):
+        field = by_path.get(path)
+        values[path] = (
+            field.kind.show(_get(job, field.setting)) if field else table.PLAIN.show(given[path].value)
+        )
+        origins[path] = given[path].origin if path in given else layers.BUILT_IN
+    return values, origins
+
+
+def _order(given: Mapping[str, Given], by_path: Mapping[str, table.Field]) -> list[str]:
+    order = {name: index for index, name in enumerate(schema.spec()["properties"])}
+
+    def rank(path: str) -> int:
+        return order[path.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]]
+
+    return sorted(dict.fromkeys([*by_path, *given]), key=rank)

@@ -1,0 +1,175 @@
+"""The CRD's schema, as packaged with the engine, applied to a manifest."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+import yaml
+from jsonschema.protocols import Validator
+
+from sparkstate.manifest import units
+from sparkstate.manifest.problems import Problem
+
+Schema = Mapping[str, Any]
+
+
+@functools.cache
+def crd() -> Mapping[str, Any]:
+    """The packaged CustomResourceDefinition."""
+    text = (
+        importlib.resources.files("sparkstate.manifest").joinpath("statefulsparkjobs.yaml").read_text("utf-8")
+    )
+    loaded: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return loaded
+
+
+def root() -> Schema:
+    """The schema of the whole object."""
+    found: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return found
+
+
+def spec() -> Schema:
+    """The schema of ``spec``."""
+    found: Schema = root()["properties"]["spec"]
+    return found
+
+
+def _pattern(
+    _validator: Validator, pattern: str, value: Any, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    # Python's $ also matches before a last line feed; the API server's does not.
+    if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
+        yield jsonschema.ValidationError(f"{value!r} does not match")
+
+
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+
+
+def join(path: str, name: str) -> str:
+    """``path`` and one more name; names that are no identifiers stand in brackets."""
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+    return f"{path}.{name}".lstrip(".") if plain else f"{path}['{name}']"
+
+
+def _path_of(start: str, parts: Any) -> str:
+    path = start
+    for part in parts:
+        path = f"{path}[{part}]" if isinstance(part, int) else join(path, part)
+    return path
+
+
+def check(value: Any, schema: Schema, path: str) -> list[Problem]:
+    """All findings of types, values and unknown fields, in the order of the document."""
+    problems = [_describe(error, path) for error in _Validator(schema).iter_errors(value)]
+    return [*_unknown(value, schema, path), *problems]
+
+
+def _unknown(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    if isinstance(value, dict):
+        known = schema.get("properties")
+        other = schema.get("additionalProperties")
+        for name, child in value.items():
+            if known is not None and name in known:
+                yield from _unknown(child, known[name], join(path, name))
+            elif other:
+                yield from _unknown(child, other, join(path, name))
+            elif known is not None:
+                yield Problem(join(path, name), f"unknown field{suggest(name, known)}")
+    elif isinstance(value, list) and "items" in schema:
+        for index, child in enumerate(value):
+            yield from _unknown(child, schema["items"], f"{path}[{index}]")
+
+
+def suggest(name: str, known: Mapping[str, Any]) -> str:
+    """``; did you mean …?``, or what there is when nothing is near and the list is short."""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {lowered[near[0]]}?"
+    return f"; there are {', '.join(known)}" if len(known) <= 12 else ""
+
+
+TYPE_WORDS = {
+    "string": "text; write it in quotes",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping of fields",
+    "array": "a list",
+}
+
+
+def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
+    path = _path_of(start, error.absolute_path)
+    shown = json.dumps(error.instance, default=str)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    if error.validator == "required":
+        missing = next(name for name in error.validator_value if name not in error.instance)
+        return Problem(join(path, missing), "is missing")
+    if error.validator == "type" and error.instance is None:
+        return Problem(path, "is empty; give it a value or leave it out")
+    return Problem(path, _remedy(error), shown)
+
+
+def _remedy(error: jsonschema.ValidationError) -> str:
+    wanted = error.validator_value
+    match error.validator:
+        case "type":
+            return f"must be {TYPE_WORDS[wanted]}"
+        case "enum":
+            return f"must be {' or '.join(json.dumps(option) for option in wanted)}{_near(error.instance, wanted)}"
+        case "pattern":
+            return hint(wanted)
+        case "minimum":
+            return f"must be at least {wanted}"
+        case "maximum":
+            return f"must be at most {wanted}"
+        case "minLength" | "minItems":
+            return "must not be empty"
+        case "maxLength":
+            return f"must have at most {wanted} characters"
+        case "maxItems" | "maxProperties":
+            return f"must have at most {wanted} entries"
+    return str(error.message)
+
+
+def _near(value: Any, options: list[Any]) -> str:
+    near = difflib.get_close_matches(
+        str(value).lower(), [str(option).lower() for option in options], n=1, cutoff=0.7
+    )
+    return f"; did you mean {next(o for o in options if str(o).lower() == near[0])}?" if near else ""
+
+
+def hint(pattern: str) -> str:
+    """What a pattern of the schema asks for, in words."""
+    for known, words in HINTS.items():
+        if pattern == known:
+            return words
+    return (
+        "must be a cron line such as '0 3 * * *' or @daily"
+        if "@(hourly" in pattern
+        else f"must match {pattern}"
+    )
+
+
+HINTS = {
+    f"^{units.DURATION.pattern}$": units.DURATION_HINT,
+    f"^{units.QUANTITY.pattern}$": units.QUANTITY_HINT,
+    r"^[^\s]+$": "must be a URL such as s3://bucket/prefix or file:///path, without spaces",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of a function",
+    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "must be the name of a module, such as shop.orders",
+    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$": "must be module:Class",
+    r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": "must be the name of a Kubernetes object (a-z, 0-9, '-' and '.')",
+    r"^https?://[^\s]+$": "must be a URL that starts with http:// or https://",
+    r"^[-._a-zA-Z0-9]+$": "must consist of letters, digits, '-', '_' and '.'",
+}

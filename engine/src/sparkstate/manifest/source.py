@@ -1,0 +1,88 @@
+"""From text to plain data: one YAML document, no duplicate keys, none of YAML 1.1's surprises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sparkstate import errors
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys refused."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in entries
+        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")
+    ]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"[-+]?(0|[1-9][0-9]*|0x[0-9a-fA-F]+|0o?[0-7]+)$"),
+    list("-+0123456789"),
+)
+
+
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if not isinstance(key, str):
+            raise errors.SpecInvalid(f"line {line}: the key {key!r} is no text; write it in quotes")
+        if key in seen:
+            raise errors.SpecInvalid(f"line {line}: {key} stands twice (first on line {seen[key]}); keep one")
+        seen[key] = line
+    loader.flatten_mapping(node)
+    return {
+        loader.construct_object(key, deep=True): loader.construct_object(value, deep=True)
+        for key, value in node.value
+    }
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+
+
+def read(source: Path | str) -> tuple[str, str, Path | None]:
+    """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a file."""
+    if isinstance(source, str):
+        return source, "manifest", None
+    try:
+        return source.read_text("utf-8"), str(source), source.resolve().parent
+    except OSError as error:
+        raise errors.SpecInvalid(
+            f"{source} cannot be read: {error.strerror}; name the job's manifest"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise errors.SpecInvalid(
+            f"{source} is no UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The one document of ``text``. Raises ``SpecInvalid`` with the line."""
+    try:
+        documents = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise errors.SpecInvalid(f"{line}this is no valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise errors.SpecInvalid(f"this is no valid YAML: {error}") from error
+    if len(documents) != 1:
+        raise errors.SpecInvalid(
+            f"there are {len(documents)} YAML documents in it; one manifest holds exactly one StatefulSparkJob"
+        )
+    if not isinstance(documents[0], dict):
+        raise errors.SpecInvalid(
+            f"the manifest is a {type(documents[0]).__name__}; it must be a mapping with kind and spec"
+        )
+    return documents[0]
