@@ -1,8 +1,9 @@
 """The seam to durable storage: eight operations, two implementations (a local folder, S3).
 
 Keys are relative, ``/``-separated names without a leading slash; the store's ``url`` is their root.
-Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable` (try again),
-:class:`errors.StorageError` (repair access: the message names URL, operation and what the server said).
+Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable`
+(try again), :class:`errors.StorageError` (repair access: the message names URL, operation and what the server
+said).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class ObjectStore(Protocol):
         """``file:///…`` or ``s3://bucket/prefix``, without a trailing slash and without credentials."""
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Create the object durably; raise ``AlreadyExists`` if there is one. Atomic: never half an object."""
+        """Create the object durably; raise ``AlreadyExists`` if there is one. Atomic: never half an
+        object.
+        """
 
     def put_file(self, key: str, source: Path) -> None:
         """Store a local file under a name never used before; large files in parts."""

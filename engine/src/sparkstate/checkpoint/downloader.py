@@ -1,0 +1,113 @@
+"""From handles to verified local files: nothing is handed on before its size and SHA-256 were right."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sparkstate import errors
+from sparkstate.handles import FileHandle, ShardHandle
+from sparkstate.settings import MIB
+from sparkstate.storage.objectstore import ObjectStore
+
+
+class Downloader:
+    """Fetches the files of shards with ``threads`` at once. ``store`` is rooted where the handles' paths
+    begin.
+    """
+
+    def __init__(self, store: ObjectStore, threads: int = 4) -> None:
+        self._store = store
+        self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
+
+    def fetch(self, shard: ShardHandle, directory: Path) -> dict[str, Path]:
+        """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``."""
+        return self.fetch_all([(shard, directory)])[0]
+
+    def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
+        """As :meth:`fetch` for several shards, all their files in parallel."""
+        jobs = []
+        for shard, directory in wanted:
+            directory.mkdir(parents=True, exist_ok=True)
+            jobs.append(
+                {
+                    handle.name: self._pool.submit(self._fetch_file, handle, directory / handle.name)
+                    for handle in shard.files
+                }
+            )
+        return [{name: future.result() for name, future in futures.items()} for futures in jobs]
+
+    def read(self, handle: FileHandle) -> bytes:
+        """The verified bytes of one small file."""
+        data = handle.inline
+        if data is None:
+            data = self._get(handle)[handle.offset : handle.offset + handle.size]
+        _verify(handle, len(data), "sha256:" + hashlib.sha256(data).hexdigest(), self._store.url)
+        return data
+
+    def close(self) -> None:
+        """Wait for what is under way and end the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _fetch_file(self, handle: FileHandle, target: Path) -> Path:
+        if handle.inline is not None:
+            target.write_bytes(self.read(handle))
+            return target
+        try:
+            self._store.get_file(handle.path, target)
+        except errors.NotFound as error:
+            raise _missing(handle, self._store.url) from error
+        if handle.offset or target.stat().st_size != handle.size:
+            _cut(target, handle)
+        _verify(handle, target.stat().st_size, file_checksum(target), self._store.url)
+        return target
+
+    def _get(self, handle: FileHandle) -> bytes:
+        try:
+            return self._store.get(handle.path)
+        except errors.NotFound as error:
+            raise _missing(handle, self._store.url) from error
+
+
+def file_checksum(path: Path) -> str:
+    """``sha256:`` and the hex digest of a local file."""
+    with path.open("rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _cut(path: Path, handle: FileHandle) -> None:
+    """Keep only the part of a merged object that is this file."""
+    part = path.with_name(f".{path.name}.part")
+    with path.open("rb") as source, part.open("wb") as target:
+        source.seek(handle.offset)
+        left = handle.size
+        while left and (data := source.read(min(left, MIB))):
+            target.write(data)
+            left -= len(data)
+    shutil.move(part, path)
+
+
+def _missing(handle: FileHandle, url: str) -> errors.CorruptData:
+    return errors.CorruptData(
+        f"{url}/{handle.path} ({handle.name}, {handle.size} bytes) is missing; keep the other files, put it "
+        "back from a "
+        "copy of the bucket, or restore from an older checkpoint or a savepoint with restoreFrom"
+    )
+
+
+def _verify(handle: FileHandle, size: int, checksum: str, url: str) -> None:
+    where = (
+        f"{url}/{handle.path} ({handle.name})" if handle.path else f"inline file {handle.name} under {url}"
+    )
+    remedy = (
+        "it was changed after it was written; keep the files and restore from an older checkpoint or a "
+        "savepoint with "
+        "restoreFrom"
+    )
+    if size != handle.size:
+        raise errors.CorruptData(f"{where} has {size} bytes, {handle.size} were written: {remedy}")
+    if checksum != handle.checksum:
+        raise errors.CorruptData(f"{where} has the checksum {checksum}, not {handle.checksum}: {remedy}")

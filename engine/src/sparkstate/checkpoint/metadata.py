@@ -1,0 +1,140 @@
+"""``_metadata``: everything needed to restore one checkpoint or savepoint, but the data (docs/formats.md).
+
+Checked before it is written and after it is read: the same :func:`check` on both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.handles import FileHandle, ShardHandle, StateMeta
+from sparkstate.keygroups import KeySpace
+from sparkstate.log import framing
+from sparkstate.log.lineage import JobName
+from sparkstate.storage import naming
+
+MAGIC = b"SSMD"
+FORMAT_VERSION = 1
+
+_CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Committable(msgspec.Struct, frozen=True, kw_only=True):
+    """One staged file of an exact sink: published by renaming ``staged`` to ``final`` once the checkpoint is
+    complete.
+
+    ``size`` in bytes; ``checksum`` as in ``FileHandle``; ``rows`` for reports.
+    """
+
+    sink: str
+    slot: int
+    staged: str
+    final: str
+    size: int
+    checksum: str
+    rows: int = 0
+
+
+class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """One completed snapshot of the whole job. Watermarks and ``timestamp_ms`` are ms since the epoch."""
+
+    kind: Literal["checkpoint", "savepoint"]
+    checkpoint_id: int
+    job: JobName
+    lineage: str
+    incarnation: int
+    epoch: int
+    """The last epoch that is contained; -1 before the first."""
+    watermark: int
+    timestamp_ms: int
+    key_space: KeySpace
+    slots: int
+    backend: str
+    operators: tuple[str, ...]
+    states: tuple[StateMeta, ...]
+    shards: tuple[ShardHandle, ...]
+    source_position: FileHandle | None = None
+    """Opaque archive of Spark's query position, inline or a file."""
+    source_watermarks: dict[str, int] = {}
+    committables: tuple[Committable, ...] = ()
+    trigger_id: str = ""
+    duration_ms: int = 0
+    closed: bool = False
+    """Stop with savepoint: no epoch commits after it."""
+    drained: bool = False
+    """The input was bounded and has ended: the watermark is +∞."""
+    sparkstate: str = ""
+    """The version of sparkstate that wrote it."""
+
+    def files(self) -> Iterator[FileHandle]:
+        """Every file that it needs, inline ones too."""
+        for shard in self.shards:
+            yield from shard.files
+        if self.source_position is not None:
+            yield self.source_position
+
+    def paths(self) -> set[str]:
+        """The objects that must exist for this to be restorable, relative to its root."""
+        return {handle.path for handle in self.files() if handle.path}
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(CheckpointMetadata)
+
+
+def encode(metadata: CheckpointMetadata) -> bytes:
+    """The bytes of ``_metadata``."""
+    check(metadata, "the checkpoint to be written")
+    return framing.frame(MAGIC, FORMAT_VERSION, _ENCODER.encode(metadata))
+
+
+def decode(data: bytes, name: str) -> CheckpointMetadata:
+    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``StorageError`` for
+    newer formats.
+    """
+    metadata = framing.parse(_DECODER, framing.unframe(MAGIC, FORMAT_VERSION, data, name), name)
+    check(metadata, name)
+    return metadata
+
+
+def checksum(data: bytes) -> str:
+    """``sha256:`` and the hex digest, as handles and log records carry it."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def check(metadata: CheckpointMetadata, name: str) -> None:
+    """Raises ``CorruptData`` if ``metadata`` contradicts itself or names a file outside its folder."""
+    shards = sorted(handle.shard for handle in metadata.shards)
+    if shards != list(range(metadata.key_space.shards)):
+        raise errors.CorruptData(
+            f"{name} has the shards {shards}; it must have each of 0 to {metadata.key_space.shards - 1} once"
+        )
+    for handle in metadata.files():
+        problem = _problem(handle)
+        if problem:
+            raise errors.CorruptData(f"{name}: file {handle.name!r} ({handle.path or 'inline'}) {problem}")
+
+
+def _problem(handle: FileHandle) -> str:
+    if "/" in handle.name or handle.name in ("", ".", "..") or "\0" in handle.name:
+        return "has a name that is no plain file name"
+    if not _CHECKSUM.fullmatch(handle.checksum):
+        return f"has the checksum {handle.checksum!r}, not sha256:<64 hex digits>"
+    if (handle.inline is None) == (handle.path == ""):
+        return "must have either a path or inline bytes"
+    if handle.inline is not None and len(handle.inline) != handle.size:
+        return f"has {len(handle.inline)} inline bytes, its size is {handle.size}"
+    if handle.size < 0 or handle.offset < 0:
+        return "has a negative size or offset"
+    if handle.path:
+        try:
+            naming.check_key(handle.path)
+        except errors.StorageError as error:
+            return str(error)
+    return ""

@@ -1,0 +1,131 @@
+"""From a job's name to the life of its state.
+
+``by-name/<cluster>/<namespace>/<name>/%012d`` are numbered pointers, each created if absent; the highest one
+counts. A job that is deleted and created again under its name so finds its state. To start empty makes a new
+lineage and a new pointer; nothing of the old one is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.clock import Clock
+from sparkstate.log import framing
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.storage.prefixed import PrefixedStore
+
+FOLDER = "by-name"
+MAGIC = b"SSNP"
+VERSION = 1
+
+
+class JobName(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job is called: unique within ``cluster`` and ``namespace``."""
+
+    cluster: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.namespace}/{self.name}"
+
+
+class Pointer(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of one pointer. ``attempt`` is the one that started empty, 0 for a first creation."""
+
+    number: int
+    lineage: str
+    job: JobName
+    created_ms: int
+    attempt: int = 0
+    previous: str = ""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """One state's life. ``store`` is rooted at its folder; all stored paths are relative to that."""
+
+    id: str
+    job: JobName
+    store: ObjectStore
+    created: bool
+    """Whether this call created it; False means that the job's name had one already."""
+    pointer: Pointer
+
+    @property
+    def short_id(self) -> str:
+        """The first six digits, as savepoint folders carry them."""
+        return self.id[:6]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Pointer)
+
+
+def find(root: ObjectStore, job: JobName) -> Lineage | None:
+    """The lineage of that name, or None. Writes nothing."""
+    pointer = _newest_pointer(root, job)
+    return _lineage(root, pointer, created=False) if pointer else None
+
+
+def open_lineage(
+    root: ObjectStore,
+    job: JobName,
+    clock: Clock,
+    ids: Callable[[], str] = naming.random_id,
+    *,
+    start_empty: bool = False,
+    attempt: int = 0,
+) -> Lineage:
+    """Find or create the lineage of that name.
+
+    ``start_empty`` makes a new one, once per ``attempt``: another life of the same attempt finds what the
+    first life made, so an instruction left in a manifest cannot throw away the state that was built under it.
+    """
+    while True:
+        pointer = _newest_pointer(root, job)
+        if pointer and not (start_empty and pointer.attempt < attempt):
+            return _lineage(root, pointer, created=False)
+        fresh = Pointer(
+            number=pointer.number + 1 if pointer else 1,
+            lineage=ids(),
+            job=job,
+            created_ms=clock.now_ms(),
+            attempt=attempt if start_empty else 0,
+            previous=pointer.lineage if pointer else "",
+        )
+        key, data = _key(job, fresh.number), framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
+        try:
+            root.put_if_absent(key, data)
+        except errors.AlreadyExists:
+            if root.get(key) != data:
+                continue  # another driver was first: theirs counts
+        return _lineage(root, fresh, created=True)
+
+
+def _folder(job: JobName) -> str:
+    return "/".join(
+        [FOLDER, *(naming.quote_segment(part) for part in (job.cluster, job.namespace, job.name))]
+    )
+
+
+def _key(job: JobName, number: int) -> str:
+    return f"{_folder(job)}/{number:012d}"
+
+
+def _newest_pointer(root: ObjectStore, job: JobName) -> Pointer | None:
+    keys = [info.key for info in root.list(_folder(job) + "/")]
+    if not keys:
+        return None
+    data = framing.unframe(MAGIC, VERSION, root.get(keys[-1]), f"{root.url}/{keys[-1]}")
+    return framing.parse(_DECODER, data, f"{root.url}/{keys[-1]}")
+
+
+def _lineage(root: ObjectStore, pointer: Pointer, *, created: bool) -> Lineage:
+    store = PrefixedStore(root, pointer.lineage)
+    return Lineage(id=pointer.lineage, job=pointer.job, store=store, created=created, pointer=pointer)

@@ -1,0 +1,232 @@
+"""The lineage's numbered log: appending by create-if-absent, and who may.
+
+Theory of operation. Entry *n* is the object ``log/%012d``. Numbers have no gaps, an entry is never changed
+and never deleted. To append is to create the object of the next number; storage lets one writer win. The
+loser reads what won, folds it, decides again from what it now knows, and tries the next number. A claim is an
+entry too: from its number on, an older driver that wants to commit collides, reads the claim and raises
+``Fenced``. So no lock, lease or clock is needed for safety.
+
+An append whose answer was lost is *open*: the caller gets ``StorageUnavailable`` and must call again. The
+same number is tried again, so either the earlier write is found there (its bytes are ours: success) or it can
+never happen any more.
+
+Readers do not read everything for ever: every ``SNAPSHOT_EVERY`` entries the folded state is stored as
+``log/_checkpoint-%012d``, a hint that is derived, verified, and ignored when damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from sparkstate import errors
+from sparkstate.clock import Clock
+from sparkstate.log import records, snapshots
+from sparkstate.log.records import Record, Token
+from sparkstate.log.state import LogState, fold
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectStore
+
+FOLDER = "log"
+SNAPSHOT_EVERY = 50
+READ_AHEAD = 16
+
+Decide = Callable[[LogState], Record | None]
+
+
+def entry_key(number: int) -> str:
+    """The object of entry ``number``, which begins with 1."""
+    return f"{FOLDER}/{number:012d}"
+
+
+class LineageLog:
+    """One process's view of one lineage's log. Thread-safe.
+
+    ``store`` is rooted at the lineage. Without a claim the log can be read, and tombstones can be appended by
+    offline commands; after :meth:`claim` every append raises ``Fenced`` once a newer claim is in the log.
+    """
+
+    def __init__(self, store: ObjectStore, clock: Clock, ids: Callable[[], str] = naming.random_id) -> None:
+        self._store = store
+        self._clock = clock
+        self._writer = ids()
+        self._lock = threading.RLock()
+        self._state = LogState()
+        self._loaded = False
+        self._token: Token | None = None
+        self._claim_number = 0
+
+    @property
+    def token(self) -> Token | None:
+        """What this process claimed, or None."""
+        return self._token
+
+    @property
+    def state(self) -> LogState:
+        """The state as last read. Use :meth:`refresh` to read again."""
+        return self._state
+
+    def refresh(self) -> LogState:
+        """Read what is new. Raises ``StorageUnavailable``, ``CorruptData``; never ``Fenced``."""
+        with self._lock:
+            self._read_tail()
+            return self._state
+
+    def check(self) -> LogState:
+        """:meth:`refresh`, and ``Fenced`` if another driver has claimed the lineage since."""
+        with self._lock:
+            self._read_tail()
+            self._require_ownership()
+            return self._state
+
+    def claim(self, attempt: int, driver: str) -> Token:
+        """Take the lineage for the next life of ``attempt``.
+
+        Raises ``Fenced`` if a higher attempt has claimed it, or if this attempt was stopped with a savepoint.
+        """
+        with self._lock:
+            self._token = None
+
+            def decide(state: LogState) -> Record:
+                _require_claimable(state, attempt)
+                same = state.claim is not None and state.claim.attempt == attempt
+                life = state.claim.life + 1 if state.claim is not None and same else 1
+                return records.Claim(attempt=attempt, life=life, driver=driver)
+
+            self.append_if(decide)
+            claim = self._state.claim
+            if claim is None or self._state.claim_number != self._state.last_number:
+                raise AssertionError("our claim is not the last entry. This is a bug. Please report.")
+            self._token, self._claim_number = claim.token, self._state.claim_number
+            return self._token
+
+    def begin_incarnation(self, restored_from: str, slots: int = 0) -> int:
+        """The number of a new incarnation, one above the last."""
+        with self._lock:
+            self.append_if(
+                lambda state: records.Incarnation(
+                    number=state.incarnation + 1, restored_from=restored_from, slots=slots
+                )
+            )
+            return self._state.incarnation
+
+    def append(self, record: Record) -> int:
+        """Append ``record`` whatever comes between; returns its number."""
+        number = self.append_if(lambda _: record)
+        if number is None:
+            raise AssertionError("a record is always appended. This is a bug. Please report.")
+        return number
+
+    def append_if(self, decide: Decide) -> int | None:
+        """Append what ``decide`` makes of the newest state, asking again after every collision.
+
+        ``decide`` returns None to append nothing, or raises. Returns the entry's number, or None.
+        """
+        with self._lock:
+            self._read_tail_once()
+            while True:
+                self._require_ownership()
+                record = decide(self._state)
+                if record is None:
+                    return None
+                if self._try_append(record):
+                    number = self._state.last_number
+                    self._maybe_snapshot()
+                    return number
+
+    def _try_append(self, record: Record) -> bool:
+        number = self._state.last_number + 1
+        entry = records.Entry(
+            number=number, writer=self._writer, timestamp_ms=self._clock.now_ms(), record=record
+        )
+        data = records.encode(entry)
+        try:
+            self._store.put_if_absent(entry_key(number), data)
+        except errors.AlreadyExists:
+            stored = self._store.get(entry_key(number))
+            if not self._is_ours(stored, entry):
+                self._read_tail()
+                return False
+            entry = records.decode(stored, entry_key(number))
+        self._state = fold(self._state, entry)
+        return True
+
+    def _is_ours(self, stored: bytes, entry: records.Entry) -> bool:
+        """Whether the stored entry is this very append, tried before and its answer lost.
+
+        The time may differ between two tries; writer, number and record may not.
+        """
+        found = records.decode(stored, entry_key(entry.number))
+        return found.writer == entry.writer and found.record == entry.record
+
+    def _require_ownership(self) -> None:
+        if self._token is None or self._state.claim_number == self._claim_number:
+            return
+        claim = self._state.claim
+        newer = f"{claim.driver} (attempt {claim.attempt}, life {claim.life})" if claim else "another driver"
+        raise errors.Fenced(
+            f"{self._store.url} was claimed by {newer}; this driver (attempt {self._token.attempt}, life "
+            f"{self._token.life}) may commit nothing more and stops"
+        )
+
+    def _read_tail_once(self) -> None:
+        if not self._loaded:
+            self._read_tail()
+
+    def _read_tail(self) -> None:
+        if not self._loaded:
+            self._state = snapshots.newest(self._store, FOLDER) or LogState()
+        for entry in self._tail():
+            self._state = fold(self._state, entry)
+        self._loaded = True
+
+    def _tail(self) -> Iterator[records.Entry]:
+        """Entries after the last one known. Most often there is none, or one; then READ_AHEAD are asked at a
+        time.
+        """
+        number = self._state.last_number + 1
+        first = self._read(number)
+        if first is None:
+            return
+        yield first
+        number += 1
+        with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="log-read") as pool:
+            while True:
+                # Numbers have no gaps, so the first missing one is the end, whatever a later get may have
+                # seen.
+                for found in pool.map(self._read, range(number, number + READ_AHEAD)):
+                    if found is None:
+                        return
+                    yield found
+                number += READ_AHEAD
+
+    def _read(self, number: int) -> records.Entry | None:
+        try:
+            data = self._store.get(entry_key(number))
+        except errors.NotFound:
+            return None
+        entry = records.decode(data, f"{self._store.url}/{entry_key(number)}")
+        if entry.number != number:
+            raise errors.CorruptData(f"{self._store.url}/{entry_key(number)} holds the entry {entry.number}")
+        return entry
+
+    def _maybe_snapshot(self) -> None:
+        if self._state.last_number % SNAPSHOT_EVERY == 0:
+            with contextlib.suppress(errors.StorageError):  # a hint: the next one will do
+                snapshots.write(self._store, FOLDER, self._state)
+
+
+def _require_claimable(state: LogState, attempt: int) -> None:
+    if state.claim is not None and state.claim.attempt > attempt:
+        raise errors.Fenced(
+            f"attempt {attempt} may not run: attempt {state.claim.attempt} ({state.claim.driver}) has "
+            "claimed the lineage"
+        )
+    if state.closed is not None and state.closed.attempt >= attempt:
+        raise errors.Fenced(
+            f"attempt {attempt} was stopped with the savepoint {state.closed.savepoint_url} and does not run "
+            "again; "
+            "a new attempt restores from that savepoint"
+        )

@@ -1,0 +1,102 @@
+"""What a lineage's log says, folded into one value. Pure: entries in, state out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparkstate.log import records
+from sparkstate.log.records import CheckpointCommitted, Closed, Entry, SavepointCommitted, SavepointStarted
+
+
+class LogState(msgspec.Struct, frozen=True, kw_only=True):
+    """The fold of entries 1 to ``last_number`` (0 = the log is empty)."""
+
+    last_number: int = 0
+    claim: records.Claim | None = None
+    claim_number: int = 0
+    incarnation: int = 0
+    restored_from: str = ""
+    """Of the newest incarnation."""
+    checkpoints: tuple[CheckpointCommitted, ...] = ()
+    """Completed and not subsumed, oldest first."""
+    savepoints: tuple[SavepointCommitted, ...] = ()
+    """Completed and not deleted, oldest first."""
+    started_savepoints: tuple[SavepointStarted, ...] = ()
+    """Begun, neither completed nor deleted, oldest first."""
+    doomed_savepoints: tuple[str, ...] = ()
+    """URLs under a tombstone whose deletion nobody has confirmed."""
+    restore_point: CheckpointCommitted | SavepointCommitted | None = None
+    """The newest completed checkpoint or savepoint: what a restart must go back to, whatever became of its
+    files.
+    """
+    restore_point_deleted: bool = False
+    closed: Closed | None = None
+    last_checkpoint_id: int = 0
+    """The highest id that any record names."""
+
+    @property
+    def token(self) -> records.Token | None:
+        """The token of the newest claim."""
+        return self.claim.token if self.claim else None
+
+
+def fold(state: LogState, entry: Entry) -> LogState:
+    """``state`` after ``entry``, which must be the next one."""
+    if entry.number != state.last_number + 1:
+        raise AssertionError(f"entry {entry.number} after {state.last_number}. This is a bug. Please report.")
+    changes = _changes(state, entry.record, entry.number)
+    return msgspec.structs.replace(state, last_number=entry.number, **changes)
+
+
+def _changes(state: LogState, record: records.Record, number: int) -> dict[str, object]:
+    match record:
+        case records.Claim():
+            return {"claim": record, "claim_number": number}
+        case records.Incarnation():
+            return {"incarnation": record.number, "restored_from": record.restored_from, "closed": None}
+        case CheckpointCommitted():
+            return {
+                "checkpoints": (*state.checkpoints, record),
+                "restore_point": record,
+                "restore_point_deleted": False,
+                "last_checkpoint_id": max(state.last_checkpoint_id, record.checkpoint_id),
+            }
+        case SavepointStarted():
+            return {
+                "started_savepoints": (*state.started_savepoints, record),
+                "last_checkpoint_id": max(state.last_checkpoint_id, record.checkpoint_id),
+            }
+        case SavepointCommitted():
+            return {
+                "savepoints": (*state.savepoints, record),
+                "started_savepoints": tuple(s for s in state.started_savepoints if s.url != record.url),
+                "restore_point": record,
+                "restore_point_deleted": False,
+                "last_checkpoint_id": max(state.last_checkpoint_id, record.checkpoint_id),
+            }
+        case Closed():
+            return {"closed": record}
+        case records.Tombstone():
+            return _bury(state, record)
+        case records.SavepointsDeleted():
+            gone = set(record.savepoints)
+            return {"doomed_savepoints": tuple(url for url in state.doomed_savepoints if url not in gone)}
+
+
+def _bury(state: LogState, record: records.Tombstone) -> dict[str, object]:
+    ids, urls = set(record.checkpoints), set(record.savepoints)
+    point = state.restore_point
+    buried = (isinstance(point, CheckpointCommitted) and point.checkpoint_id in ids) or (
+        isinstance(point, SavepointCommitted) and point.url in urls
+    )
+    known = set(state.doomed_savepoints)
+    return {
+        "checkpoints": tuple(c for c in state.checkpoints if c.checkpoint_id not in ids),
+        "savepoints": tuple(s for s in state.savepoints if s.url not in urls),
+        "started_savepoints": tuple(s for s in state.started_savepoints if s.url not in urls),
+        "doomed_savepoints": (
+            *state.doomed_savepoints,
+            *(url for url in record.savepoints if url not in known),
+        ),
+        "restore_point_deleted": state.restore_point_deleted or buried,
+    }

@@ -1,0 +1,254 @@
+"""Objects as files of a local (or mounted) folder.
+
+An object appears whole or not at all: bytes go into a temporary file in ``.tmp/`` under the root, are flushed
+to disk, and get their name by a hard link, which fails if the name is taken. The directory is flushed too, so
+that a name that was reported as created survives a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from sparkstate import errors
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectInfo
+
+TEMPORARY = ".tmp"
+STALE_TEMPORARY_S = 24 * 3600.0
+_ATTEMPTS = 8
+
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LocalStore:
+    """An :class:`ObjectStore` on a folder, which is created when the store is opened and never again after.
+
+    A root that vanishes later is a mount that went away: every operation then raises ``StorageUnavailable``,
+    because an empty answer would read as "there is no state".
+    """
+
+    def __init__(self, url: str, ids: Callable[[], str] = naming.random_id) -> None:
+        self._url = naming.normalise_url(url)
+        self._root = naming.local_path(self._url)
+        self._ids = ids
+        self._prefix = f"{socket.gethostname()}-{os.getpid()}"
+        with self._mapped("open", ""):
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._remove_stale_temporaries()
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        with self._mapped("create", key):
+            self._publish(key, lambda temporary: _write(temporary, data))
+
+    def put_file(self, key: str, source: Path) -> None:
+        with self._mapped("store", key):
+            self._publish(key, lambda temporary: _copy(source, temporary))
+
+    def get(self, key: str) -> bytes:
+        with self._mapped("read", key):
+            return self._path(key).read_bytes()
+
+    def get_file(self, key: str, target: Path) -> None:
+        beside = target.with_name(f".{target.name}.{self._ids()}")
+        with self._mapped("read", key), _removed(beside):
+            shutil.copyfile(self._path(key), beside)
+            beside.replace(target)
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._mapped("look up", key):
+            return _info(key, self._path(key).stat())
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        with self._mapped("list", prefix):
+            self._require_root()
+            found = sorted(self._walk(prefix), key=lambda info: info.key)
+        return iter(found)
+
+    def copy(self, source: str, target: str) -> None:
+        with self._mapped("copy", source), self._temporary() as temporary:
+            _copy(self._path(source), temporary)
+            parent = self._make_parent(target)
+            temporary.replace(self._path(target))
+            _flush_directory(parent)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            with self._mapped("delete", key):
+                self._require_root()
+                path = self._path(key)
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    path.unlink()
+                self._prune(path.parent)
+
+    def _path(self, key: str) -> Path:
+        return self._root / naming.check_key(key)
+
+    def _publish(self, key: str, fill: Callable[[Path], None]) -> None:
+        path = self._path(key)
+        self._require_root()
+        with self._temporary() as temporary:
+            fill(temporary)
+            for attempt in range(_ATTEMPTS):
+                parent = self._make_parent(key)
+                try:
+                    os.link(temporary, path)
+                except FileNotFoundError:
+                    # A delete elsewhere pruned the empty folder between our mkdir and the link.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    _flush_directory(parent)
+                    return
+
+    @contextlib.contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        folder = self._root / TEMPORARY
+        self._require_root()
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{self._prefix}-{self._ids()}"
+        with _removed(path):
+            yield path
+
+    def _make_parent(self, key: str) -> Path:
+        parent = self._path(key).parent
+        missing = []
+        folder = parent
+        while folder != self._root and not folder.is_dir():
+            missing.append(folder)
+            folder = folder.parent
+        for folder in reversed(missing):
+            with contextlib.suppress(FileNotFoundError):
+                folder.mkdir(exist_ok=True)
+                _flush_directory(folder.parent)
+        return parent
+
+    def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
+        folder = self._root / prefix.rpartition("/")[0]
+        for base, folders, names in os.walk(folder):
+            if Path(base) == self._root:
+                folders[:] = [name for name in folders if name != TEMPORARY]
+            for name in names:
+                path = Path(base, name)
+                key = path.relative_to(self._root).as_posix()
+                if key.startswith(prefix):
+                    with contextlib.suppress(FileNotFoundError):
+                        yield _info(key, path.stat())
+
+    def _prune(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):  # not empty, or gone already: both are fine
+            while folder != self._root:
+                folder.rmdir()
+                folder = folder.parent
+
+    def _require_root(self) -> None:
+        if not self._root.is_dir():
+            raise errors.StorageUnavailable(
+                f"the storage folder {self._root} is gone; is its volume mounted?"
+            )
+
+    def _remove_stale_temporaries(self) -> None:
+        folder = self._root / TEMPORARY
+        if not folder.is_dir():
+            return
+        probe = folder / f"{self._prefix}-{self._ids()}"
+        with _removed(probe):
+            probe.touch()
+            now = probe.stat().st_mtime  # the storage's own clock, as a shared folder's may differ from ours
+            for path in folder.iterdir():
+                with contextlib.suppress(FileNotFoundError):
+                    if now - path.stat().st_mtime > STALE_TEMPORARY_S or _writer_is_dead(path.name):
+                        path.unlink()
+
+    @contextlib.contextmanager
+    def _mapped(self, operation: str, key: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._translate(error, operation, key) from error
+
+    def _translate(self, error: OSError, operation: str, key: str) -> errors.StorageError:
+        what = f"cannot {operation} {self._url}/{key}: {error.strerror or error}"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            if not self._root.is_dir():
+                return errors.StorageUnavailable(
+                    f"{what}; the storage folder is gone, is its volume mounted?"
+                )
+            return errors.NotFound(what)
+        if isinstance(error, FileExistsError) and operation != "open":
+            return errors.AlreadyExists(what)
+        if error.errno in (errno.EACCES, errno.EROFS) or (
+            error.errno == errno.EPERM and operation != "create"
+        ):
+            return errors.StorageError(
+                f"{what}; give this user ({os.getuid()}) read and write access to the folder"
+            )
+        if error.errno in _NO_LINKS:
+            return errors.StorageError(
+                f"{what}; the file system has no hard links, so two drivers could not be told apart: "
+                "use another folder, or S3"
+            )
+        if error.errno in _FULL:
+            return errors.StorageUnavailable(f"{what}; free some space or enlarge the volume")
+        if isinstance(error, FileExistsError | IsADirectoryError):
+            return errors.StorageError(f"{what}; it must be a folder")
+        return errors.StorageUnavailable(what)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_directory(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _removed(path: Path) -> Iterator[None]:
+    """Whatever happens inside, ``path`` is not left behind."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def _info(key: str, stat: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key=key, size=stat.st_size, modified_ms=stat.st_mtime_ns // 1_000_000)
+
+
+def _writer_is_dead(name: str) -> bool:
+    """Whether the temporary file ``host-pid-id`` belongs to a process of this host that has ended."""
+    host, pid, _ = name.rsplit("-", 2) if name.count("-") >= 2 else ("", "0", "")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,92 @@
+"""Names in storage: URLs, keys, and ids that are never used twice. Pure but for :func:`random_id`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from sparkstate import errors
+
+SCHEMES = ("file", "s3")
+
+
+def random_id() -> str:
+    """16 hex digits from the system's entropy; the default id factory where one is passed in."""
+    return secrets.token_hex(8)
+
+
+def normalise_url(url: str) -> str:
+    """The URL in the one form we compare and store: ``file:///absolute/path`` or ``s3://bucket/prefix``, no
+    end slash.
+
+    A plain path is taken relative to the working directory; ``s3a://`` and ``s3n://`` (Hadoop's spellings)
+    mean S3. Raises :class:`errors.SpecInvalid` for other schemes.
+    """
+    if not url:
+        raise errors.SpecInvalid("the storage URL is empty; give a folder or s3://bucket/prefix")
+    if "://" not in url and not url.startswith("file:"):
+        return Path(os.path.abspath(url)).as_uri()
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise errors.SpecInvalid(
+                f"{url!r} names the host {parts.netloc!r}; write file:///{parts.path.lstrip('/')}"
+            )
+        return Path(os.path.abspath(unquote(parts.path))).as_uri()
+    if parts.scheme in ("s3", "s3a", "s3n"):
+        return _normalise_s3(url)
+    raise errors.SpecInvalid(
+        f"the storage URL {url!r} has the scheme {parts.scheme!r}; this version knows file:// (or a path) "
+        "and s3://"
+    )
+
+
+def _normalise_s3(url: str) -> str:
+    rest = url.split("://", 1)[1]
+    bucket, _, prefix = rest.partition("/")
+    if "@" in bucket:
+        raise errors.SpecInvalid(
+            "the storage URL holds credentials; leave them to the environment or the default chain"
+        )
+    if not bucket:
+        raise errors.SpecInvalid(f"the storage URL {url!r} names no bucket; write s3://bucket/prefix")
+    segments = [segment for segment in prefix.split("/") if segment]
+    return "/".join([f"s3://{bucket}", *segments])
+
+
+def join_url(base: str, *segments: str) -> str:
+    """``base`` with further path segments."""
+    return "/".join([base.rstrip("/"), *(segment.strip("/") for segment in segments)])
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """(parent URL, last segment) of a normalised URL."""
+    parent, _, last = url.rpartition("/")
+    return parent, last
+
+
+def local_path(url: str) -> Path:
+    """The folder of a ``file://`` URL."""
+    return Path(unquote(urlsplit(url).path))
+
+
+def check_key(key: str) -> str:
+    """``key`` itself, if it is a relative ``/``-separated name that cannot leave its root; else
+    ``StorageError``.
+    """
+    segments = key.split("/")
+    if not key or any(segment in ("", ".", "..") for segment in segments) or "\0" in key or "\\" in key:
+        raise errors.StorageError(
+            f"{key!r} is no valid object name: relative, '/'-separated, without '.' and '..'"
+        )
+    return key
+
+
+def quote_segment(name: str) -> str:
+    """A user's name as one path segment: percent-encoded where needed, never ``.`` or ``..``, never empty."""
+    if not name:
+        raise errors.SpecInvalid("a job's cluster, namespace and name must not be empty")
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if quoted.strip(".") == "" else quoted

@@ -1,0 +1,49 @@
+"""From a URL to a store that is ready for use."""
+
+from __future__ import annotations
+
+import random
+
+from sparkstate import errors
+from sparkstate.clock import Clock, SystemClock
+from sparkstate.settings import S3Settings
+from sparkstate.storage import local, naming, probe, retrying
+from sparkstate.storage.objectstore import ObjectStore
+
+
+def open_store(
+    url: str,
+    s3: S3Settings | None = None,
+    *,
+    check: bool = False,
+    retry: retrying.RetryPolicy | None = None,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+) -> ObjectStore:
+    """The store of a ``file://`` or ``s3://`` URL (or a plain path), with retries.
+
+    ``check`` proves first that create-if-absent is honoured (two writes and a delete): the driver and the
+    commands that write to the log ask for it, slots and readers need not. Raises ``SpecInvalid`` for another
+    scheme, ``StorageError`` if access is refused.
+    """
+    store = retrying.RetryingStore(
+        _plain_store(naming.normalise_url(url), s3 or S3Settings()),
+        retry or retrying.RetryPolicy(),
+        rng or random.Random(),
+        clock or SystemClock(),
+    )
+    if check:
+        probe.require_conditional_create(store)
+    return store
+
+
+def _plain_store(url: str, s3: S3Settings) -> ObjectStore:
+    if url.startswith("file:"):
+        return local.LocalStore(url)
+    try:
+        from sparkstate.storage.s3 import S3Store
+    except ImportError as error:
+        raise errors.SpecInvalid(
+            f"{url} needs boto3 ({error}); install it with: pip install 'sparkstate[s3]'"
+        ) from error
+    return S3Store(url, s3)

@@ -1,0 +1,54 @@
+"""A store seen from one of its folders, so that stored paths can be relative to a lineage or a savepoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+
+
+class PrefixedStore:
+    """The objects of ``store`` under ``prefix``, by their names without it. Shares the store's
+    connections.
+    """
+
+    def __init__(self, store: ObjectStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = naming.check_key(prefix.rstrip("/")) + "/"
+
+    @property
+    def url(self) -> str:
+        return naming.join_url(self._store.url, self._prefix)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._store.put_if_absent(self._full(key), data)
+
+    def put_file(self, key: str, source: Path) -> None:
+        self._store.put_file(self._full(key), source)
+
+    def get(self, key: str) -> bytes:
+        return self._store.get(self._full(key))
+
+    def get_file(self, key: str, target: Path) -> None:
+        self._store.get_file(self._full(key), target)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._strip(self._store.head(self._full(key)))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return (self._strip(info) for info in self._store.list(self._prefix + prefix))
+
+    def copy(self, source: str, target: str) -> None:
+        self._store.copy(self._full(source), self._full(target))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._store.delete([self._full(key) for key in keys])
+
+    def _full(self, key: str) -> str:
+        return self._prefix + naming.check_key(key)
+
+    def _strip(self, info: ObjectInfo) -> ObjectInfo:
+        return dataclasses.replace(info, key=info.key[len(self._prefix) :])

@@ -1,0 +1,37 @@
+"""Does a store honour create-if-absent? Everything that fences drivers rests on it, so it is tried, not
+believed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from sparkstate import errors
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectStore
+
+FOLDER = "_probe"
+
+
+def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
+    """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused."""
+    key = f"{FOLDER}/{ids()}"
+    try:
+        with contextlib.suppress(errors.AlreadyExists):
+            # Taken already? Then a retry met its own first try, which proves the point as well.
+            store.put_if_absent(key, b"first")
+        try:
+            store.put_if_absent(key, b"second")
+        except errors.AlreadyExists:
+            return
+        raise errors.StorageError(
+            f"{store.url} overwrote an object that was to be created only if absent (If-None-Match: *), so "
+            "two drivers "
+            "of one job could both commit. Use a storage with conditional writes: Amazon S3, MinIO, Ceph "
+            "(Squid or "
+            "newer), versitygw, or a local folder"
+        )
+    finally:
+        with contextlib.suppress(errors.StorageError):
+            store.delete([key])

@@ -1,0 +1,248 @@
+"""Objects in an S3 bucket, by boto3 (this is its only importer).
+
+Three choices need a reason. *Retries*: conditional writes are sent once, because botocore would hide whether
+a 412 answers the first try or a repeated one; everything else is idempotent and repeated by botocore.
+*Checksums*: botocore's
+default since 1.36 (CRC32 trailers in ``aws-chunked`` bodies) is refused by many S3 servers, so only
+Content-MD5 is sent, which all of them know. *Large files* are cut into parts here, because ``upload_file``
+shares threads across calls and hides the errors of parts.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import botocore.config
+import botocore.exceptions
+
+from sparkstate import errors
+from sparkstate.settings import MIB, S3Settings
+from sparkstate.storage import naming, s3_errors
+from sparkstate.storage.objectstore import ObjectInfo
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+SINGLE_PUT_LIMIT = 16 * MIB
+"""Files above this size, in bytes, are sent in parts."""
+PART_SIZE = 8 * MIB
+MAX_PARTS = 10_000
+DELETE_BATCH = 1000
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 30.0
+
+
+class S3Store:
+    """An :class:`ObjectStore` on ``s3://bucket/prefix``. ``threads`` bounds the parts sent at once by this
+    store.
+    """
+
+    def __init__(
+        self, url: str, settings: S3Settings, threads: int = 4, ids: Callable[[], str] = naming.random_id
+    ) -> None:
+        self._url = naming.normalise_url(url)
+        self._bucket, _, prefix = self._url.removeprefix("s3://").partition("/")
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._ids = ids
+        self._once = _client(settings, attempts=1, connections=4 * threads)
+        self._client = _client(settings, attempts=3, connections=4 * threads)
+        self._parts = ThreadPoolExecutor(threads, thread_name_prefix="s3-part")
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        with self._mapped("create", key):
+            self._once.put_object(
+                Bucket=self._bucket, Key=self._full(key), Body=data, IfNoneMatch="*", ContentMD5=_md5(data)
+            )
+
+    def put_file(self, key: str, source: Path) -> None:
+        size = source.stat().st_size
+        with self._mapped("store", key):
+            if size > SINGLE_PUT_LIMIT:
+                self._put_parts(key, source, size)
+            else:
+                data = source.read_bytes()
+                self._client.put_object(
+                    Bucket=self._bucket, Key=self._full(key), Body=data, ContentMD5=_md5(data)
+                )
+
+    def get(self, key: str) -> bytes:
+        with self._mapped("read", key):
+            return self._client.get_object(Bucket=self._bucket, Key=self._full(key))["Body"].read()
+
+    def get_file(self, key: str, target: Path) -> None:
+        beside = target.with_name(f".{target.name}.{self._ids()}")
+        try:
+            with self._mapped("read", key), beside.open("wb") as file:
+                body = self._client.get_object(Bucket=self._bucket, Key=self._full(key))["Body"]
+                shutil.copyfileobj(body, file, MIB)
+            beside.replace(target)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                beside.unlink()
+
+    def head(self, key: str) -> ObjectInfo:
+        with self._mapped("look up", key):
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._full(key))
+            return ObjectInfo(
+                key=key,
+                size=answer["ContentLength"],
+                modified_ms=int(answer["LastModified"].timestamp() * 1000),
+            )
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        with self._mapped("list", prefix):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix
+            )
+            for page in pages:
+                for item in page.get("Contents", []):
+                    if not item["Key"].endswith("/"):  # folder markers, left by consoles and posix gateways
+                        yield ObjectInfo(
+                            key=item["Key"][len(self._prefix) :],
+                            size=item["Size"],
+                            modified_ms=int(item["LastModified"].timestamp() * 1000),
+                        )
+
+    def copy(self, source: str, target: str) -> None:
+        with self._mapped("copy", source):
+            self._client.copy(
+                {"Bucket": self._bucket, "Key": self._full(source)}, self._bucket, self._full(target)
+            )
+
+    def delete(self, keys: Iterable[str]) -> None:
+        names = [self._full(key) for key in keys]
+        for start in range(0, len(names), DELETE_BATCH):
+            batch = names[start : start + DELETE_BATCH]
+            with self._mapped("delete", batch[0]):
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket, Delete={"Objects": [{"Key": name} for name in batch], "Quiet": True}
+                )
+            for failure in answer.get("Errors", []):
+                if failure.get("Code") not in ("NoSuchKey", "NotFound"):
+                    raise s3_errors.translate(
+                        failure.get("Code", ""),
+                        403 if failure.get("Code") == "AccessDenied" else 500,
+                        failure.get("Message", ""),
+                        operation="delete",
+                        bucket=self._bucket,
+                        key=failure.get("Key", ""),
+                    )
+
+    def _full(self, key: str) -> str:
+        return self._prefix + naming.check_key(key)
+
+    def _put_parts(self, key: str, source: Path, size: int) -> None:
+        """Multipart upload, aborted on any error, so that no invisible parts are left to be paid for."""
+        name = self._full(key)
+        part_size = max(PART_SIZE, -(-size // MAX_PARTS))
+        upload = self._client.create_multipart_upload(Bucket=self._bucket, Key=name)["UploadId"]
+        try:
+            numbers = range(1, -(-size // part_size) + 1)
+            parts = list(
+                self._parts.map(
+                    lambda number: self._put_part(name, upload, source, number, part_size), numbers
+                )
+            )
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=name, UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+        except BaseException:
+            with contextlib.suppress(botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
+            raise
+
+    def _put_part(
+        self, name: str, upload: str, source: Path, number: int, part_size: int
+    ) -> CompletedPartTypeDef:
+        with source.open("rb") as file:
+            file.seek((number - 1) * part_size)
+            data = file.read(part_size)
+        answer = self._client.upload_part(
+            Bucket=self._bucket,
+            Key=name,
+            UploadId=upload,
+            PartNumber=number,
+            Body=data,
+            ContentMD5=_md5(data),
+        )
+        return {"PartNumber": number, "ETag": answer["ETag"]}
+
+    @contextlib.contextmanager
+    def _mapped(self, operation: str, key: str) -> Iterator[None]:
+        full = self._prefix + key
+        try:
+            yield
+        except botocore.exceptions.ClientError as error:
+            answer = error.response
+            status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+            detail = answer.get("Error", {})
+            raise s3_errors.translate(
+                detail.get("Code", ""), status, detail.get("Message", ""),
+                operation=operation, bucket=self._bucket, key=full,
+            ) from error  # fmt: skip
+        except botocore.exceptions.NoCredentialsError as error:
+            raise errors.StorageError(
+                f"s3://{self._bucket}/{full}: {operation} failed: no credentials found; set "
+                "AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, a profile, or a role that boto3's default chain finds"
+            ) from error
+        except (botocore.exceptions.BotoCoreError, OSError) as error:
+            # Connection refused or reset, time-outs, a body cut short, name resolution.
+            raise errors.StorageUnavailable(
+                f"s3://{self._bucket}/{full}: {operation} failed: {error}"
+            ) from error
+
+
+def _client(settings: S3Settings, attempts: int, connections: int) -> S3Client:
+    client = boto3.session.Session().client(
+        "s3",
+        endpoint_url=settings.endpoint,
+        region_name=settings.region or (_region_of_custom_endpoint() if settings.endpoint else None),
+        config=botocore.config.Config(
+            s3={"addressing_style": "path" if settings.path_style else "auto"},
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=READ_TIMEOUT_S,
+            max_pool_connections=connections,
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+    client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
+    return client
+
+
+def _region_of_custom_endpoint() -> str | None:
+    """Servers other than Amazon's take any region, but botocore insists on one for signing."""
+    return boto3.session.Session().region_name or "us-east-1"
+
+
+def _add_content_md5(params: dict[str, Any], **_: Any) -> None:
+    """Older servers require Content-MD5 for the multi-object delete and do not know CRC32, botocore's new
+    choice.
+    """
+    body = params["body"]
+    data = body if isinstance(body, bytes) else str(body).encode()
+    params["headers"] = {
+        name: value
+        for name, value in params["headers"].items()
+        if not name.lower().startswith(("x-amz-checksum-", "x-amz-sdk-checksum-"))
+    }
+    params["headers"]["Content-MD5"] = _md5(data)
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,46 @@
+"""What an S3 server's answer means to us: a pure table, so that it can be tested without a server."""
+
+from __future__ import annotations
+
+from sparkstate import errors
+
+_SLOW = frozenset(
+    {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "InternalError"}
+)
+_MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
+_DENIED = frozenset(
+    {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403"}
+)
+
+
+def translate(
+    code: str, status: int, message: str, *, operation: str, bucket: str, key: str
+) -> errors.StorageError:
+    """Our error for an S3 error ``code`` with HTTP ``status``.
+
+    ``ConditionalRequestConflict`` (409) means that another conditional write of that name is under way: the
+    outcome is open, so it is tried again, like an outage.
+    """
+    what = f"s3://{bucket}/{key}: {operation} failed: {code or status} {message}".rstrip()
+    if code == "NoSuchBucket":
+        return errors.StorageError(
+            f"{what}; there is no bucket {bucket!r}: create it (aws s3 mb s3://{bucket}) or correct the URL "
+            "and endpoint"
+        )
+    if status == 412 or code == "PreconditionFailed":
+        return errors.AlreadyExists(what)
+    if status in (409, 429) or code in _SLOW or (status >= 500 and status != 501):
+        return errors.StorageUnavailable(what)
+    if status == 404 or code in _MISSING:
+        return errors.NotFound(what)
+    if status == 403 or code in _DENIED:
+        return errors.StorageError(
+            f"{what}; check that the credentials of this process (boto3's default chain: environment, "
+            "profile, role) "
+            f"may get, put, list and delete in the bucket {bucket!r}"
+        )
+    if status == 501 or code == "NotImplemented":
+        return errors.StorageError(f"{what}; the server lacks an operation that sparkstate needs")
+    if status in (301, 307) or code in ("PermanentRedirect", "AuthorizationHeaderMalformed"):
+        return errors.StorageError(f"{what}; the bucket {bucket!r} is in another region: set the S3 region")
+    return errors.StorageError(what)
