@@ -1,4 +1,5 @@
-"""Writes ``crds/`` and the engine's packaged copy from the models: ``python -m sparkstate_operator.crdgen [--check]``."""
+"""Writes ``crds/`` and the engine's packaged copy from the models: ``python -m sparkstate_operator.crdgen
+[--check]``."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import yaml
 
 from sparkstate_operator.model.crd import build_crd
 
-HEADER = "# Generated from operator/src/sparkstate_operator/model by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
+HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.
+"
 TARGETS = ("crds/statefulsparkjobs.yaml", "engine/src/sparkstate/manifest/statefulsparkjobs.yaml")
 SIZE_LIMIT = 256 * 1024
 """Larger objects cannot be written by a client-side ``kubectl apply`` (limit of all annotations together)."""

@@ -1,4 +1,5 @@
-"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of each."""
+"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of
+each."""
 
 from sparkstate.manifest.document import Manifest, load
 from sparkstate.manifest.memory import MemorySum, memory_sum

@@ -19,7 +19,8 @@ KIND = "StatefulSparkJob"
 
 @dataclass(frozen=True)
 class Manifest:
-    """One job as the user wrote it, valid by itself. ``spec`` holds only what was given, nothing is filled in."""
+    """One job as the user wrote it, valid by itself. ``spec`` holds only what was given, nothing is filled
+    in."""
 
     name: str
     namespace: str
@@ -35,7 +36,8 @@ class Manifest:
 def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
     """Read and judge a manifest: a ``Path`` is a file, a ``str`` is YAML text.
 
-    ``overrides`` are ``--set`` strings such as ``spec.slots=3``. Raises ``SpecInvalid`` that lists every finding by its
+    ``overrides`` are ``--set`` strings such as ``spec.slots=3``. Raises ``SpecInvalid`` that lists every
+    finding by its
     path, or ``NotInThisVersion`` when the only findings are fields of later versions.
     """
     text, name, base_dir = source.read(manifest)
@@ -58,7 +60,8 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
 
 
 def judge(document: Mapping[str, Any]) -> list[Problem]:
-    """All findings about a document; rules are asked only where the types are right, as the API server does."""
+    """All findings about a document; rules are asked only where the types are right, as the API server
+    does."""
     found = [
         *_metadata(document),
         *schema.check({k: v for k, v in document.items() if k != "metadata"}, schema.root(), ""),

@@ -1,4 +1,5 @@
-"""Flink's configuration keys, both spellings, and the field that each means. ``spec.configuration`` is folded by it."""
+"""Flink's configuration keys, both spellings, and the field that each means. ``spec.configuration`` is
+folded by it."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def _upper(text: str) -> str:
 
 @dataclass(frozen=True)
 class FlinkKey:
-    """``path`` below ``spec`` that ``spellings`` (newest first) mean; ``convert`` reads Flink's value for it."""
+    """``path`` below ``spec`` that ``spellings`` (newest first) mean; ``convert`` reads Flink's value for
+    it."""
 
     path: str
     spellings: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""Who wins: job over cluster default over built-in, leaf by leaf, with Flink's keys folded into the fields they mean."""
+"""Who wins: job over cluster default over built-in, leaf by leaf, with Flink's keys folded into the fields
+they mean."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ EXCLUSIVE: tuple[tuple[str, ...], ...] = (
     ("localStorage.sizeLimit", "localStorage.volumeClaimTemplate", "localStorage.paths"),
     ("restoreFrom.snapshotRef.name", "restoreFrom.latest", "restoreFrom.uri", "startEmpty"),
 )
-"""Fields that replace one another: when the job gives one, the cluster's defaults for the others do not count."""
+"""Fields that replace one another: when the job gives one, the cluster's defaults for the others do not
+count."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ def leaves(spec: Mapping[str, Any], node: Mapping[str, Any], path: str = "") -> 
 
 
 def fold(spec: Mapping[str, Any], origin: str) -> tuple[dict[str, Given], list[Problem]]:
-    """All leaves of one layer, Flink's keys folded in. Problems: unreadable values, one setting given twice."""
+    """All leaves of one layer, Flink's keys folded in. Problems: unreadable values, one setting given
+    twice."""
     problems: list[Problem] = []
     plain = {key: value for key, value in spec.items() if key != "configuration"}
     given = {path: Given(value, origin) for path, value in leaves(plain, schema.spec())}

@@ -102,7 +102,8 @@ def _budget(backend: StateBackendSettings, slots: int) -> MemoryItem:
 
 
 def memory_sum(settings: JobSettings) -> MemorySum:
-    """The sum for the whole job; a cluster deployment has a driver and executors, a local one a single container."""
+    """The sum for the whole job; a cluster deployment has a driver and executors, a local one a single
+    container."""
     if settings.deployment == "local":
         items = (*_jvm(settings.jvm_memory_bytes), *_slots(settings.backend, settings.slots))
         return MemorySum((MemoryPart("driver with local Spark", items),))

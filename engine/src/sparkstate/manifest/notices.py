@@ -1,4 +1,5 @@
-"""What a manifest may say that only a cluster can use. Accepted, and said to have no effect; or impossible, and refused."""
+"""What a manifest may say that only a cluster can use. Accepted, and said to have no effect; or impossible,
+and refused."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ NO_EFFECT = {
     "localStorage.volumeClaimTemplate": "there are no volumes",
     "upgradeMode": "nobody changes the manifest of a running job",
     "deletion": "there is no object to delete; the state stays in storage",
-    "s3.secretRef": "credentials come from the default chain, e.g. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "s3.secretRef": "credentials come from the default chain (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …)",
 }
 
 

@@ -12,7 +12,8 @@ NOT_IN_THIS_VERSION = "not in this version"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, the value if it helps."""
+    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, the value if it
+    helps."""
 
     path: str
     message: str

@@ -1,16 +1,17 @@
-"""From a manifest to the settings of one job, with the origin of each and what has no effect without a cluster."""
+"""From a manifest to the settings of one job, with the origin of each and what has no effect without a
+cluster."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sparkstate import settings
 from sparkstate.manifest import fields as table
-from sparkstate.manifest import layers, notices, rules, schema
+from sparkstate.manifest import layers, notices, rules, schema, units
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.layers import Given
 from sparkstate.manifest.problems import Problem, raise_if_any
@@ -21,7 +22,8 @@ DEFAULT_EXECUTOR_MEMORY = "1Gi"
 
 @dataclass(frozen=True)
 class Resolved:
-    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as sentences."""
+    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as
+    sentences."""
 
     settings: settings.JobSettings
     origins: Mapping[str, str]
@@ -43,7 +45,8 @@ def resolve(
 ) -> Resolved:
     """Decide every setting: job, then cluster default, then built-in.
 
-    ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean; default: the
+    ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean;
+    default: the
     manifest's folder, else the working directory. Raises ``SpecInvalid`` with all findings.
     """
     given = _effective(manifest, defaults or {})
@@ -129,7 +132,7 @@ def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
         return {}
     cores = given["executor.cores"].value if "executor.cores" in given else DEFAULT_EXECUTOR_CORES
     memory = given["executor.memory"].value if "executor.memory" in given else DEFAULT_EXECUTOR_MEMORY
-    mebibytes = table.units.parse_quantity(memory) // settings.MIB
+    mebibytes = units.parse_quantity(memory) // settings.MIB
     return {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
 
 
@@ -169,12 +172,12 @@ def _absolute(location: str, base: Path) -> str:
 def _memory(job: settings.JobSettings, given: Mapping[str, Given]) -> settings.JobSettings:
     backend = job.backend
     if "fixedMemoryPerSlot" in given:
-        fixed = table.units.parse_quantity(given["fixedMemoryPerSlot"].value)
+        fixed = units.parse_quantity(given["fixedMemoryPerSlot"].value)
         backend = replace(backend, managed_memory_bytes=None, fixed_memory_bytes=fixed)
     elif "managedMemory" in given and not given["managedMemory"].value:
         backend = replace(backend, managed_memory_bytes=None)
     elif "managedMemoryPerSlot" in given:
-        managed = table.units.parse_quantity(given["managedMemoryPerSlot"].value)
+        managed = units.parse_quantity(given["managedMemoryPerSlot"].value)
         backend = replace(backend, managed_memory_bytes=managed)
     return replace(job, backend=backend)
 
@@ -189,7 +192,6 @@ def _explain(given: Mapping[str, Given], job: settings.JobSettings) -> tuple[dic
     by_path = {field.path: field for field in _fields(given)}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
-    assert is_dataclass(job) and fields(job)
     for path in _order(given, by_path):
         field = by_path.get(path)
         values[path] = (

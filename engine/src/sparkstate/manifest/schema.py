@@ -8,7 +8,7 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import yaml
@@ -50,7 +50,9 @@ def _pattern(
         yield jsonschema.ValidationError(f"{value!r} does not match")
 
 
-_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+_Validator: type[Validator] = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {"pattern": _pattern}
+)
 
 
 def join(path: str, name: str) -> str:
@@ -114,7 +116,8 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
     shown = json.dumps(error.instance, default=str)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     if error.validator == "required":
-        missing = next(name for name in error.validator_value if name not in error.instance)
+        wanted: list[str] = list(cast("list[str]", error.validator_value))
+        missing = next(name for name in wanted if name not in error.instance)
         return Problem(join(path, missing), "is missing")
     if error.validator == "type" and error.instance is None:
         return Problem(path, "is empty; give it a value or leave it out")
@@ -122,12 +125,13 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
 
 
 def _remedy(error: jsonschema.ValidationError) -> str:
-    wanted = error.validator_value
+    wanted: Any = error.validator_value
     match error.validator:
         case "type":
             return f"must be {TYPE_WORDS[wanted]}"
         case "enum":
-            return f"must be {' or '.join(json.dumps(option) for option in wanted)}{_near(error.instance, wanted)}"
+            options = " or ".join(json.dumps(option) for option in wanted)
+            return f"must be {options}{_near(error.instance, wanted)}"
         case "pattern":
             return hint(wanted)
         case "minimum":
@@ -167,7 +171,7 @@ HINTS = {
     f"^{units.QUANTITY.pattern}$": units.QUANTITY_HINT,
     r"^[^\s]+$": "must be a URL such as s3://bucket/prefix or file:///path, without spaces",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of a function",
-    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "must be the name of a module, such as shop.orders",
+    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "must name a module, such as shop.orders",
     r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$": "must be module:Class",
     r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": "must be the name of a Kubernetes object (a-z, 0-9, '-' and '.')",
     r"^https?://[^\s]+$": "must be a URL that starts with http:// or https://",

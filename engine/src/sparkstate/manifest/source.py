@@ -12,7 +12,8 @@ from sparkstate import errors
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys refused."""
+    """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys
+    refused."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -53,7 +54,8 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
 def read(source: Path | str) -> tuple[str, str, Path | None]:
-    """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a file."""
+    """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a
+    file."""
     if isinstance(source, str):
         return source, "manifest", None
     try:
@@ -79,7 +81,8 @@ def parse(text: str) -> dict[str, Any]:
         raise errors.SpecInvalid(f"this is no valid YAML: {error}") from error
     if len(documents) != 1:
         raise errors.SpecInvalid(
-            f"there are {len(documents)} YAML documents in it; one manifest holds exactly one StatefulSparkJob"
+            f"there are {len(documents)} YAML documents in it; one manifest holds exactly one "
+            f"StatefulSparkJob"
         )
     if not isinstance(documents[0], dict):
         raise errors.SpecInvalid(

@@ -1,4 +1,5 @@
-"""Durations and sizes: Go's and Kubernetes' spelling (manifest) and Flink's (``spec.configuration``). Pure functions."""
+"""Durations and sizes: Go's and Kubernetes' spelling (manifest) and Flink's (``spec.configuration``). Pure
+functions."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ _FLINK_TIME_UNITS = {
     "": 1, "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1,
     "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
     "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
-    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000, "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
 }  # fmt: skip
 _FLINK_MEMORY = re.compile(r"([0-9]+)\s*([a-z]*)")
 _FLINK_MEMORY_UNITS = {
     "": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "kibibytes": 2**10, "m": 2**20, "mb": 2**20,
-    "mebibytes": 2**20, "g": 2**30, "gb": 2**30, "gibibytes": 2**30, "t": 2**40, "tb": 2**40, "tebibytes": 2**40,
+    "mebibytes": 2**20, "g": 2**30, "gb": 2**30, "gibibytes": 2**30,
+    "t": 2**40, "tb": 2**40, "tebibytes": 2**40,
 }  # fmt: skip
 
 DURATION_HINT = "must be a duration such as 500ms, 30s, 5m or 1h30m"
@@ -54,7 +57,8 @@ def format_duration(millis: int) -> str:
 
 
 def parse_quantity(text: str) -> int:
-    """Bytes of Kubernetes' spelling (``256Mi``, ``1.5Gi``, ``1G``); rounded up as Kubernetes does. Raises ValueError."""
+    """Bytes of Kubernetes' spelling (``256Mi``, ``1.5Gi``, ``1G``); rounded up as Kubernetes does. Raises
+    ValueError."""
     if not QUANTITY.fullmatch(text):
         raise ValueError(f"is {text!r}; it {QUANTITY_HINT}")
     match = _QUANTITY_PARTS.fullmatch(text)
@@ -80,7 +84,8 @@ def parse_flink_duration_ms(text: str) -> int:
 
 
 def parse_flink_memory(text: str) -> int:
-    """Bytes of Flink's spelling, whose units are powers of 1024: ``64mb``, ``20kb``, ``1 gb``. Raises ValueError."""
+    """Bytes of Flink's spelling, whose units are powers of 1024: ``64mb``, ``20kb``, ``1 gb``. Raises
+    ValueError."""
     match = _FLINK_MEMORY.fullmatch(text.strip().lower())
     if not match or match[2] not in _FLINK_MEMORY_UNITS:
         raise ValueError(f"is {text!r}; it must be a Flink memory size such as 64mb or 20kb")

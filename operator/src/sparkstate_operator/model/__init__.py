@@ -1,4 +1,5 @@
-"""The API of the operator as typed models. ``crds/`` is generated from here (``python -m sparkstate_operator.crdgen``)."""
+"""The API of the operator as typed models. ``crds/`` is generated from here (``python -m
+sparkstate_operator.crdgen``)."""
 
 from sparkstate_operator.model.job import GROUP, KIND, PLURAL, VERSION, StatefulSparkJob
 from sparkstate_operator.model.spec import StatefulSparkJobSpec

@@ -1,4 +1,5 @@
-"""What every model of the API shares: frozen, strict, camelCase, unknown fields refused, one change kind per field."""
+"""What every model of the API shares: frozen, strict, camelCase, unknown fields refused, one change kind per
+field."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pydantic.alias_generators import to_camel
 
 
 class ChangeKind(enum.StrEnum):
-    """What a change of a field asks of a running job. Ordered: the strongest kind of all changed fields counts."""
+    """What a change of a field asks of a running job. Ordered: the strongest kind of all changed fields
+    counts."""
 
     IGNORE = "ignore"
     """Taken over by the operator; the running attempt stays."""
@@ -48,7 +50,8 @@ def spec_field(
 ) -> Any:
     """A field of the spec.
 
-    ``change`` says what a change means; ``flink`` lists Flink's keys for the same setting, newest first (they may
+    ``change`` says what a change means; ``flink`` lists Flink's keys for the same setting, newest first
+    (they may
     stand in ``spec.configuration``); ``constraints`` are pydantic's (``ge``, ``pattern``, ``max_length``, …).
     """
     text = f"{description} Flink: {' or '.join(flink)}." if flink else description

@@ -29,7 +29,8 @@ class ConfigMapKeyRef(Model):
 
 
 class PodTemplate(Model):
-    """``metadata`` and ``spec`` of a pod, merged under what the operator sets; the API server checks the result."""
+    """``metadata`` and ``spec`` of a pod, merged under what the operator sets; the API server checks the
+    result."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
@@ -42,7 +43,8 @@ class Resources(Model):
 
     cores: int | None = spec_field("CPU cores. Built-in: 2.", UPGRADE, ge=1, le=1024)
     memory: Quantity | None = spec_field(
-        "JVM heap, e.g. 1Gi; at least 512Mi, which Spark asks for. Memory of slots, the JVM's overhead and the Python "
+        "JVM heap, e.g. 1Gi; at least 512Mi, which Spark asks for. Memory of slots, the JVM's overhead "
+        "and the Python "
         "processes come on top (see status.memory). Built-in: 1Gi.",
         UPGRADE,
     )
@@ -59,7 +61,8 @@ class LocalStorage(Model):
         UPGRADE,
     )
     paths: tuple[Text, ...] | None = spec_field(
-        "Existing directories, best on different disks. The first holds the working directory, all of them RocksDB's "
+        "Existing directories, best on different disks. The first holds the working directory, all of "
+        "them RocksDB's "
         "files.",
         UPGRADE,
         strict=False,
@@ -85,7 +88,8 @@ class S3(Model):
         flink=("s3.path.style.access", "s3.path-style-access"),
     )
     secret_ref: LocalObjectRef | None = spec_field(
-        "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if there is one). "
+        "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if "
+        "there is one). "
         "Built-in: none, the default chain of serviceAccountName's pod.",
         UPGRADE,
     )

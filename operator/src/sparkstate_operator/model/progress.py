@@ -24,7 +24,8 @@ class Checkpointing(Model):
         flink=(f"{CHECKPOINTING}.interval",),
     )
     mode: Literal["interval", "changelog"] | None = spec_field(
-        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: interval.",
+        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: "
+        "interval.",
         UPGRADE,
     )
     timeout: Duration | None = spec_field(
@@ -38,14 +39,16 @@ class Checkpointing(Model):
         flink=(f"{CHECKPOINTING}.min-pause",),
     )
     tolerable_failures: int | None = spec_field(
-        "Failed checkpoints in a row before the job fails; while storage is away none is counted. Built-in: 0.",
+        "Failed checkpoints in a row before the job fails; while storage is away none is counted. "
+        "Built-in: 0.",
         UPGRADE,
         flink=(f"{CHECKPOINTING}.tolerable-failed-checkpoints",),
         ge=0,
         le=1000000,
     )
     storage: Location | None = spec_field(
-        "URL of the checkpoint storage: s3://bucket/prefix, file:///path, or with deployment local also a path "
+        "URL of the checkpoint storage: s3://bucket/prefix, file:///path, or with deployment local also a "
+        "path "
         "(relative to the manifest). Helm value: defaults.checkpointing.storage.",
         UPGRADE,
         flink=(f"{CHECKPOINTING}.dir", "state.checkpoints.dir"),
@@ -83,11 +86,13 @@ class Savepoints(Model):
         flink=("kubernetes.operator.periodic.savepoint.interval",),
     )
     schedule: Cron | None = spec_field(
-        "Cron line of five fields in UTC, e.g. '0 3 * * *', or @daily. Not together with interval. Built-in: none.",
+        "Cron line of five fields in UTC, e.g. '0 3 * * *', or @daily. Not together with interval. "
+        "Built-in: none.",
         IGNORE,
     )
     max_age: Duration | None = spec_field(
-        "Older periodic savepoints are deleted with their data, never the newest one. Built-in: none, they are kept.",
+        "Older periodic savepoints are deleted with their data, never the newest one. Built-in: none, "
+        "they are kept.",
         IGNORE,
         flink=("kubernetes.operator.savepoint.history.max.age",),
     )
@@ -107,11 +112,13 @@ class Trigger(Model):
     """When epochs start. One of the two."""
 
     processing_time: Duration | None = spec_field(
-        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one ended.",
+        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one "
+        "ended.",
         UPGRADE,
     )
     available_now: bool | None = spec_field(
-        "Work through what is there in epochs of the source's bound, let all timers fire, then end. Built-in: false.",
+        "Work through what is there in epochs of the source's bound, let all timers fire, then end. "
+        "Built-in: false.",
         UPGRADE,
     )
 
@@ -204,7 +211,8 @@ class Restart(Model):
 
 
 class RestoreFrom(Model):
-    """The state to start from. One of the fields. Void once the attempt that used it has completed a checkpoint."""
+    """The state to start from. One of the fields. Void once the attempt that used it has completed a
+    checkpoint."""
 
     snapshot_ref: LocalObjectRef | None = spec_field("A StateSnapshot of this namespace.", SAVEPOINT)
     latest: Literal[True] | None = spec_field(
@@ -222,7 +230,8 @@ class Deletion(Model):
     """What happens to state when the job object is deleted."""
 
     policy: Literal["savepoint", "retain", "purge"] | None = spec_field(
-        "savepoint: take a last savepoint, keep all. retain: keep what is there. purge: delete checkpoints and "
+        "savepoint: take a last savepoint, keep all. retain: keep what is there. purge: delete "
+        "checkpoints and "
         "savepoints. Built-in: retain.",
         IGNORE,
     )

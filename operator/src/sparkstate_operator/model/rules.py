@@ -1,6 +1,7 @@
 """CEL rules: everything about a spec that can be judged without a cluster and that types cannot say.
 
-Rules on ``spec.configuration`` (Flink's keys) are made in ``flink_rules``. The engine repeats each rule in Python with
+Rules on ``spec.configuration`` (Flink's keys) are made in ``flink_rules``. The engine repeats each rule in
+Python with
 the same words; ``tests/contract`` holds both against the same manifests.
 """
 
@@ -12,7 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rule:
-    """One ``x-kubernetes-validations`` entry of the schema node ``at``; ``field`` is the path below it that is named."""
+    """One ``x-kubernetes-validations`` entry of the schema node ``at``; ``field`` is the path below it that
+    is named."""
 
     at: str
     rule: str

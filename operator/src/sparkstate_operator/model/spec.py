@@ -52,12 +52,14 @@ class StatefulSparkJobSpec(Model):
         "Secrets for pulling the image.", UPGRADE, strict=False, max_length=16
     )
     service_account_name: ObjectName | None = spec_field(
-        "ServiceAccount of driver and executors; its default credentials chain reaches the storage where s3.secretRef "
+        "ServiceAccount of driver and executors; its default credentials chain reaches the storage where "
+        "s3.secretRef "
         "is absent. Built-in: one made for the job.",
         UPGRADE,
     )
     python_file: Text | None = spec_field(
-        "Python file with the job's function: a path in the image, for the runner relative to the manifest. One of "
+        "Python file with the job's function: a path in the image, for the runner relative to the "
+        "manifest. One of "
         "pythonFile, module, configMapRef.",
         UPGRADE,
     )
@@ -83,7 +85,8 @@ class StatefulSparkJobSpec(Model):
         "Spark configuration. No keys or passwords.", UPGRADE, max_length=300
     )
     configuration: dict[str, Text] | None = spec_field(
-        "Flink's configuration keys, old or new spelling, as strings; each means the field whose description names it, "
+        "Flink's configuration keys, old or new spelling, as strings; each means the field whose "
+        "description names it, "
         "and may not stand beside it.",
         UPGRADE,
         max_length=100,
@@ -94,7 +97,8 @@ class StatefulSparkJobSpec(Model):
         default="local",
     )
     slots: int | None = spec_field(
-        "Parallelism: processes that hold state. kubectl scale changes it; at most the job's shards. Built-in: 2.",
+        "Parallelism: processes that hold state. kubectl scale changes it; at most the job's shards. "
+        "Built-in: 2.",
         SCALE,
         flink=("parallelism.default",),
         ge=1,
@@ -116,7 +120,8 @@ class StatefulSparkJobSpec(Model):
         le=32768,
     )
     shards: int | None = spec_field(
-        "Number of stores that the key groups are spread over, fixed when the job is created; bounds slots. Built-in: "
+        "Number of stores that the key groups are spread over, fixed when the job is created; bounds "
+        "slots. Built-in: "
         "four per slot, at least 16.",
         IMMUTABLE,
         immutable_rule=True,
@@ -142,7 +147,8 @@ class StatefulSparkJobSpec(Model):
         flink=("state.backend.rocksdb.memory.managed",),
     )
     state_memory_per_slot: Quantity | None = spec_field(
-        "With state backend hashmap: memory that a slot's state itself may take, beside managed memory. Enters the "
+        "With state backend hashmap: memory that a slot's state itself may take, beside managed memory. "
+        "Enters the "
         "memory sum. Built-in: 256Mi.",
         UPGRADE,
     )
@@ -160,7 +166,8 @@ class StatefulSparkJobSpec(Model):
         "A longer call of a sink function fails the epoch. Built-in: 1m.", UPGRADE
     )
     upgrade_mode: Literal["stateless", "last-state", "savepoint"] = spec_field(
-        "How a changed spec takes over: from a savepoint taken for it, from the last checkpoint, or without state.",
+        "How a changed spec takes over: from a savepoint taken for it, from the last checkpoint, or "
+        "without state.",
         IGNORE,
         default="last-state",
     )

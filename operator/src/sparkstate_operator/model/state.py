@@ -12,10 +12,31 @@ from sparkstate_operator.model.values import CLASS_PATTERN, Duration, Text
 UPGRADE = ChangeKind.UPGRADE
 ROCKSDB = "state.backend.rocksdb"
 
-NATIVE_METRICS = ["num-immutable-mem-table", "mem-table-flush-pending", "compaction-pending", "background-errors", "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables", "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table", "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots", "num-live-versions", "estimate-live-data-size", "total-sst-files-size", "live-sst-files-size", "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes", "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss", "bloom-filter-useful", "bloom-filter-full-positive", "bloom-filter-full-true-positive", "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes", "compaction-write-bytes", "stall-micros"]
+NATIVE_METRICS = (
+    "num-immutable-mem-table", "mem-table-flush-pending", "compaction-pending", "background-errors",
+    "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
+    "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots",
+    "num-live-versions", "estimate-live-data-size", "total-sst-files-size", "live-sst-files-size",
+    "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes",
+    "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage",
+    "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss",
+    "bloom-filter-useful", "bloom-filter-full-positive", "bloom-filter-full-true-positive",
+    "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes",
+    "compaction-write-bytes", "stall-micros",
+)  # fmt: skip
 """Flink's names: 26 properties, the files per level, 11 tickers."""
 
-ROCKSDB_OPTIONS = ["thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir", "compaction.style", "compaction.level.use-dynamic-size", "compaction.level.target-file-size-base", "compaction.level.max-size-level-base", "compression.per.level", "writebuffer.size", "writebuffer.count", "writebuffer.number-to-merge", "block.blocksize", "block.metadata-blocksize", "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key", "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters", "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time", "restore-overlap-fraction-threshold"]
+ROCKSDB_OPTIONS = (
+    "thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir",
+    "compaction.style", "compaction.level.use-dynamic-size", "compaction.level.target-file-size-base",
+    "compaction.level.max-size-level-base", "compression.per.level", "writebuffer.size",
+    "writebuffer.count", "writebuffer.number-to-merge", "block.blocksize", "block.metadata-blocksize",
+    "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key",
+    "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters",
+    "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time",
+    "restore-overlap-fraction-threshold",
+)  # fmt: skip
 """Flink's configurable RocksDB keys, without their common prefix."""
 
 BACKEND_TYPES = ("hashmap", "rocksdb", "custom", "external")
@@ -35,8 +56,10 @@ class StateBackend(Model):
     model_config = ConfigDict(title="StateBackend")
 
     type: Literal["hashmap", "rocksdb", "custom", "external"] | None = spec_field(
-        "hashmap keeps Python objects in the slots' memory: fast, bounded by memory. rocksdb keeps bytes on local disk "
-        "with a bounded cache: state may be much larger than memory. custom and external are not in this version. "
+        "hashmap keeps Python objects in the slots' memory: fast, bounded by memory. rocksdb keeps bytes "
+        "on local disk "
+        "with a bounded cache: state may be much larger than memory. custom and external are not in this "
+        "version. "
         "Built-in: hashmap.",
         UPGRADE,
         flink=("state.backend.type", "state.backend"),
@@ -52,13 +75,15 @@ class StateBackend(Model):
         ]
         | None
     ) = spec_field(
-        "A set of RocksDB options. Applied first, then options, then optionsFactory; managed memory wins over all. "
+        "A set of RocksDB options. Applied first, then options, then optionsFactory; managed memory wins "
+        "over all. "
         "Built-in: DEFAULT.",
         UPGRADE,
         flink=(f"{ROCKSDB}.predefined-options",),
     )
     options: dict[str, Text] | None = spec_field(
-        "RocksDB options by Flink's keys (state.backend.rocksdb.…); own keys only together with optionsFactory. For "
+        "RocksDB options by Flink's keys (state.backend.rocksdb.…); own keys only together with "
+        "optionsFactory. For "
         "experts: they are used as written where memory is not managed.",
         UPGRADE,
         max_length=100,
@@ -72,12 +97,14 @@ class StateBackend(Model):
     )
     changelog: Changelog | None = spec_field("Not in this version.", UPGRADE)
     timer_service: Literal["heap", "rocksdb"] | None = spec_field(
-        "Where timers live: heap is faster for few timers. Built-in: rocksdb (with type hashmap always heap).",
+        "Where timers live: heap is faster for few timers. Built-in: rocksdb (with type hashmap always "
+        "heap).",
         UPGRADE,
         flink=(f"{ROCKSDB}.timer-service.factory",),
     )
     storage_paths: tuple[Text, ...] | None = spec_field(
-        "Directories for RocksDB's files; each shard's store lies in one of them. Built-in: the working directory.",
+        "Directories for RocksDB's files; each shard's store lies in one of them. Built-in: the working "
+        "directory.",
         UPGRADE,
         flink=(f"{ROCKSDB}.localdir",),
         strict=False,
@@ -91,8 +118,9 @@ class StateBackend(Model):
         ge=1,
         le=128,
     )
-    native_metrics: tuple[Literal[tuple(NATIVE_METRICS)], ...] | None = spec_field(  # type: ignore[valid-type]
-        "RocksDB's own metrics to publish, by Flink's names (state.backend.rocksdb.metrics.…); they may cost. "
+    native_metrics: tuple[Literal[NATIVE_METRICS], ...] | None = spec_field(  # type: ignore[valid-type]
+        "RocksDB's own metrics to publish, by Flink's names (state.backend.rocksdb.metrics.…); they may "
+        "cost. "
         "Built-in: none.",
         UPGRADE,
         strict=False,

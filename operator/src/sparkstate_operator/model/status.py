@@ -1,4 +1,5 @@
-"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to see."""
+"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to
+see."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import Literal
 from sparkstate_operator.model.base import Model, status_field
 
 Phase = Literal[
-    "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing", "RestoreBlocked", "Failed",
-    "Finished", "Deleting",
+    "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing",
+    "RestoreBlocked", "Failed", "Finished", "Deleting",
 ]  # fmt: skip
 
 

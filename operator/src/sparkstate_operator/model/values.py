@@ -1,4 +1,5 @@
-"""Patterns of single values. They must mean the same to RE2 (the API server), Rust (pydantic) and Python (the engine)."""
+"""Patterns of single values. They must mean the same to RE2 (the API server), Rust (pydantic) and Python
+(the engine)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ Duration = Annotated[str, StringConstraints(pattern=DURATION_PATTERN, max_length
 Quantity = Annotated[str, StringConstraints(pattern=QUANTITY_PATTERN, max_length=32)]
 """Kubernetes' spelling: ``256Mi``, ``1Gi``."""
 Location = Annotated[str, StringConstraints(pattern=LOCATION_PATTERN, min_length=1, max_length=1024)]
-"""``s3://bucket/prefix``, ``file:///path`` or a plain path. Schemes are judged by CEL rules, which explain more."""
+"""``s3://bucket/prefix``, ``file:///path`` or a plain path. Schemes are judged by CEL rules, which explain
+more."""
 Cron = Annotated[str, StringConstraints(pattern=CRON_PATTERN, max_length=128)]
 ObjectName = Annotated[str, StringConstraints(pattern=OBJECT_NAME_PATTERN, max_length=253)]
 Text = Annotated[str, StringConstraints(max_length=1024)]
