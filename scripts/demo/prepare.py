@@ -90,3 +90,10 @@ def _write(table: pa.Table, folder: Path, number: int) -> Path:
     pq.write_table(table, hidden)
     os.utime(hidden, (FIRST_FILE_TIME_S + number, FIRST_FILE_TIME_S + number))
     return hidden.rename(path)
+
+
+def file_ends(flights: pd.DataFrame, files: int) -> list[tuple[int, int]]:
+    """For each file: the largest event time up to its end (ms since the Unix epoch), and the rows up to its end."""
+    largest = scheduled(flights).cummax().to_numpy().astype("datetime64[ms]").astype("int64")
+    ends = [len(flights) * (number + 1) // files for number in range(files)]
+    return [(int(largest[end - 1]), end) for end in ends]

@@ -1,0 +1,85 @@
+"""Kills processes with ``kill -9`` in a named phase, after proving that there is something to lose."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from demo import recovery
+from demo.job_process import JobProcess
+from demo.phaselog import LONGEST_HOLD_S, Holds, PhaseLog
+from demo.watch import Story, wall_ms
+
+EVIDENCE_TIMEOUT_S = 90.0
+RECOVERY_TIMEOUT_S = 120.0
+
+
+class Saboteur:
+    """Knows the job's phase log and can hold its processes in a phase."""
+
+    def __init__(self, job: JobProcess, log: PhaseLog, holds: Holds, story: Story) -> None:
+        self._job = job
+        self._log = log
+        self._holds = holds
+        self._story = story
+
+    def kill(self, process: str, phase: str) -> recovery.Kill:
+        """Wait until there is something to lose, hold ``process`` in ``phase``, assert it all once more, kill."""
+        self._job.wait_until(f"something to lose before {process} is killed", self._evidence, EVIDENCE_TIMEOUT_S)
+        pid = self._holds.hold(process, phase)
+        try:
+            kill = self._assert(process, pid, phase)
+            os.kill(pid, signal.SIGKILL)
+        finally:
+            self._holds.release()
+        name = Path(process).name
+        self._story.tell(f"kill -9 {name} (process {pid}) in phase {phase} of epoch {kill.epoch}", "kill")
+        lost = kill.evidence
+        self._story.tell(
+            f"  to be brought back: checkpoint {lost.checkpoint} (epoch {lost.checkpoint_epoch}), "
+            f"{lost.state_bytes / 1e6:.1f} MB of state, armed timers in {lost.armed_timers} slots; "
+            f"{lost.epochs_to_replay} committed epochs to replay"
+        )
+        return kill
+
+    def _evidence(self) -> recovery.Evidence | None:
+        evidence = recovery.gather(self._job.status())
+        return None if evidence.missing else evidence
+
+    def _assert(self, process: str, pid: int, phase: str) -> recovery.Kill:
+        evidence = recovery.gather(self._job.status())
+        if evidence.missing:
+            raise AssertionError(f"{process} stands in {phase}, but there is not {' nor '.join(evidence.missing)}")
+        entry = self._log.last_of(pid, phase)
+        if entry is None or entry.process != process or wall_ms() - entry.t_ms > LONGEST_HOLD_S * 1000:
+            raise AssertionError(f"process {pid} should stand in {process}:{phase}, the log says {entry}")
+        return recovery.Kill(
+            process=process,
+            pid=pid,
+            phase=phase,
+            t_ms=wall_ms(),
+            incarnation=entry.incarnation,
+            epoch=recovery.last_commit(self._log.entries()),
+            evidence=evidence,
+        )
+
+    def await_return(self, kill: recovery.Kill) -> recovery.Return:
+        """Wait until the job has caught up with what the kill had undone; tells each step."""
+
+        def running() -> recovery.Return | None:
+            back = recovery.measure(kill, self._log.entries())
+            return back if back.running_ms is not None else None
+
+        def caught_up() -> recovery.Return | None:
+            back = recovery.measure(kill, self._log.entries())
+            return back if back.caught_up_ms is not None else None
+
+        first = self._job.wait_until(f"the return of {kill.process}", running, RECOVERY_TIMEOUT_S)
+        assert first.running_ms is not None
+        self._story.tell(
+            f"RECOVERED from the loss of {kill.process}: incarnation {first.incarnation} committed epoch "
+            f"{first.first_epoch} {first.running_ms / 1000:.1f} s after the kill",
+            "recovery",
+        )
+        return self._job.wait_until(f"catching up after {kill.process}", caught_up, RECOVERY_TIMEOUT_S)
