@@ -12,8 +12,7 @@ import yaml
 
 from sparkstate_operator.model.crd import build_crd
 
-HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.
-"
+HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
 TARGETS = ("crds/statefulsparkjobs.yaml", "engine/src/sparkstate/manifest/statefulsparkjobs.yaml")
 SIZE_LIMIT = 256 * 1024
 """Larger objects cannot be written by a client-side ``kubectl apply`` (limit of all annotations together)."""

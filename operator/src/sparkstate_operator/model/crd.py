@@ -78,7 +78,7 @@ def build_schema() -> Schema:
     """The structural schema with its CEL rules."""
     schema: Schema = {
         "type": "object",
-        "description": "A streaming Spark job with keyed state: typed state, timers, checkpoints and savepoints.",
+        "description": "A streaming Spark job with keyed state: checkpoints and savepoints.",
         "required": ["spec"],
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
