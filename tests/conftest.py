@@ -6,6 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["pytester"]
+
 # Generated examples are the same in every run of continuous integration, so that a failure can be repeated at
 # once. On a developer's machine they differ from run to run, which finds more.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
