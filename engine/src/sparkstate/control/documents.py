@@ -11,8 +11,10 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+NO_WATERMARK = -(2**63)
+"""Inside the engine the watermark before the first one; it leaves as null."""
 END_OF_INPUT_WATERMARK = 2**63 - 1
 """The watermark of a bounded input that was read to its end: every timer is due."""
 
@@ -40,11 +42,15 @@ class Phase(enum.StrEnum):
 
 
 class CheckpointKind(enum.StrEnum):
+    """A checkpoint belongs to the engine and is deleted by it; a savepoint belongs to whoever asked for it."""
+
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
 
 
 class CheckpointStatus(enum.StrEnum):
+    """What became of a checkpoint. One that ran into its timeout has failed."""
+
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -173,6 +179,11 @@ class JobStatus(Document):
     notices: tuple[str, ...] = Field(
         default=(), description="What a person should know, e.g. settings without effect here."
     )
+
+    @field_validator("watermark_ms")
+    @classmethod
+    def _no_watermark_is_null(cls, value: int | None) -> int | None:
+        return None if value == NO_WATERMARK else value
 
 
 class CheckpointTriggered(Document):

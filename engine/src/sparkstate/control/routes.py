@@ -13,7 +13,8 @@ from sparkstate import errors
 from sparkstate.control import documents, examples, failures, metrics, port
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    401: {"description": "No token, or a wrong one. The body is empty.", "content": {}},
+    401: {"description": "No token, or a wrong one. The body is empty."},
+    500: {"model": documents.Problem, "description": "An error of the driver; its log has the details."},
     503: {"model": documents.Problem, "description": "The job, a slot or the storage cannot serve this now."},
 }
 _NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
@@ -70,7 +71,7 @@ class JobRoutes:
             "/v1/savepoints/{trigger_id}",
             self.savepoint,
             summary="What became of a savepoint request",
-            responses=_NOT_FOUND | examples.SAVEPOINT,
+            responses=_NOT_FOUND | _INVALID | examples.SAVEPOINT,
         )
         add(
             "/v1/state",
@@ -120,7 +121,7 @@ class JobRoutes:
             wanted = wanted.model_copy(update={"trigger_id": self._new_id()})
         return self._job.trigger_savepoint(wanted)
 
-    def savepoint(self, trigger_id: str) -> documents.SavepointStatus:
+    def savepoint(self, trigger_id: documents.TriggerId) -> documents.SavepointStatus:
         """Answered from the storage where an earlier driver took the request."""
         found = self._job.savepoint(trigger_id)
         if found is None:

@@ -17,7 +17,8 @@ export function draw(checkpoints, width, onPick) {
   const tallest = (...fields) => Math.max(0, ...shown.flatMap((one) => fields.map((field) => one[field] ?? 0)));
   const duration = axis(PLOTS.duration, ceiling(tallest("duration_ms", "sync_pause_ms"), 1000, 10));
   const size = axis(PLOTS.size, ceiling(tallest("state_bytes", "uploaded_bytes"), 1024, 2));
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": label(shown) });
+  const frameOf = { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT };
+  const picture = svg("svg", { ...frameOf, role: "img", "aria-label": label(shown) });
   picture.append(
     ...frame("Duration", duration, width, format.duration),
     ...frame("Size", size, width, format.bytes),

@@ -85,7 +85,8 @@ function askForToken(why) {
 }
 
 function lost(failure) {
-  if (!(failure instanceof api.ApiError)) return say(byId("banner"), `The page itself failed: ${failure}`, "banner bad");
+  const ours = !(failure instanceof api.ApiError);
+  if (ours) return say(byId("banner"), `The page itself failed: ${failure}`, "banner bad");
   const seen = answeredAt ? ` What is shown was true at ${format.time(answeredAt)}.` : "";
   const remedy = failure.remedy ? ` (${failure.remedy})` : "";
   const text = failure.status

@@ -24,7 +24,7 @@ export function header(status) {
 export function tiles(status) {
   const last = status.last_checkpoint;
   const ended = status.watermark_ms !== null && status.watermark_ms > END_OF_INPUT;
-  const watermark = ended ? "the input has ended" : `at ${format.eventTime(status.watermark_ms)}`;
+  const watermark = ended ? "the input has ended" : format.eventTime(status.watermark_ms);
   const slots = status.slots.length === 1 ? "1 slot" : `${status.slots.length} slots`;
   const entries = [
     ["Epoch", format.count(status.epoch), `${format.count(status.rows_total)} rows`],
@@ -87,10 +87,10 @@ const under = (text) => html("p", { class: "under" }, text);
 function memory(used) {
   const parts = [["cache", used.cache], ["buffers", used.write_buffers], ["tables", used.tables]];
   const sum = used.cache + used.write_buffers + used.tables;
-  const bar = meter(parts, used.budget ?? Math.max(sum, 1), "Memory");
-  const share = used.budget ? ` (${Math.round((100 * sum) / used.budget)} %)` : "";
-  const text = `${format.bytes(sum)} of ${used.budget === null ? "no budget" : format.bytes(used.budget)}${share}`;
-  return [bar, under(text)];
+  if (!used.budget) return [under(`${format.bytes(sum)}, without a budget`)];
+  const share = Math.round((100 * sum) / used.budget);
+  const text = `${format.bytes(sum)} of ${format.bytes(used.budget)} (${share} %)`;
+  return [meter(parts, used.budget, "Memory"), under(text)];
 }
 
 function meter(parts, whole, label) {
