@@ -15,7 +15,7 @@ from sparkstate.runner import health
 @click.command()
 @click.option("--work-dir", type=click.Path(path_type=Path), default=Path(), help="Where jobs will work.")
 @output.format_option("json")
-def doctor(work_dir: Path, output: str) -> None:
+def doctor(work_dir: Path, form: str) -> None:
     """Check Python, Java, packages, disk and memory; say what installs what is missing.
 
     The exit code is 1 if something is missing that every job needs.
@@ -26,7 +26,7 @@ def doctor(work_dir: Path, output: str) -> None:
       sparkstate doctor -o json
     """
     checks = health.examine(os.environ, work_dir.resolve(), None)
-    _show(checks, output)
+    _show(checks, form)
     if any(check.required and not check.ok for check in checks):
         raise click.exceptions.Exit(1)
 

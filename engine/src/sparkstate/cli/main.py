@@ -41,7 +41,7 @@ cli.add_command(doctor.doctor)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code: that of the error (``sparkstate.errors``), 2 for wrong usage."""
+    """Run the command line; returns the exit code: the error's own, 2 for wrong usage."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code = cli.main(args=given, prog_name="sparkstate", standalone_mode=False)

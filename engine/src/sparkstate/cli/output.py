@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 import yaml
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 Format = str
 """``table``, ``json`` or ``yaml``; commands list the ones they know."""
 
 
-def format_option(*formats: str, default: str = "table") -> Any:
+def format_option(*formats: str, default: str = "table") -> Callable[[Command], Command]:
     """The option ``-o``/``--output``, as kubectl has it."""
     return click.option(
         "-o",
         "--output",
-        "output",
+        "form",
         type=click.Choice([default, *formats]),
         default=default,
         show_default=True,

@@ -95,14 +95,17 @@ def check_java(environ: Mapping[str, str]) -> Check:
         return Check("java", False, str(exc), java.REMEDY)
     except OSError as exc:
         return Check(
-            "java", False, f"the shim cannot be written: {exc}", "set XDG_CACHE_HOME to a writable folder"
+            "java",
+            False,
+            f"the shim cannot be written: {exc}",
+            "set XDG_CACHE_HOME to a folder you can write",
         )
     shim = f", through the shim {found.home / 'bin' / 'java'}" if found.shim else ""
     return Check("java", True, f"{found.version} at {found.executable} (from {found.origin}{shim})")
 
 
 def check_distribution(name: str, install: str, *, wanted: str = "", required: bool = True) -> Check:
-    """An installed Python package, by its metadata: nothing is imported. ``wanted`` is a prefix of the version."""
+    """An installed package, by its metadata: nothing is imported. ``wanted`` begins the version."""
     remedy = f"`{install}`"
     try:
         version = importlib.metadata.version(name)
@@ -166,7 +169,7 @@ def check_cores(present: int, wanted: int | None) -> Check:
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Bytes that new processes can take without swapping, as the kernel estimates it; None where it does not say."""
+    """Bytes that can be taken without swapping, as the kernel estimates; None where it does not say."""
     try:
         lines = meminfo.read_text().splitlines()
     except OSError:

@@ -84,6 +84,11 @@ def trigger_id(slot_ms: int) -> str:
     return f"{PERIODIC_PREFIX}{_utc(slot_ms):%Y%m%dT%H%M%SZ}"
 
 
+def on_stop_trigger_id(now_ms: int) -> str:
+    """The trigger id of a savepoint that is taken because the job is stopped at ``now_ms``."""
+    return f"{ON_STOP_PREFIX}{_utc(now_ms):%Y%m%dT%H%M%SZ}"
+
+
 def slot_of(identifier: str) -> int | None:
     """The slot time that a trigger id stands for; None for ids that this module did not make."""
     if not identifier.startswith(PERIODIC_PREFIX):

@@ -1,0 +1,50 @@
+"""The command line and environment of a driver process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkstate import java
+from sparkstate.runner import workdir
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverArguments:
+    """What ``sparkstate run`` was given and hands on unchanged."""
+
+    manifest: Path
+    overrides: tuple[str, ...] = ()
+    listen: str = "127.0.0.1:0"
+
+
+def driver_command(arguments: DriverArguments, folder: workdir.WorkDir, attempt: int) -> list[str]:
+    """The driver of ``attempt``. The token goes by file: a command line is readable by every user."""
+    overrides = [part for override in arguments.overrides for part in ("--set", override)]
+    return [
+        sys.executable,
+        *("-m", "sparkstate.driver"),
+        *("--manifest", str(arguments.manifest.resolve())),
+        *overrides,
+        *("--work-dir", str(folder.local)),
+        *("--attempt", str(attempt)),
+        *("--listen", arguments.listen),
+        *("--token-file", str(folder.token_file)),
+        *("--status-file", str(folder.status_file)),
+        *("--termination-log", str(folder.termination_log)),
+    ]
+
+
+def driver_environment(
+    environ: Mapping[str, str], found: java.Java, import_paths: Sequence[Path] = ()
+) -> dict[str, str]:
+    """The runner's own environment, with the Java that was found and this Python for Spark's workers.
+
+    ``PYTHONUNBUFFERED`` keeps the log complete when the driver is killed.
+    """
+    paths = [*map(str, import_paths), *filter(None, [environ.get("PYTHONPATH")])]
+    given = {"PYTHONPATH": ":".join(paths)} if paths else {}
+    own = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONUNBUFFERED": "1"}
+    return {**environ, **own, **found.environment(), **given}

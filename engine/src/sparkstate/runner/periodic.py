@@ -1,0 +1,126 @@
+"""Takes the periodic savepoints of a running job and deletes the expired ones.
+
+Which one is due is decided by :mod:`schedule` from the clock and the newest slot time that is done with;
+which ones go, by :mod:`retention`. Both look at the storage, so a runner that starts again neither repeats
+nor forgets one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sparkstate import clock as clocks
+from sparkstate import errors, settings
+from sparkstate.control import client as control
+from sparkstate.control import documents
+from sparkstate.runner import retention, schedule
+
+
+class Shelf(Protocol):
+    """The savepoints of one job in the storage."""
+
+    def completed(self) -> Sequence[retention.Kept]:
+        """All completed savepoints of the job's lineage."""
+
+    def delete(self, savepoint: retention.Kept) -> None:
+        """Delete one with its files. Deleting twice is no error."""
+
+
+class PeriodicSavepoints:
+    """At most one in flight; a failed one is reported and the next slot time is the next try.
+
+    ``first_start_ms`` is when the schedule begins to count for a job that has no periodic savepoint yet.
+    """
+
+    def __init__(
+        self,
+        plan: schedule.Schedule,
+        limits: settings.SavepointSettings,
+        shelf: Shelf,
+        clock: clocks.Clock,
+        report: Callable[[str], None],
+        *,
+        first_start_ms: int,
+        pinned: Sequence[str] = (),
+    ) -> None:
+        self._plan = plan
+        self._limits = limits
+        self._shelf = shelf
+        self._clock = clock
+        self._report = report
+        self._first_start_ms = first_start_ms
+        self._pinned = tuple(pinned)
+        self._done_ms: int | None = None
+        self._in_flight: str | None = None
+        self._sweep: threading.Thread | None = None
+
+    def tick(self, client: control.ControlClient) -> None:
+        """Go on by one step; called about once a second while the job runs.
+
+        Raises what the client and the storage raise: nothing is lost by calling again later.
+        """
+        if self._done_ms is None:
+            self._done_ms = self._newest_done()
+        if self._in_flight is not None:
+            self._follow(client, self._in_flight)
+            return
+        slot = schedule.due(self._plan, since_ms=self._done_ms, now_ms=self._clock.now_ms())
+        if slot is not None:
+            identifier = schedule.trigger_id(slot)
+            client.trigger_savepoint(documents.SavepointRequest(trigger_id=identifier))
+            self._in_flight = identifier
+
+    def driver_ended(self) -> None:
+        """What was in flight may or may not be complete: the storage is asked again before the next step."""
+        self._in_flight = None
+        self._done_ms = None
+
+    def close(self) -> None:
+        """Wait for a deletion that is under way."""
+        if self._sweep is not None:
+            self._sweep.join()
+
+    def _newest_done(self) -> int:
+        slots = [schedule.slot_of(kept.trigger_id) for kept in self._shelf.completed()]
+        return max((slot for slot in slots if slot is not None), default=self._first_start_ms)
+
+    def _follow(self, client: control.ControlClient, identifier: str) -> None:
+        status = client.savepoint(identifier)
+        if status is None:  # the driver recovered before it had written anything down
+            client.trigger_savepoint(documents.SavepointRequest(trigger_id=identifier))
+            return
+        if status.status is documents.SavepointPhase.COMPLETED:
+            self._report(f"savepoint {status.location} (periodic, epoch {status.epoch})")
+            self._sweep_expired()
+        elif status.status is documents.SavepointPhase.FAILED:
+            self._report(f"periodic savepoint {identifier} failed: {status.failure}")
+        else:
+            return
+        self._done_ms = schedule.slot_of(identifier)
+        self._in_flight = None
+
+    def _sweep_expired(self) -> None:
+        if self._limits.max_age_s is None and self._limits.max_count is None:
+            return
+        if self._sweep is None or not self._sweep.is_alive():
+            self._sweep = threading.Thread(
+                target=self._delete_expired, name="sparkstate-retention", daemon=True
+            )
+            self._sweep.start()
+
+    def _delete_expired(self) -> None:
+        try:
+            gone = retention.expired(
+                self._shelf.completed(),
+                now_ms=self._clock.now_ms(),
+                max_age_s=self._limits.max_age_s,
+                max_count=self._limits.max_count,
+                pinned=self._pinned,
+            )
+            for savepoint in gone:
+                self._shelf.delete(savepoint)
+                self._report(f"deleted expired savepoint {savepoint.url}")
+        except errors.SparkstateError as exc:
+            self._report(f"expired savepoints could not be deleted now: {exc}")
