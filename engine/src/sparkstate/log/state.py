@@ -99,4 +99,6 @@ def _bury(state: LogState, record: records.Tombstone) -> dict[str, object]:
             *(url for url in record.savepoints if url not in known),
         ),
         "restore_point_deleted": state.restore_point_deleted or buried,
+        # A number that was given up is never used again: a delete of its files may still be on its way.
+        "last_checkpoint_id": max(state.last_checkpoint_id, *record.checkpoints, 0),
     }

@@ -30,17 +30,22 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class LocalStore:
     """An :class:`ObjectStore` on a folder, which is created when the store is opened and never again after.
 
+    With ``create=False`` a missing folder is ``NotFound`` (opening something to read must not make it).
+
     A root that vanishes later is a mount that went away: every operation then raises ``StorageUnavailable``,
     because an empty answer would read as "there is no state".
     """
 
-    def __init__(self, url: str, ids: Callable[[], str] = naming.random_id) -> None:
+    def __init__(self, url: str, ids: Callable[[], str] = naming.random_id, *, create: bool = True) -> None:
         self._url = naming.normalise_url(url)
         self._root = naming.local_path(self._url)
         self._ids = ids
         self._prefix = f"{socket.gethostname()}-{os.getpid()}"
         with self._mapped("open", ""):
-            self._root.mkdir(parents=True, exist_ok=True)
+            if create:
+                self._root.mkdir(parents=True, exist_ok=True)
+            elif not self._root.is_dir():
+                raise errors.NotFound(f"there is no folder {self._root}")
             self._remove_stale_temporaries()
 
     @property
@@ -136,8 +141,7 @@ class LocalStore:
     def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = self._root / prefix.rpartition("/")[0]
         for base, folders, names in os.walk(folder):
-            if Path(base) == self._root:
-                folders[:] = [name for name in folders if name != TEMPORARY]
+            folders[:] = [name for name in folders if name != TEMPORARY]
             for name in names:
                 path = Path(base, name)
                 key = path.relative_to(self._root).as_posix()
@@ -148,6 +152,8 @@ class LocalStore:
     def _prune(self, folder: Path) -> None:
         with contextlib.suppress(OSError):  # not empty, or gone already: both are fine
             while folder != self._root:
+                if (folder / TEMPORARY).is_dir():  # of a store that was opened there
+                    (folder / TEMPORARY).rmdir()
                 folder.rmdir()
                 folder = folder.parent
 

@@ -16,6 +16,7 @@ def open_store(
     s3: S3Settings | None = None,
     *,
     check: bool = False,
+    create: bool = True,
     retry: retrying.RetryPolicy | None = None,
     clock: Clock | None = None,
     rng: random.Random | None = None,
@@ -23,11 +24,12 @@ def open_store(
     """The store of a ``file://`` or ``s3://`` URL (or a plain path), with retries.
 
     ``check`` proves first that create-if-absent is honoured (two writes and a delete): the driver and the
-    commands that write to the log ask for it, slots and readers need not. Raises ``SpecInvalid`` for another
-    scheme, ``StorageError`` if access is refused.
+    commands that write to the log ask for it, slots and readers need not. ``create=False``: a missing local
+    folder is ``NotFound`` and not made. Raises ``SpecInvalid`` for another scheme, ``StorageError`` if access
+    is refused.
     """
     store = retrying.RetryingStore(
-        _plain_store(naming.normalise_url(url), s3 or S3Settings()),
+        _plain_store(naming.normalise_url(url), s3 or S3Settings(), create),
         retry or retrying.RetryPolicy(),
         rng or random.Random(),
         clock or SystemClock(),
@@ -37,9 +39,9 @@ def open_store(
     return store
 
 
-def _plain_store(url: str, s3: S3Settings) -> ObjectStore:
+def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
     if url.startswith("file:"):
-        return local.LocalStore(url)
+        return local.LocalStore(url, create=create)
     try:
         from sparkstate.storage.s3 import S3Store
     except ImportError as error:

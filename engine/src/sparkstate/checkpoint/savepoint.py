@@ -1,0 +1,246 @@
+"""Savepoints: self-contained folders that belong to the user, and what the log knows of them.
+
+A folder is named in the log (``SavepointStarted``) before anything is written into it, so that a crash leaves
+no folder that nobody knows. All files lie inside and all paths are relative to it: the folder can be moved or
+copied and opened where it is then. The log finds a savepoint by its trigger id, also for a driver that
+started after it was taken.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sparkstate import errors
+from sparkstate.checkpoint import metadata as codec
+from sparkstate.checkpoint.metadata import CheckpointMetadata
+from sparkstate.log import records
+from sparkstate.log.lineage import Lineage
+from sparkstate.log.log import LineageLog
+from sparkstate.log.records import SavepointCommitted, SavepointStarted
+from sparkstate.log.state import LogState
+from sparkstate.storage import layout, naming
+from sparkstate.storage.location import CheckpointStorageLocation
+from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.storage.prefixed import PrefixedStore
+
+OpenStore = Callable[[str], ObjectStore]
+"""Opens a URL that must exist: ``lambda url: open_store(url, s3, create=False)``."""
+
+
+class SavepointState(enum.StrEnum):
+    """What became of a trigger id."""
+
+    UNKNOWN = "unknown"
+    IN_PROGRESS = "in-progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    """Begun by an incarnation that is over; triggering it again with the same id begins anew."""
+
+
+@dataclass(frozen=True)
+class SavepointStatus:
+    """The answer for one trigger id. ``url`` is empty while it is unknown."""
+
+    state: SavepointState
+    url: str = ""
+    committed: SavepointCommitted | None = None
+
+
+@dataclass(frozen=True)
+class OpenedSnapshot:
+    """A savepoint (or checkpoint) opened by its URL. The paths of its handles are relative to ``store``."""
+
+    url: str
+    store: ObjectStore
+    metadata: CheckpointMetadata
+
+
+class Savepoints:
+    """The savepoints of one lineage. With a claimed log: take them. With any log: find and delete them.
+    Thread-safe.
+    """
+
+    def __init__(
+        self, lineage: Lineage, log: LineageLog, opened: OpenStore, ids: Callable[[], str] = naming.random_id
+    ) -> None:
+        self._lineage = lineage
+        self._log = log
+        self._open = opened
+        self._ids = ids
+
+    def find(self, trigger_id: str) -> SavepointStatus:
+        """What the log says about ``trigger_id`` now."""
+        return status_of(self._log.refresh(), trigger_id)
+
+    def begin(
+        self, trigger_id: str, parent_url: str, checkpoint_id: int, incarnation: int
+    ) -> SavepointStatus:
+        """Name a new folder under ``parent_url``, unless the trigger id is in progress or completed already.
+
+        Compare ``status.state`` with IN_PROGRESS and the checkpoint id of :meth:`started` to see whose it is.
+        """
+        parent = naming.normalise_url(parent_url)
+        url = naming.join_url(parent, layout.savepoint_folder(self._lineage.id, self._ids()))
+
+        def decide(state: LogState) -> records.Record | None:
+            known = status_of(state, trigger_id).state
+            if known in (SavepointState.COMPLETED, SavepointState.IN_PROGRESS):
+                return None
+            return SavepointStarted(
+                trigger_id=trigger_id, url=url, checkpoint_id=checkpoint_id, incarnation=incarnation
+            )
+
+        self._log.append_if(decide)
+        return status_of(self._log.state, trigger_id)
+
+    def started(self, trigger_id: str) -> SavepointStarted | None:
+        """The newest begun and uncompleted savepoint of that trigger id."""
+        found = [s for s in self._log.state.started_savepoints if s.trigger_id == trigger_id]
+        return found[-1] if found else None
+
+    def folder(self, url: str) -> ObjectStore:
+        """A store rooted at the folder, which need not exist yet; its parent must."""
+        parent, name = naming.split_url(url)
+        return PrefixedStore(self._open(parent), name)
+
+    def commit(self, url: str, metadata: CheckpointMetadata) -> SavepointCommitted:
+        """Write ``_metadata`` and the log's record. Outcome and errors as
+        ``CompletedCheckpointStore.commit``.
+        """
+        data = codec.encode(metadata)
+        stream = CheckpointStorageLocation(self.folder(url), "").create_metadata_output_stream()
+        stream.write(data)
+        stream.close_and_finalize_checkpoint()
+        record = SavepointCommitted(
+            trigger_id=metadata.trigger_id,
+            url=url,
+            checksum=codec.checksum(data),
+            checkpoint_id=metadata.checkpoint_id,
+            epoch=metadata.epoch,
+            incarnation=metadata.incarnation,
+            timestamp_ms=metadata.timestamp_ms,
+        )
+        self._log.append_if(lambda state: _commit_once(state, record))
+        return record
+
+    def close_lineage(self, committed: SavepointCommitted) -> None:
+        """Stop with savepoint: after this nothing commits and no life of this attempt runs again.
+        Idempotent.
+        """
+        token = self._log.token
+        if token is None:
+            raise AssertionError(
+                "only the driver that claimed a lineage closes it. This is a bug. Please report."
+            )
+        closed = records.Closed(
+            savepoint_url=committed.url, trigger_id=committed.trigger_id, attempt=token.attempt
+        )
+        self._log.append_if(lambda state: None if state.closed == closed else closed)
+
+    def abandon(self, url: str) -> None:
+        """Give up a savepoint that was begun, and delete its folder; no effect if it was completed."""
+        self._delete([url], lambda state: url not in {s.url for s in state.savepoints})
+
+    def delete(self, url: str, *, force: bool = False) -> None:
+        """Delete a completed savepoint of this lineage: tombstone, files, confirmation.
+
+        Refuses what a restart would need (the newest completed snapshot of the lineage), unless ``force``.
+        Raises ``StorageError`` for a folder that this lineage's log does not know.
+        """
+        wanted = naming.normalise_url(url)
+        state = self._log.refresh()
+        known = {*(s.url for s in state.savepoints), *state.doomed_savepoints}
+        if wanted not in known:
+            raise errors.StorageError(
+                f"{wanted} is no savepoint of the lineage {self._lineage.id} ({self._lineage.job}); it has: "
+                f"{', '.join(sorted(known)) or 'none'}"
+            )
+        self._delete([wanted], lambda now: force or _may_be_deleted(now, wanted))
+
+    def sweep(self) -> list[str]:
+        """Delete the folders that older incarnations began and never completed, and finish deletions begun
+        before.
+        """
+        state = self._log.refresh()
+        dead = [s.url for s in state.started_savepoints if s.incarnation < state.incarnation]
+        if dead:
+            self._delete(dead, lambda now: not {s.url for s in now.savepoints} & set(dead))
+        self._finish(self._log.state.doomed_savepoints)
+        return dead
+
+    def _delete(self, urls: list[str], still_valid: Callable[[LogState], bool]) -> None:
+        stone = records.Tombstone(savepoints=tuple(urls), reason="savepoint deleted")
+
+        def decide(state: LogState) -> records.Record | None:
+            pending = set(urls) <= set(state.doomed_savepoints)
+            return None if pending or not still_valid(state) else stone
+
+        self._log.append_if(decide)
+        self._finish([url for url in urls if url in self._log.state.doomed_savepoints])
+
+    def _finish(self, urls: Iterable[str]) -> None:
+        gone = tuple(urls)
+        for url in gone:
+            try:
+                folder = self.folder(url)
+                folder.delete([info.key for info in folder.list("")])
+            except errors.NotFound:
+                continue  # the parent folder is gone, and so is all in it
+        if gone:
+            self._log.append(records.SavepointsDeleted(savepoints=gone))
+
+
+def status_of(state: LogState, trigger_id: str) -> SavepointStatus:
+    """What ``state`` says about a trigger id. Pure."""
+    for committed in reversed(state.savepoints):
+        if committed.trigger_id == trigger_id:
+            return SavepointStatus(SavepointState.COMPLETED, committed.url, committed)
+    for started in reversed(state.started_savepoints):
+        if started.trigger_id == trigger_id:
+            alive = started.incarnation == state.incarnation
+            return SavepointStatus(
+                SavepointState.IN_PROGRESS if alive else SavepointState.FAILED, started.url
+            )
+    return SavepointStatus(SavepointState.UNKNOWN)
+
+
+def open_snapshot(url: str, opened: OpenStore) -> OpenedSnapshot:
+    """Open a savepoint or checkpoint by the URL of its folder or of its ``_metadata``.
+
+    Raises ``NotFound`` if there is none, ``CorruptData`` if it cannot be what was written.
+    """
+    folder = naming.normalise_url(url)
+    if folder.endswith(f"/{layout.METADATA}"):
+        folder = naming.split_url(folder)[0]
+    parent_url, name = naming.split_url(folder)
+    parent = opened(parent_url)
+    path = f"{name}/{layout.METADATA}"
+    metadata = codec.decode(parent.get(path), f"{parent.url}/{path}")
+    store = PrefixedStore(parent, name) if metadata.kind == "savepoint" else parent
+    return OpenedSnapshot(url=folder, store=store, metadata=metadata)
+
+
+def _may_be_deleted(state: LogState, url: str) -> bool:
+    point = state.restore_point
+    if isinstance(point, SavepointCommitted) and point.url == url:
+        raise errors.StorageError(
+            f"{url} is the newest completed snapshot of its job: a restart needs it. Take a newer checkpoint "
+            "or savepoint "
+            "first, or force the deletion; the job then cannot be restored"
+        )
+    return True
+
+
+def _commit_once(state: LogState, record: SavepointCommitted) -> records.Record | None:
+    if record in state.savepoints:
+        return None
+    if record.incarnation != state.incarnation:
+        raise errors.StateError(
+            f"the savepoint {record.url} belongs to incarnation {record.incarnation}, the lineage is at "
+            f"{state.incarnation}; it is given up"
+        )
+    if record.url not in {started.url for started in state.started_savepoints}:
+        raise errors.StateError(f"the savepoint {record.url} was given up")
+    return record
