@@ -1,0 +1,35 @@
+"""From settings to a store factory, importing RocksDB only for those who asked for it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from sparkstate import errors
+from sparkstate.backends.base import StoreFactory
+from sparkstate.clock import Clock, SystemClock
+from sparkstate.settings import StateBackendSettings
+
+
+def create_store_factory(
+    settings: StateBackendSettings, directory: Path, clock: Clock | None = None
+) -> StoreFactory:
+    """The factory of the stores of one slot, to be made in the slot's own process after its ``exec``.
+
+    ``directory`` is the slot's folder for working files. Raises :class:`errors.SpecInvalid` for a type that
+    does not exist, and for ``rocksdb`` where rocksdict is not installed.
+    """
+    if settings.type == "hashmap":
+        from sparkstate.backends.hashmap.store import HashMapStoreFactory
+
+        return HashMapStoreFactory()
+    if settings.type == "rocksdb":
+        if importlib.util.find_spec("rocksdict") is None:
+            raise errors.SpecInvalid(
+                "stateBackend.type is rocksdb, and the package rocksdict is not installed; "
+                "install it with: pip install 'sparkstate[rocksdb]'"
+            )
+        from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
+
+        return RocksDBStoreFactory(settings, directory, clock if clock is not None else SystemClock())
+    raise errors.SpecInvalid(f"stateBackend.type is {settings.type!r}; it must be hashmap or rocksdb")

@@ -1,0 +1,297 @@
+"""The one owner of an open RocksDB: everything that would keep it open is held, and let go, here.
+
+rocksdict does not close a database while a column family, iterator or snapshot of it lives, and an open one
+does not survive a fork. Reads, writes and flushes go through this class; the rest of the package never sees
+rocksdict.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import rocksdict
+
+from sparkstate import errors
+from sparkstate.backends.rocksdb import failures
+from sparkstate.clock import Clock
+
+_MULTI_GET = 1000
+"""Keys per call: RocksDB's own batches are small, and longer lists measured slower
+(benchmarks/shards_trial.py).
+"""
+_ROWS_PER_BATCH = 4000
+"""Rows per write. The interpreter lock is held for as long as one write takes, here 2 to 4 ms."""
+_STALL_FIRST_S = 0.001
+_STALL_LONGEST_S = 0.5
+_STALL_TIMEOUT_S = 300.0
+
+
+@dataclass
+class FamilyWrites:
+    """Rows to put (``keys`` with ``values``) and keys to delete in one column family; deletions come
+    first.
+    """
+
+    family: Family
+    deletes: list[bytes] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes] = field(default_factory=list)
+
+
+class Family:
+    """One column family. Between two commits one iterator is reused for all scans: making one costs as much
+    as ten seeks. It is dropped at every commit and snapshot, for it keeps old memtables in memory."""
+
+    def __init__(self, rdict: Any, handle: Any) -> None:
+        self.rdict = rdict
+        self.handle = handle
+        self.get: Callable[[bytes], bytes | None] = rdict.get
+        self._iterator: Any = None
+        self._lock = threading.Lock()
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        """Values in the order of the keys; the interpreter lock is released meanwhile."""
+        get = self.rdict.get
+        if len(keys) <= _MULTI_GET:
+            return get(keys) if keys else []
+        found: list[bytes | None] = []
+        for start in range(0, len(keys), _MULTI_GET):
+            found += get(keys[start : start + _MULTI_GET])
+        return found
+
+    def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """All rows whose key starts with ``prefix``, in order."""
+        rows: list[tuple[bytes, bytes]] = []
+        with self._lock:
+            if self._iterator is None:
+                self._iterator = self.rdict.iter()
+            iterator = self._iterator
+            iterator.seek(prefix)
+            while iterator.valid():
+                key = iterator.key()
+                if not key.startswith(prefix):
+                    break
+                rows.append((key, iterator.value()))
+                iterator.next()
+            else:
+                iterator.status()
+        return rows
+
+    def iterate(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from ``start`` on, as they are now; let the iterator go when done."""
+        return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
+
+    def flush(self) -> None:
+        """Write the memtable out; the interpreter lock is released meanwhile."""
+        self.rdict.flush(True)
+
+    def integer(self, name: str) -> int:
+        """A numeric property, e.g. ``rocksdb.estimate-num-keys``; 0 if RocksDB has none of that name."""
+        value = self.rdict.property_int_value(name)
+        return 0 if value is None else int(value)
+
+    def forget_iterator(self) -> None:
+        """Let go of the memtables and files that the reused iterator holds."""
+        with self._lock:
+            self._iterator = None
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.forget_iterator()
+        self.get = _closed
+        self.rdict.close()
+        self.rdict = self.handle = None
+
+
+class Database:
+    """An open RocksDB in ``path``. ``new_options`` makes a rocksdict ``Options`` for it or a column
+    family.
+    """
+
+    def __init__(
+        self, path: Path, new_options: Callable[[], Any], families: Iterable[str], clock: Clock
+    ) -> None:
+        self.path = path
+        self._clock = clock
+        self._new_options = new_options
+        self._pid = os.getpid()
+        self._failed: Exception | None = None
+        self._options = new_options()
+        self._families: dict[str, Family] = {}
+        self._snapshots: list[Any] = []
+        self._write_options = rocksdict.WriteOptions()
+        # What a crash takes away is restored from a checkpoint, so there is nothing to log.
+        self._write_options.disable_wal = True
+        self._write_options.no_slowdown = True
+        names = [name for name in families if name != "default"]
+        with failures.translated(path, "opening"):
+            self._db: Any = rocksdict.Rdict(
+                str(path), self._options, column_families={name: new_options() for name in names}
+            )
+        for name in names:
+            self._families[name] = self._open_family(name)
+
+    @staticmethod
+    def family_names(path: Path) -> list[str]:
+        """The column families of a database that is not open."""
+        with failures.translated(path, "opening"):
+            return list(rocksdict.Rdict.list_cf(str(path), rocksdict.Options(raw_mode=True)))
+
+    def _open_family(self, name: str) -> Family:
+        return Family(self._db.get_column_family(name), self._db.get_column_family_handle(name))
+
+    def family(self, name: str) -> Family:
+        """The column family of that name, created if new."""
+        found = self._families.get(name)
+        if found is None:
+            self.check()
+            with failures.translated(self.path, "extending"):
+                self._db.create_column_family(name, self._new_options())
+                found = self._families[name] = self._open_family(name)
+        return found
+
+    def families(self) -> dict[str, Family]:
+        """All column families by name, but the unused default one."""
+        return self._families
+
+    def check(self) -> None:
+        """Raise if this object cannot be used: in another process, after ``close``, or after a failed
+        write.
+        """
+        if os.getpid() != self._pid:
+            raise errors.StateError(
+                f"the state in {self.path} was opened by process {self._pid} and is used by its fork "
+                f"{os.getpid()}; an open RocksDB does not survive a fork, open it in the new process"
+            )
+        if self._db is None:
+            raise errors.StateError(f"the state in {self.path} is closed")
+        if self._failed is not None:
+            raise errors.StorageError(
+                f"the state in {self.path} is not used any more since a write of it failed half-way "
+                f"({self._failed}); restore from the last checkpoint"
+            )
+
+    def write(self, writes: Sequence[FamilyWrites], batch_bytes: int) -> None:
+        """Apply all writes in batches of at most ``batch_bytes`` (0 = by number of rows only).
+
+        Small batches keep the interpreter lock free for other threads. They are not one unit for RocksDB, and
+        need not be: nothing of this database survives but snapshots, and those are taken between commits
+        only. If a batch fails, the database refuses everything from then on.
+        """
+        self.check()
+        for family in self._families.values():
+            family.forget_iterator()
+        try:
+            for write in writes:
+                for deletes, keys, values in _slices(write, batch_bytes):
+                    self._write_batch(write.family.handle, deletes, keys, values)
+        except Exception as error:
+            self._failed = error
+            raise
+
+    def _write_batch(self, handle: Any, deletes: list[bytes], keys: list[bytes], values: list[bytes]) -> None:
+        pause = _STALL_FIRST_S
+        deadline: float | None = None
+        while True:
+            # Built anew for each try: a batch that was refused is used up all the same.
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            batch.set_default_column_family(handle)
+            for key in deletes:
+                del batch[key]
+            for key, value in zip(keys, values, strict=True):
+                batch[key] = value
+            try:
+                self._db.write(batch, self._write_options)
+            except Exception as error:
+                if not failures.is_stall(error):
+                    raise failures.translate(error, self.path, "writing") from error
+                now = self._clock.monotonic()
+                deadline = now + _STALL_TIMEOUT_S if deadline is None else deadline
+                if now > deadline:
+                    raise failures.translate(error, self.path, "writing") from error
+                # RocksDB waits for a flush or compaction. Waiting here, not in it, keeps the interpreter
+                # free; the doubling lets its rate limiter gather enough credit for the whole batch.
+                self._clock.sleep(pause)
+                pause = min(pause * 2, _STALL_LONGEST_S)
+            else:
+                return
+
+    def write_stopped(self) -> bool:
+        """Whether RocksDB refuses writes until a flush or compaction is done."""
+        return bool(self._db.property_int_value("rocksdb.is-write-stopped"))
+
+    def flush(self) -> None:
+        """Write every memtable out."""
+        self.check()
+        with failures.translated(self.path, "flushing"):
+            for family in self._families.values():
+                family.forget_iterator()
+                family.flush()
+
+    def checkpoint(self, target: Path) -> None:
+        """Hard-link all files into ``target``, which must not exist. Flush first: what is left is flushed
+        here, with the interpreter lock held."""
+        self.check()
+        with failures.translated(self.path, "snapshotting"):
+            rocksdict.Checkpoint(self._db).create_checkpoint(str(target))
+
+    def snapshot(self, family: Family) -> Any:
+        """A view of one column family that later commits do not change; give it back to :meth:`release`."""
+        self.check()
+        view = family.rdict.snapshot()
+        self._snapshots.append(view)
+        return view
+
+    def release(self, view: Any) -> None:
+        """Let go of a view (the caller must let go too)."""
+        self._snapshots = [held for held in self._snapshots if held is not view]
+
+    def statistics(self) -> str:
+        """RocksDB's statistics as text; empty unless they are switched on."""
+        return self._options.get_statistics() or ""
+
+    def close(self) -> None:
+        """Let go of every handle; the files are then free for another owner. Closing twice is no error."""
+        if self._db is None or os.getpid() != self._pid:
+            return
+        for family in self._families.values():
+            family.close()
+        self._families.clear()
+        self._snapshots.clear()
+        database, self._db = self._db, None
+        database.cancel_all_background(True)
+        database.close()
+
+
+def _slices(write: FamilyWrites, batch_bytes: int) -> Iterator[tuple[list[bytes], list[bytes], list[bytes]]]:
+    for start in range(0, len(write.deletes), _ROWS_PER_BATCH):
+        yield write.deletes[start : start + _ROWS_PER_BATCH], [], []
+    step = _ROWS_PER_BATCH
+    for start in range(0, len(write.keys), step):
+        keys, values = write.keys[start : start + step], write.values[start : start + step]
+        if not batch_bytes or sum(map(len, keys)) + sum(map(len, values)) <= batch_bytes:
+            yield [], keys, values
+        else:
+            yield from _by_size(keys, values, batch_bytes)
+
+
+def _by_size(
+    keys: list[bytes], values: list[bytes], batch_bytes: int
+) -> Iterator[tuple[list[bytes], list[bytes], list[bytes]]]:
+    start = size = 0
+    for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+        size += len(key) + len(value)
+        if size >= batch_bytes:
+            yield [], keys[start : index + 1], values[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(keys):
+        yield [], keys[start:], values[start:]
+
+
+def _closed(_key: bytes) -> bytes | None:
+    raise errors.StateError("the state is closed")

@@ -1,0 +1,164 @@
+"""Which RocksDB options hold: Flink's defaults < predefined < configurable keys < options factory < managed
+memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, MutableSequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate import errors
+from sparkstate.backends.rocksdb import keys, memory, predefined
+from sparkstate.backends.rocksdb.options import (
+    ColumnFamilyOptions,
+    ConfigurableRocksDBOptionsFactory,
+    DBOptions,
+    RocksDBOptionsFactory,
+)
+from sparkstate.settings import StateBackendSettings
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+# Ours, below everything else. A checkpoint copies the manifest, so it must not grow with the age of the
+# store; stores are written by one thread only; nothing on the local disk is ever recovered, so nothing is
+# synced.
+_BASE: Mapping[str, Any] = {
+    "use_fsync": False,
+    "stats_dump_period_sec": 0,
+    "stats_persist_period_sec": 0,
+    "max_manifest_file_size": 256 * _KIB,
+    "manifest_preallocation_size": 64 * _KIB,
+    "allow_concurrent_memtable_write": False,
+    "skip_stats_update_on_db_open": True,
+    "is_fd_close_on_exec": True,
+}
+
+
+@dataclass(frozen=True)
+class EffectiveOptions:
+    """What every store of a slot is opened with."""
+
+    db: Mapping[str, Any]
+    column: Mapping[str, Any]
+    table: Mapping[str, Any]
+    write_batch_bytes: int
+    timer_cache_size: int
+    notices: tuple[str, ...]
+
+
+def resolve(
+    settings: StateBackendSettings,
+    plan: memory.MemoryPlan,
+    factory: RocksDBOptionsFactory | None,
+    handles_to_close: MutableSequence[Any],
+) -> EffectiveOptions:
+    """Apply all sources in order. ``factory`` is the user's, loaded by :func:`load_options_factory`."""
+    parsed = keys.parse(settings.options)
+    db, column = DBOptions(_BASE), ColumnFamilyOptions()
+    _record(db, column, keys.defaults())
+    predefined.apply(
+        settings.predefined_options,
+        db,
+        column,
+        parsed.own["bloom-filter.bits-per-key"],
+        parsed.own["bloom-filter.block-based-mode"],
+    )
+    _record(db, column, parsed.given)
+    if parsed.own["use-bloom-filter"]:
+        column.table.set("bloom_bits_per_key", parsed.own["bloom-filter.bits-per-key"])
+        column.table.set("bloom_block_based", parsed.own["bloom-filter.block-based-mode"])
+    if factory is not None:
+        db, column = _ask(factory, settings, db, column, handles_to_close)
+    if plan.bounded:
+        _manage(plan, column, partitioned=parsed.own["memory.partitioned-index-filters"])
+    return EffectiveOptions(
+        db=db.values(),
+        column=column.values(),
+        table=column.table.values(),
+        write_batch_bytes=parsed.own["write-batch-size"],
+        timer_cache_size=parsed.own["timer-service.cache-size"],
+        notices=plan.notices + parsed.notices + _foreign_notices(parsed, factory),
+    )
+
+
+def _record(db: DBOptions, column: ColumnFamilyOptions, given: Mapping[str, Mapping[str, Any]]) -> None:
+    for part, target in (("db", db), ("column", column), ("table", column.table)):
+        for option, value in given[part].items():
+            target.set(option, value)
+
+
+def _ask(
+    factory: RocksDBOptionsFactory,
+    settings: StateBackendSettings,
+    db: DBOptions,
+    column: ColumnFamilyOptions,
+    handles_to_close: MutableSequence[Any],
+) -> tuple[DBOptions, ColumnFamilyOptions]:
+    if isinstance(factory, ConfigurableRocksDBOptionsFactory):
+        factory = factory.configure(dict(settings.options))
+    name = type(factory).__qualname__
+    new_db = factory.create_db_options(db, handles_to_close)
+    new_column = factory.create_column_options(column, handles_to_close)
+    if not isinstance(new_db, DBOptions):
+        raise errors.SpecInvalid(
+            f"{name}.create_db_options returned {new_db!r}; it must return the DBOptions"
+        )
+    if not isinstance(new_column, ColumnFamilyOptions):
+        raise errors.SpecInvalid(
+            f"{name}.create_column_options returned {new_column!r}; it must return the ColumnFamilyOptions"
+        )
+    return new_db, new_column
+
+
+def _manage(plan: memory.MemoryPlan, column: ColumnFamilyOptions, partitioned: bool) -> None:
+    """Managed memory wins: one shared cache; the shared write buffer manager alone bounds memtables."""
+    column.set("write_buffer_size", plan.write_buffers)
+    column.set("arena_block_size", plan.arena_block)
+    column.set("max_write_buffer_number", 2)
+    column.set("min_write_buffer_number_to_merge", 1)
+    table = column.table
+    table.set("no_block_cache", False)
+    table.set("block_cache_size", plan.cache)
+    table.set("cache_index_and_filter_blocks", True)
+    table.set("pin_l0_filter_and_index_blocks_in_cache", True)
+    if partitioned:
+        table.set("two_level_index", True).set("partition_filters", True)
+        table.set("pin_top_level_index_and_filter", True)
+
+
+def _foreign_notices(parsed: keys.ParsedKeys, factory: RocksDBOptionsFactory | None) -> tuple[str, ...]:
+    if not parsed.foreign or isinstance(factory, ConfigurableRocksDBOptionsFactory):
+        return ()
+    names = ", ".join(sorted(parsed.foreign))
+    return (f"nothing reads {names}: no key of RocksDB, and there is no configurable options factory",)
+
+
+def load_options_factory(class_name: str) -> RocksDBOptionsFactory:
+    """The factory of that name (``package.module:Class`` or ``package.module.Class``), made without
+    arguments.
+
+    Raises :class:`errors.SpecInvalid` if it cannot be imported or made, and ``ValueError`` (PyFlink's) if it
+    is no ``RocksDBOptionsFactory``.
+    """
+    separator = ":" if ":" in class_name else "."
+    module_name, _, attribute = class_name.rpartition(separator)
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise errors.SpecInvalid(
+            f"the options factory {class_name!r} cannot be imported ({error}); "
+            "name a class as package.module:Class that is installed in the job's image"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, RocksDBOptionsFactory)):
+        raise ValueError("The input class does not implement RocksDBOptionsFactory.")
+    try:
+        return found()
+    except TypeError as error:
+        raise errors.SpecInvalid(
+            f"the options factory {class_name!r} cannot be made without arguments: {error}"
+        ) from error

@@ -1,0 +1,165 @@
+"""Makes the RocksDB stores of one slot and owns what they share."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sparkstate import errors
+from sparkstate.backends.rocksdb import effective, keys, memory, metrics, native
+from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
+from sparkstate.clock import Clock
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.settings import StateBackendSettings
+
+_log = logging.getLogger("sparkstate.backends.rocksdb")
+
+
+def _random_id() -> str:
+    return secrets.token_hex(8)
+
+
+class RocksDBStoreFactory:
+    """A ``StoreFactory``; several threads may create stores. Make it in the slot's own process, after its
+    ``exec``.
+
+    ``directory`` is the slot's folder; ``storage_paths``, if there are any, take the stores' files instead,
+    shard by shard in turn. ``new_id`` gives names that are never used twice.
+    """
+
+    def __init__(
+        self,
+        settings: StateBackendSettings,
+        directory: Path,
+        clock: Clock,
+        new_id: Callable[[], str] = _random_id,
+    ) -> None:
+        self._settings = settings
+        self._directory = directory
+        self._clock = clock
+        self._new_id = new_id
+        self._lock = threading.Lock()
+        self._stores: list[RocksDBShardStore] = []
+        self._private: dict[int, Path] = {}
+        self._handles_to_close: list[Any] = []
+        self._metric_names = metrics.short_names(settings.native_metrics)
+        self._by_family = bool(keys.parse(settings.options).own["metrics.column-family-as-variable"])
+        self.plan = memory.plan(settings)
+        user_factory = (
+            effective.load_options_factory(settings.options_factory) if settings.options_factory else None
+        )
+        self.options = effective.resolve(settings, self.plan, user_factory, self._handles_to_close)
+        for notice in self.options.notices:
+            _log.warning("%s", notice)
+        self._memory = native.SlotMemory(self.plan)
+        # Private caches of unmanaged column families, kept to be counted.
+        self._caches: list[Any] = []
+
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RocksDBShardStore:
+        with self._lock:
+            path = self._path_of(shard, directory)
+            store = RocksDBShardStore(
+                shard,
+                key_groups,
+                path / "db",
+                options=self._store_options(),
+                new_options=self._new_options,
+                clock=self._clock,
+                new_id=self._new_id,
+                on_close=self._closed,
+            )
+            self._stores.append(store)
+            if path != directory:
+                self._private[id(store)] = path
+            return store
+
+    def _path_of(self, shard: int, directory: Path) -> Path:
+        paths = self._settings.storage_paths
+        if not paths:
+            return directory
+        chosen = Path(paths[shard % len(paths)])
+        if not chosen.is_absolute():
+            raise errors.SpecInvalid(
+                f"storagePaths names {str(chosen)!r}, which is relative; give absolute paths"
+            )
+        # A name of its own: several slots, and what a dead one left, share the path.
+        return chosen / f"sparkstate-shard-{shard}-{self._new_id()}"
+
+    def _store_options(self) -> StoreOptions:
+        return StoreOptions(
+            write_batch_bytes=self.options.write_batch_bytes,
+            timer_cache_size=self.options.timer_cache_size,
+            heap_timers=self._settings.timer_service == "heap",
+            incremental=self._settings.incremental,
+        )
+
+    def _new_options(self) -> Any:
+        options, caches = native.build_options(
+            self.options, self._memory, metrics.needs_statistics(self._metric_names)
+        )
+        with self._lock if not self._lock.locked() else contextlib.nullcontext():
+            self._caches += caches
+        return options
+
+    def _closed(self, store: RocksDBShardStore) -> None:
+        with self._lock:
+            self._stores = [open_store for open_store in self._stores if open_store is not store]
+            private = self._private.pop(id(store), None)
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+
+    def memory(self) -> Mapping[str, int]:
+        """Bytes. Under a budget ``write_buffers`` are a part of ``cache``, as they are charged to it;
+        ``used`` is all that counts against the budget. Files held open (``tables``) are outside of it where
+        index blocks are cached."""
+        databases = self._databases()
+        families = [family for database in databases for family in database.families().values()]
+        tables = sum(family.integer("rocksdb.estimate-table-readers-mem") for family in families)
+        if self._memory.cache is not None:
+            cache = self._memory.cache.get_usage()
+            write_buffers = self._memory.write_buffers.get_usage()
+            used = max(cache, write_buffers) + tables
+        else:
+            cache = sum(private.get_usage() for private in self._caches)
+            write_buffers = sum(family.integer("rocksdb.size-all-mem-tables") for family in families)
+            used = cache + write_buffers + tables
+        return {
+            "budget": self.plan.budget,
+            "cache_capacity": self.plan.cache,
+            "write_buffers_limit": self.plan.write_buffers,
+            "cache": cache,
+            "write_buffers": write_buffers,
+            "tables": tables,
+            "used": used,
+        }
+
+    def metrics(self) -> Mapping[str, float]:
+        if not self._metric_names:
+            return {}
+        databases = self._databases()
+        values = metrics.collect(self._metric_names, databases, self.plan.bounded)
+        if self._by_family:
+            values.update(metrics.by_family(self._metric_names, databases))
+        return values
+
+    def _databases(self) -> list[Any]:
+        with self._lock:
+            return [database for store in self._stores if (database := store.database()) is not None]
+
+    def close(self) -> None:
+        """Close all stores, then what the user's options factory asked to be closed, then the shared
+        memory.
+        """
+        for store in list(self._stores):
+            store.close()
+        for handle in self._handles_to_close:
+            handle.close()
+        self._handles_to_close.clear()
+        self._caches.clear()
+        self._memory.close()

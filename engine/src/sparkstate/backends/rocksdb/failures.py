@@ -1,0 +1,53 @@
+"""What RocksDB says, in our words. rocksdict raises plain ``Exception`` with RocksDB's status as text."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from sparkstate import errors
+
+_FULL = ("No space left on device", "Disk quota exceeded", "out of space", "File too large")
+
+
+def is_stall(error: Exception) -> bool:
+    """Whether a write was refused only because RocksDB wants it later (``no_slowdown``)."""
+    text = str(error)
+    return "Write stall" in text or "Result incomplete" in text
+
+
+def translate(error: Exception, path: Path, doing: str) -> errors.SparkstateError:
+    """The error to raise instead: what was done, where, what RocksDB said, and the remedy."""
+    text = str(error)
+    if any(word in text for word in _FULL):
+        return errors.StorageError(
+            f"{doing} the state in {path} failed, its disk or quota is full: {text}. "
+            "Give the slots a larger working volume (localStorage) or fewer slots per machine; "
+            "nothing is lost, the job goes back to its last checkpoint"
+        )
+    if "Corruption" in text:
+        return errors.CorruptData(
+            f"{doing} the state in {path} failed, its files are damaged: {text}. "
+            "Restore from the last checkpoint, and check the disk"
+        )
+    return errors.StorageError(
+        f"{doing} the state in {path} failed: {text}. Check that the directory exists, can be written, "
+        "and that its disk is sound; nothing is lost, the job goes back to its last checkpoint"
+    )
+
+
+@contextlib.contextmanager
+def translated(path: Path, doing: str) -> Iterator[None]:
+    """Raise rocksdict's errors as ours. Ours pass, and so do the interpreter's own."""
+    try:
+        yield
+    except errors.SparkstateError:
+        raise
+    except (OSError, MemoryError) as error:
+        raise translate(error, path, doing) from error
+    except Exception as error:
+        # rocksdict's Exception has no type of its own, only its DbClosedError has.
+        if type(error) is Exception or type(error).__name__ == "DbClosedError":
+            raise translate(error, path, doing) from error
+        raise

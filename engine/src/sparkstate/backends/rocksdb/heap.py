@@ -1,0 +1,41 @@
+"""Timers on the heap beside state in RocksDB (``timer-service.factory: HEAP``).
+
+Faster where timers are few. They are no part of RocksDB's files, so a snapshot writes them out in its
+synchronous part: the price that Flink names too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkstate.backends import canonical
+from sparkstate.backends.base import CanonicalRow, TableChanges, TableSpec
+from sparkstate.backends.heap_timers import HeapTimerTable
+
+FILE = "timers"
+"""Name of the snapshot's file of heap timers; its format is the canonical one."""
+
+
+def apply(table: HeapTimerTable, changes: TableChanges) -> None:
+    """Register and delete."""
+    for timer, registered in changes.timers.items():
+        if registered:
+            table.add(timer)
+        else:
+            table.remove(timer)
+
+
+def rows(table: HeapTimerTable, spec: TableSpec, number: int) -> list[CanonicalRow]:
+    """All timers as canonical rows of table ``number``, in order of their key groups."""
+    codec = canonical.TableCodec(spec)
+    stored = [codec.timer_row(number, timer) for timer in table.due(2**63 - 1)]
+    return sorted(stored, key=lambda row: row.key_group)
+
+
+def write(path: Path, tables: Sequence[tuple[TableSpec, HeapTimerTable]]) -> None:
+    """Write all heap timers of a store into one file."""
+    with canonical.CanonicalWriter(path, [spec for spec, _ in tables]) as writer:
+        for number, (spec, table) in enumerate(tables):
+            for row in rows(table, spec, number):
+                writer.write(row)

@@ -1,0 +1,96 @@
+"""Managed memory of one slot: how a budget is divided, as pure arithmetic.
+
+The division is Flink's (``RocksDBMemoryControllerUtils``). The write buffer manager may hold half as much
+again as its limit while full memtables are being flushed, so the limit is set lower than the share that the
+ratio names, and the cache, to which write buffers are charged, lower than the budget by the possible excess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkstate import errors
+from sparkstate.settings import StateBackendSettings
+
+EFFECTIVE_HIGH_PRIO_POOL_RATIO = 0.5
+"""RocksDB's own default; rocksdict has no way to set it."""
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_LEAST_BUDGET = 1 * _MIB
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPlan:
+    """Bytes per slot. ``source`` is ``managed``, ``fixed-per-slot`` or ``unmanaged`` (then there is no
+    budget).
+    """
+
+    source: str
+    budget: int = 0
+    cache: int = 0
+    write_buffers: int = 0
+    arena_block: int = 0
+    requested_high_prio_pool_ratio: float = 0.1
+    notices: tuple[str, ...] = ()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether one cache and one write buffer manager are shared by all stores of the slot."""
+        return self.source != "unmanaged"
+
+
+def plan(settings: StateBackendSettings) -> MemoryPlan:
+    """Divide the slot's budget: fixed memory counts before managed memory; neither means unmanaged.
+
+    Raises :class:`errors.SpecInvalid` for ratios outside 0 to 1 and for a budget below 1 MiB.
+    """
+    ratio = settings.write_buffer_ratio
+    high_prio = settings.high_prio_pool_ratio
+    if not 0.0 < ratio < 1.0:
+        raise errors.SpecInvalid(f"writeBufferRatio is {ratio}; it must lie between 0 and 1, both excluded")
+    if not 0.0 <= high_prio < 1.0:
+        raise errors.SpecInvalid(
+            f"highPrioPoolRatio is {high_prio}; it must lie between 0 and 1 (1 excluded)"
+        )
+    if settings.fixed_memory_bytes is not None:
+        source, budget = "fixed-per-slot", settings.fixed_memory_bytes
+    elif settings.managed_memory_bytes is not None:
+        source, budget = "managed", settings.managed_memory_bytes
+    else:
+        return MemoryPlan(source="unmanaged", requested_high_prio_pool_ratio=high_prio)
+    if budget < _LEAST_BUDGET:
+        raise errors.SpecInvalid(
+            f"{source} memory is {budget} bytes per slot; RocksDB needs at least {_LEAST_BUDGET}"
+        )
+    write_buffers = int(2 * budget * ratio / 3)
+    return MemoryPlan(
+        source=source,
+        budget=budget,
+        cache=int((3 - ratio) * budget / 3),
+        write_buffers=write_buffers,
+        arena_block=arena_block(write_buffers),
+        requested_high_prio_pool_ratio=high_prio,
+        notices=_high_prio_notices(high_prio),
+    )
+
+
+def arena_block(write_buffers: int) -> int:
+    """The unit in which a memtable takes memory: 1/256 of all write buffers, 4 KiB to 1 MiB, whole pages.
+
+    RocksDB's own choice (an eighth of the buffer size) would let a slot's many small memtables fill the limit
+    with empty blocks, and flush for ever.
+    """
+    wanted = write_buffers // 256 // (4 * _KIB) * (4 * _KIB)
+    return min(max(wanted, 4 * _KIB), _MIB)
+
+
+def _high_prio_notices(requested: float) -> tuple[str, ...]:
+    if requested == 0.0:
+        return (
+            "memory.high-prio-pool-ratio is 0, which is strongly advised against: index and filter blocks "
+            "would compete with data blocks; leave it at 0.1. It is effective 0.5: rocksdict cannot set it",
+        )
+    if requested not in (0.1, EFFECTIVE_HIGH_PRIO_POOL_RATIO):
+        return (f"memory.high-prio-pool-ratio is {requested}, and effective 0.5: rocksdict cannot set it",)
+    return ()

@@ -1,0 +1,160 @@
+"""What ``prepare_snapshot`` hands over: RocksDB's own files, or a view to be written in the canonical
+format.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.backends import canonical
+from sparkstate.backends.base import CanonicalRow, SnapshotFile, StateKind, TableSpec
+from sparkstate.backends.rocksdb import layout
+from sparkstate.serde import composite
+
+NATIVE = "rocksdb"
+META = "sparkstate.json"
+TIMER_KINDS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+_NUMBERED = re.compile(r"(?:MANIFEST-|OPTIONS-)?(\d+)(?:\.\w+)?$")
+# Options come from the job, not from the snapshot; logs are empty, for nothing is logged.
+_LEFT_OUT = re.compile(r"OPTIONS-\d+|rocksdict-config\.json|IDENTITY|LOCK|LOG.*|.*\.log")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """From file number ``first`` on, files were written by the store ``id``."""
+
+    first: int
+    id: str
+
+
+class StoreMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """The file ``sparkstate.json`` of a native snapshot: all that RocksDB's own files do not say.
+
+    A file rather than a column family: it changes at every commit, and would cost one more SST file per
+    snapshot.
+    """
+
+    version: int = 1
+    tables: list[canonical.TableHeader] = []
+    next_position: int = 0
+    identities: list[Identity] = []
+
+
+def read_meta(path: Path) -> StoreMeta:
+    """Read the file; raises :class:`errors.CorruptData` if it is not what was written."""
+    try:
+        meta = msgspec.json.decode(path.read_bytes(), type=StoreMeta)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise errors.CorruptData(f"{path} is no description of a RocksDB snapshot: {error}") from error
+    if meta.version != 1:
+        raise errors.CorruptData(f"{path} has version {meta.version}; this sparkstate reads version 1")
+    return meta
+
+
+def greatest_number(names: Iterable[str]) -> int:
+    """The greatest file number among RocksDB's files; new files get greater ones."""
+    return max((int(match.group(1)) for name in names if (match := _NUMBERED.match(name))), default=0)
+
+
+def identity_of(name: str, size: int, identities: Sequence[Identity]) -> str:
+    """Names the content of an SST file for ever.
+
+    RocksDB's numbers start anew in no store, but go on from a restored snapshot: two restores of one snapshot
+    give the same number to different files. So the number alone is no name, nor is the store alone.
+    """
+    number = int(name.partition(".")[0])
+    at = bisect.bisect_right([entry.first for entry in identities], number) - 1
+    return f"{identities[max(at, 0)].id}-{number:06d}-{size}"
+
+
+class NativeSnapshot:
+    """Hard links to RocksDB's files. SST files are immutable and shared between snapshots, the others are
+    not.
+    """
+
+    format = NATIVE
+
+    def __init__(
+        self, directory: Path, identities: Sequence[Identity], incremental: bool, extra: Sequence[Path]
+    ) -> None:
+        self._directory = directory
+        self._identities = tuple(identities)
+        self._incremental = incremental
+        self._extra = tuple(extra)
+
+    def files(self) -> Sequence[SnapshotFile]:
+        found: list[SnapshotFile] = []
+        for path in sorted([*self._directory.iterdir(), *self._extra]):
+            if _LEFT_OUT.fullmatch(path.name):
+                continue
+            size = path.stat().st_size
+            shared = self._incremental and path.suffix == ".sst"
+            identity = identity_of(path.name, size, self._identities) if shared else ""
+            found.append(SnapshotFile(path.name, path, size, shared, identity))
+        return found
+
+    def release(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        for path in self._extra:
+            path.unlink(missing_ok=True)
+
+
+class CanonicalSnapshot:
+    """Views of all tables, written row by row when :meth:`files` is called, in any thread, beside commits."""
+
+    format = canonical.FORMAT
+
+    def __init__(
+        self,
+        directory: Path,
+        tables: Sequence[TableSpec],
+        sources: Sequence[Any],
+        heap_rows: dict[int, list[CanonicalRow]],
+        release: Callable[[], None],
+    ) -> None:
+        self._path = directory / canonical.FORMAT
+        self._tables = tuple(tables)
+        self._sources: list[Any] = list(sources)
+        self._heap_rows = heap_rows
+        self._release = release
+
+    def files(self) -> Sequence[SnapshotFile]:
+        with canonical.CanonicalWriter(self._path, self._tables) as writer:
+            for number, (spec, source) in enumerate(zip(self._tables, self._sources, strict=True)):
+                for row in self._heap_rows.get(number, ()) if source is None else rows(number, spec, source):
+                    writer.write(row)
+        return [SnapshotFile(canonical.FORMAT, self._path, self._path.stat().st_size, shared=False)]
+
+    def release(self) -> None:
+        self._sources = []
+        self._heap_rows = {}
+        self._release()
+        self._path.unlink(missing_ok=True)
+
+
+def rows(number: int, spec: TableSpec, source: Any) -> Iterator[CanonicalRow]:
+    """All rows of one table's view as canonical rows of table ``number``, in order of their key groups."""
+    codec = layout.RowCodec(spec)
+    if spec.kind in TIMER_KINDS:
+        # Stored by time, wanted by key group.
+        for key in sorted(source.keys(), key=lambda row: row[8:10]):
+            key_group, key_bytes, namespace, _ = codec.split(key[8:])
+            yield CanonicalRow(number, key_group, key_bytes, namespace, key[:8], b"")
+        return
+    split = codec.split
+    for key, value in source.items():
+        key_group, key_bytes, namespace, sub = split(key)
+        yield CanonicalRow(number, key_group, key_bytes, namespace, sub, value)
+
+
+def stored_row(row: CanonicalRow, timers: bool) -> bytes:
+    """The row key of a canonical row: its parts are RocksDB's own."""
+    key = composite.encode_key_group(row.key_group) + row.key + row.namespace
+    return row.sub + key if timers else key + row.sub

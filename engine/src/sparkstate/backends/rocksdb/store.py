@@ -1,0 +1,316 @@
+"""The committed state of one shard in a RocksDB of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.backends import base, canonical
+from sparkstate.backends.base import ShardSnapshot, ShardStats, StateKind, TableChanges, TableSpec
+from sparkstate.backends.heap_timers import HeapTimerTable
+from sparkstate.backends.rocksdb import heap, layout, snapshots, tables
+from sparkstate.backends.rocksdb.database import Database, Family, FamilyWrites
+from sparkstate.backends.rocksdb.timers import RocksTimerTable
+from sparkstate.clock import Clock
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import composite
+
+_RESTORE_ROWS = 20_000
+
+
+class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a factory tells its stores, beside RocksDB's options."""
+
+    write_batch_bytes: int
+    timer_cache_size: int
+    heap_timers: bool
+    incremental: bool
+    row_limit: int = layout.ROW_LIMIT
+
+
+class RocksDBShardStore:
+    """A ``ShardStore``. The database is opened at the first use, so that a restore finds the directory empty.
+
+    ``path`` is the database's own directory; what an earlier process left there is deleted. Not thread-safe,
+    but that reads and a snapshot's ``files`` may run beside each other.
+    """
+
+    def __init__(
+        self,
+        shard: int,
+        key_groups: KeyGroupRange,
+        path: Path,
+        *,
+        options: StoreOptions,
+        new_options: Callable[[], Any],
+        clock: Clock,
+        new_id: Callable[[], str],
+        on_close: Callable[[RocksDBShardStore], None],
+    ) -> None:
+        self.shard = shard
+        self.key_groups = key_groups
+        self._path = path
+        self._options = options
+        self._new_options = new_options
+        self._clock = clock
+        self._on_close = on_close
+        self._db: Database | None = None
+        self._closed = False
+        self._new_id = new_id
+        self._identities = [snapshots.Identity(0, new_id())]
+        self._positions = tables.PositionCounter()
+        self._specs: dict[tuple[str, str], TableSpec] = {}
+        self._tables: dict[tuple[str, str], Any] = {}
+
+    # ---- tables
+
+    def table(self, spec: TableSpec) -> Any:
+        name = (spec.uid, spec.name)
+        stored = self._specs.get(name)
+        if stored is not None:
+            canonical.check_same_table(stored, spec)
+        found = self._tables.get(name)
+        if found is None:
+            self._specs.setdefault(name, spec)
+            found = self._tables[name] = self._make_table(spec)
+        return found
+
+    def _make_table(self, spec: TableSpec) -> Any:
+        if spec.kind in snapshots.TIMER_KINDS:
+            if self._options.heap_timers:
+                return HeapTimerTable()
+            return RocksTimerTable(
+                spec, self._family(spec), self._options.row_limit, self._options.timer_cache_size
+            )
+        return tables.make_table(spec, self._family(spec), self._options.row_limit, self._positions)
+
+    def tables(self) -> Sequence[TableSpec]:
+        return tuple(self._specs.values())
+
+    def _family(self, spec: TableSpec) -> Family:
+        return self._database().family(layout.family_name(spec))
+
+    def _database(self) -> Database:
+        if self._db is None:
+            if self._closed:
+                raise errors.StateError(f"the store of shard {self.shard} in {self._path} is closed")
+            # State of an earlier process is no state of this one: it comes from a snapshot only.
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path.mkdir(parents=True)
+            self._db = Database(self._path, self._new_options, (), self._clock)
+        return self._db
+
+    # ---- commit
+
+    def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
+        database = self._database()
+        database.check()
+        # Everything is encoded and checked before anything is written: a value that does not fit leaves all
+        # as it was.
+        position = self._positions.following
+        try:
+            pairs = [(self.table(change.spec), change) for change in changes]
+            writes = [
+                (table, None if isinstance(table, HeapTimerTable) else table.writes(change, kgs), change)
+                for table, change in pairs
+            ]
+        except BaseException:
+            self._positions.following = position
+            raise
+        rows = [write for _, write, _ in writes if write is not None]
+        database.write(rows, self._options.write_batch_bytes)
+        for table, write, change in writes:
+            if write is None:
+                heap.apply(table, change)
+            elif isinstance(table, RocksTimerTable):
+                table.applied(write)
+
+    # ---- snapshot
+
+    def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
+        database = self._database()
+        if canonical:
+            return self._canonical_snapshot(database, directory)
+        database.flush()
+        target = self._snapshot_directory(directory, checkpoint_id)
+        database.checkpoint(target)
+        (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
+        heaps = self._heap_tables()
+        if heaps:
+            heap.write(target / heap.FILE, heaps)
+        return snapshots.NativeSnapshot(target, self._identities, self._options.incremental, ())
+
+    def _snapshot_directory(self, directory: Path, checkpoint_id: int) -> Path:
+        """Within ``directory``, or beside the database where that is another device: hard links stay on
+        one.
+        """
+        if os.stat(directory).st_dev == os.stat(self._path).st_dev:
+            return directory / "db"
+        target = self._path.with_name(f"{self._path.name}-snapshot-{checkpoint_id}")
+        shutil.rmtree(target, ignore_errors=True)
+        return target
+
+    def _meta(self) -> snapshots.StoreMeta:
+        return snapshots.StoreMeta(
+            tables=[canonical.describe_table(spec) for spec in self._specs.values()],
+            next_position=self._positions.following,
+            identities=list(self._identities),
+        )
+
+    def _heap_tables(self) -> list[tuple[TableSpec, HeapTimerTable]]:
+        return [
+            (self._specs[name], table)
+            for name, table in self._tables.items()
+            if isinstance(table, HeapTimerTable)
+        ]
+
+    def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
+        specs = list(self._specs.values())
+        views: list[Any] = []
+        heap_rows: dict[int, list[base.CanonicalRow]] = {}
+        for number, spec in enumerate(specs):
+            table = self._tables.get((spec.uid, spec.name))
+            if isinstance(table, HeapTimerTable):
+                heap_rows[number] = heap.rows(table, spec, number)
+                views.append(None)
+            else:
+                views.append(database.snapshot(self._family(spec)))
+
+        def release() -> None:
+            while views:
+                database.release(views.pop())
+
+        return snapshots.CanonicalSnapshot(directory, specs, views, heap_rows, release)
+
+    # ---- restore
+
+    def restore(self, files: Mapping[str, Path], fmt: str) -> None:
+        if fmt == snapshots.NATIVE:
+            self._restore_native(files)
+        elif fmt == canonical.FORMAT:
+            for path in files.values():
+                self._restore_rows(canonical.CanonicalFile(path))
+        else:
+            raise errors.CorruptData(
+                f"a snapshot of shard {self.shard} has the format {fmt!r}; the RocksDB backend restores "
+                f"{snapshots.NATIVE!r} and {canonical.FORMAT!r}"
+            )
+
+    def _restore_native(self, files: Mapping[str, Path]) -> None:
+        if self._db is not None:
+            raise errors.StateError(
+                f"the store of shard {self.shard} is in use; a snapshot restores an empty one"
+            )
+        if snapshots.META not in files:
+            raise errors.CorruptData(f"a RocksDB snapshot of shard {self.shard} has no file {snapshots.META}")
+        meta = snapshots.read_meta(files[snapshots.META])
+        shutil.rmtree(self._path, ignore_errors=True)
+        self._path.mkdir(parents=True)
+        for name, source in files.items():
+            if name not in (snapshots.META, heap.FILE):
+                _place(source, self._path / name)
+        names = Database.family_names(self._path)
+        self._db = Database(self._path, self._new_options, names, self._clock)
+        self._identities = [
+            *meta.identities,
+            snapshots.Identity(snapshots.greatest_number(files) + 1, self._new_id()),
+        ]
+        self._positions.following = meta.next_position
+        for header in meta.tables:
+            spec = canonical.parse_table(header)
+            self._specs[spec.uid, spec.name] = spec
+        if heap.FILE in files:
+            self._restore_rows(canonical.CanonicalFile(files[heap.FILE]))
+        if self._options.heap_timers:
+            self._timers_to_heap()
+
+    def _timers_to_heap(self) -> None:
+        """The snapshot kept its timers in RocksDB, the job now wants them on the heap."""
+        for spec in self._specs.values():
+            if spec.kind not in snapshots.TIMER_KINDS:
+                continue
+            family = self._database().families().get(layout.family_name(spec))
+            if family is None:
+                continue
+            codec, table = layout.RowCodec(spec), self.table(spec)
+            keys = [key for key, _ in family.scan(b"")]
+            for key in keys:
+                table.add(codec.timer(key))
+            self._database().write([FamilyWrites(family, deletes=keys)], self._options.write_batch_bytes)
+
+    def _restore_rows(self, file: canonical.CanonicalFile) -> None:
+        opened = [self.table(spec) for spec in file.tables]
+        codecs = [canonical.TableCodec(spec) for spec in file.tables]
+        pending = [
+            None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in opened
+        ]
+        waiting = 0
+        for row in file.rows(self.key_groups):
+            target = pending[row.table]
+            if target is None:
+                opened[row.table].add(codecs[row.table].timer(row))
+                continue
+            kind = file.tables[row.table].kind
+            target.keys.append(snapshots.stored_row(row, kind in snapshots.TIMER_KINDS))
+            target.values.append(row.value)
+            if kind is StateKind.LIST:
+                after = composite.decode_long(row.sub) + 1
+                self._positions.following = max(self._positions.following, after)
+            waiting += 1
+            if waiting >= _RESTORE_ROWS:
+                self._write_pending(pending)
+                waiting = 0
+        self._write_pending(pending)
+        for table in opened:
+            if isinstance(table, RocksTimerTable):
+                table.reset()
+
+    def _write_pending(self, pending: Sequence[FamilyWrites | None]) -> None:
+        writes = [write for write in pending if write is not None]
+        self._database().write(writes, self._options.write_batch_bytes)
+        for write in writes:
+            write.keys, write.values = [], []
+
+    # ---- the rest
+
+    def stats(self) -> ShardStats:
+        rows = size = 0
+        for family in self._database().families().values():
+            rows += family.integer("rocksdb.estimate-num-keys")
+            size += family.integer("rocksdb.live-sst-files-size")
+            size += family.integer("rocksdb.cur-size-all-mem-tables")
+        rows += sum(len(table) for _, table in self._heap_tables())
+        return ShardStats(rows=rows, bytes=size, estimated=True)
+
+    def database(self) -> Database | None:
+        """The open database, for the factory's metrics; None before the first use and after ``close``."""
+        return self._db
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._tables.clear()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        self._on_close(self)
+
+
+def _place(source: Path, target: Path) -> None:
+    """Link where that is possible. What RocksDB may write to is copied: the source belongs to someone
+    else.
+    """
+    if source.suffix == ".sst":
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+        return
+    shutil.copyfile(source, target)

@@ -1,0 +1,172 @@
+"""Tables of values, lists and maps: reads of committed rows, and one epoch's changes as rows to write."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparkstate.backends import base
+from sparkstate.backends.base import DELETED, Cell, NamespacedCell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.rocksdb import layout
+from sparkstate.backends.rocksdb.database import Family, FamilyWrites
+from sparkstate.serde import composite
+from sparkstate.serde.typeinfo import TypeInformation
+
+
+class PositionCounter:
+    """Gives list elements their positions, for all lists of a store. It only grows, and is part of every
+    snapshot.
+    """
+
+    def __init__(self, following: int = 0) -> None:
+        self.following = following
+
+    def take(self, count: int) -> range:
+        """The next ``count`` positions."""
+        start = self.following
+        self.following = start + count
+        return range(start, self.following)
+
+
+class RocksTable(abc.ABC):
+    """What the three kinds have in common."""
+
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
+        if spec.value_type is None:
+            raise AssertionError(
+                f"the table {spec.uid}/{spec.name} has no value type. This is a bug, please report"
+            )
+        self.spec = spec
+        self.family = family
+        self.codec = layout.RowCodec(spec)
+        self._row = self.codec.row
+        self._limit = row_limit
+        self._value_type: TypeInformation = spec.value_type
+        self._encode: Callable[[Any], bytes] = spec.value_type.encode
+        self._decode: Callable[[bytes], Any] = spec.value_type.decode
+
+    @abc.abstractmethod
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        """The changes as rows, all encoded and checked, nothing written yet."""
+
+    def _check(self, cells: Sequence[Cell], keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        layout.check_lengths(self.spec, cells, keys, values, self._limit)
+
+
+class RocksValueTable(RocksTable):
+    """VALUE, REDUCING and AGGREGATING: one row per cell."""
+
+    def get(self, kg: int, cell: Cell) -> Any:
+        data = self.family.get(self._row(kg, cell))
+        return None if data is None else self._decode(data)
+
+    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        rows = self.codec.rows(kgs, cells)
+        # In the order of the rows neighbours come from the same block.
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        found = self.family.get_many([rows[index] for index in order])
+        decode = self._decode
+        values: list[Any] = [None] * len(rows)
+        for index, data in zip(order, found, strict=True):
+            if data is not None:
+                values[index] = decode(data)
+        return values
+
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        cells = list(changes.values)
+        rows = self.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
+        deletes: list[bytes] = []
+        values = list(changes.values.values())
+        if DELETED in values:
+            deletes = [row for row, value in zip(rows, values, strict=True) if value is DELETED]
+            kept = [index for index, value in enumerate(values) if value is not DELETED]
+            cells, rows = [cells[index] for index in kept], [rows[index] for index in kept]
+            values = [values[index] for index in kept]
+        encode = self._encode
+        encoded = [encode(value) for value in values]
+        self._check(cells, rows, encoded)
+        return FamilyWrites(self.family, deletes, rows, encoded)
+
+
+class RocksListTable(RocksTable):
+    """LIST: one row per element, so that appending reads nothing and no row grows with the list."""
+
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int, positions: PositionCounter) -> None:
+        super().__init__(spec, family, row_limit)
+        self._positions = positions
+
+    def get(self, kg: int, cell: Cell) -> list[Any]:
+        decode = self._decode
+        return [decode(data) for _, data in self.family.scan(self._row(kg, cell))]
+
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        result = FamilyWrites(self.family)
+        cells: list[Cell] = []
+        row, encode, position = self._row, self._encode, composite.encode_long
+        for cell, change in changes.lists.items():
+            prefix = row(kgs[base.key_of(cell)], cell)
+            if change.replaced:
+                # Row by row: a range deletion for each replaced list would slow down every later read.
+                result.deletes += [key for key, _ in self.family.scan(prefix)]
+            result.keys += [prefix + position(number) for number in self._positions.take(len(change.items))]
+            result.values += [encode(item) for item in change.items]
+            cells += [cell] * len(change.items)
+        self._check(cells, result.keys, result.values)
+        return result
+
+
+class RocksMapTable(RocksTable):
+    """MAP: one row per entry."""
+
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
+        super().__init__(spec, family, row_limit)
+        if spec.user_key_type is None:
+            raise AssertionError(
+                f"the table {spec.uid}/{spec.name} has no user key type. This is a bug, please report"
+            )
+        codec = composite.key_codec(spec.user_key_type)
+        self._encode_user_key = codec.encode
+        self._decode_user_key = codec.decode
+
+    def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
+        data = self.family.get(self._row(kg, cell) + self._encode_user_key(user_key))
+        return DELETED if data is None else self._decode(data)
+
+    def items(self, kg: int, cell: Cell) -> dict[Any, Any]:
+        prefix = self._row(kg, cell)
+        at, decode, decode_user_key = len(prefix), self._decode, self._decode_user_key
+        return {decode_user_key(key, at)[0]: decode(data) for key, data in self.family.scan(prefix)}
+
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        result = FamilyWrites(self.family)
+        cells: list[Cell] = []
+        row, encode, encode_user_key = self._row, self._encode, self._encode_user_key
+        for cell, change in changes.maps.items():
+            prefix = row(kgs[base.key_of(cell)], cell)
+            if change.cleared:
+                result.deletes += [key for key, _ in self.family.scan(prefix)]
+            for user_key, value in change.entries.items():
+                key = prefix + encode_user_key(user_key)
+                if value is DELETED:
+                    result.deletes.append(key)
+                else:
+                    result.keys.append(key)
+                    result.values.append(encode(value))
+                    cells.append(cell)
+        self._check(cells, result.keys, result.values)
+        return result
+
+
+def make_table(spec: TableSpec, family: Family, row_limit: int, positions: PositionCounter) -> RocksTable:
+    """The table of a spec that is none of timers."""
+    if spec.kind is StateKind.LIST:
+        return RocksListTable(spec, family, row_limit, positions)
+    if spec.kind is StateKind.MAP:
+        return RocksMapTable(spec, family, row_limit)
+    return RocksValueTable(spec, family, row_limit)
+
+
+def cell_of(key: Any, namespace: Any) -> Cell:
+    """The cell of a key and a namespace (None = default)."""
+    return key if namespace is None else NamespacedCell(key, namespace)

@@ -1,0 +1,114 @@
+"""Timers in RocksDB: rows in the order of time, with the earliest ones kept decoded in memory.
+
+Most epochs ask whether anything is due, and nothing is. That, and the firing of a few timers, is answered
+from the cache (``timer-service.cache-size``, 128 as in Flink); only what lies behind it is read from RocksDB.
+
+The cache holds the least rows of the table, all rows up to ``_complete_to`` exactly. Rows deleted lately
+leave marks in RocksDB until it compacts them, so a scan never starts before the least row that can be there.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from sparkstate.backends.base import TableChanges, TableSpec, Timer
+from sparkstate.backends.rocksdb import layout
+from sparkstate.backends.rocksdb.database import Family, FamilyWrites
+from sparkstate.serde import composite
+
+_END: Final = b"\xff" * 9
+"""Beyond every row: a row starts with 8 bytes of time, and no key group has its highest bit set."""
+
+
+class RocksTimerTable:
+    """A ``TimerTable``. Registering a timer twice writes the same row twice: it is one timer."""
+
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int, cache_size: int) -> None:
+        self.spec = spec
+        self.family = family
+        self.codec = layout.RowCodec(spec)
+        self._limit = row_limit
+        self._cache_size = cache_size
+        self._cache: list[bytes] = []
+        self._complete_to = b""
+        """Every stored row below this one is in the cache; empty = the cache was never filled."""
+        self._floor = b""
+        """No stored row lies below this one."""
+
+    def due(self, until: int) -> Iterator[Timer]:
+        timer = self.codec.timer
+        # Rows of `until` itself still belong to it, so the end is the first row after them.
+        end = composite.encode_long(until) + b"\xff\xff"
+        self._fill()
+        last = b""
+        for row in list(self._cache):
+            if row >= end:
+                return
+            last = row
+            yield timer(row)
+        if self._complete_to >= end or self._complete_to == _END:
+            return
+        for row, _ in self.family.iterate(max(last, self._complete_to)):
+            if row >= end:
+                return
+            if row != last:
+                yield timer(row)
+
+    def contains(self, timer: Timer) -> bool:
+        return self.family.get(self.codec.timer_row(timer)) is not None
+
+    def next_timestamp(self) -> int | None:
+        self._fill()
+        return composite.decode_long(self._cache[0]) if self._cache else None
+
+    def _fill(self) -> None:
+        """Read the least rows if the cache has run empty and there may be some behind it."""
+        if self._cache or self._complete_to == _END:
+            return
+        start = max(self._floor, self._complete_to)
+        rows: list[bytes] = []
+        for row, _ in self.family.iterate(start):
+            if len(rows) == self._cache_size:
+                self._complete_to = self._floor = row
+                break
+            rows.append(row)
+        else:
+            self._complete_to = _END
+        self._cache = rows
+        self._floor = rows[0] if rows else _END
+
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        """The changes as rows. Call :meth:`applied` with the same object once they are written."""
+        row = self.codec.timer_row
+        result = FamilyWrites(self.family)
+        for timer, registered in changes.timers.items():
+            (result.keys if registered else result.deletes).append(row(timer))
+        result.values = [b""] * len(result.keys)
+        registered_cells = [timer.key for timer, registered in changes.timers.items() if registered]
+        layout.check_lengths(self.spec, registered_cells, result.keys, result.values, self._limit)
+        return result
+
+    def applied(self, writes: FamilyWrites) -> None:
+        """Bring the cache up to what was just written."""
+        if not self._complete_to:
+            if writes.keys:
+                self._floor = min([self._floor, *writes.keys])
+            return
+        for row in writes.deletes:
+            at = bisect.bisect_left(self._cache, row)
+            if at < len(self._cache) and self._cache[at] == row:
+                del self._cache[at]
+        added = sorted(row for row in writes.keys if row < self._complete_to)
+        if added:
+            self._cache = sorted({*self._cache, *added})
+        if len(self._cache) > self._cache_size:
+            self._complete_to = self._cache[self._cache_size]
+            del self._cache[self._cache_size :]
+        self._floor = self._cache[0] if self._cache else self._complete_to
+
+    def reset(self) -> None:
+        """Forget what is cached (rows were written behind it, by a restore)."""
+        self._cache = []
+        self._complete_to = self._floor = b""
