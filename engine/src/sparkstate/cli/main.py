@@ -10,7 +10,7 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import doctor
+from sparkstate.cli import doctor, run
 
 INTERRUPTED = 130
 USAGE = 2
@@ -37,7 +37,8 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.obj = {"debug": debug}
 
 
-cli.add_command(doctor.doctor)
+for command in (run.run, doctor.doctor):
+    cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,7 +24,7 @@ class Shelf(Protocol):
     def completed(self) -> Sequence[retention.Kept]:
         """All completed savepoints of the job's lineage."""
 
-    def delete(self, savepoint: retention.Kept) -> None:
+    def delete(self, expired: retention.Kept) -> None:
         """Delete one with its files. Deleting twice is no error."""
 
 

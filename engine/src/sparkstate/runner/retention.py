@@ -30,12 +30,13 @@ def expired(
     """The savepoints to delete, oldest first.
 
     Only those count and go that the runner took by itself (periodic, or on stop): one that a person asked
-    for is that person's. The newest savepoint of all stays whatever its age, and so do the ``pinned`` URLs
-    (what the job was restored from, what is in flight). None as a limit means no limit.
+    for is that person's. The newest savepoint of all stays whatever its age, so does the newest automatic
+    one (the schedule goes on from it), and so do the ``pinned`` URLs (what the job was restored from, what
+    is in flight). None as a limit means no limit.
     """
     newest_first = sorted(savepoints, key=lambda kept: (kept.completed_ms, kept.url), reverse=True)
     automatic = [kept for kept in newest_first if kept.trigger_id.startswith(AUTOMATIC_PREFIXES)]
-    untouchable = {kept.url for kept in newest_first[:1]} | set(pinned)
+    untouchable = {kept.url for kept in (*newest_first[:1], *automatic[:1])} | set(pinned)
     gone = [
         kept
         for rank, kept in enumerate(automatic)

@@ -1,0 +1,150 @@
+"""``sparkstate run`` without its command line: puts the parts together and runs one job to its end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from sparkstate import clock as clocks
+from sparkstate import java, manifest, restart, settings
+from sparkstate.control import client as control
+from sparkstate.runner import (
+    command,
+    lookup,
+    periodic,
+    process,
+    progress,
+    schedule,
+    supervisor,
+    watching,
+    workdir,
+)
+
+STATUS_TIMEOUT_S = 5.0
+"""For one question to the driver: a driver that is busy must not hold up the answer to Ctrl-C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line said."""
+
+    manifest: Path
+    overrides: tuple[str, ...] = ()
+    work_dir: Path | None = None
+    listen: str = "127.0.0.1:0"
+    show_progress: bool = True
+
+
+class Runner:
+    """Runs jobs on this machine. All that is not repeatable comes in here: time, chance, tokens, streams."""
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        stream: TextIO,
+        clock: clocks.Clock,
+        rng: random.Random,
+        new_token: Callable[[], str],
+        stop: watching.StopRequest,
+    ) -> None:
+        self._environ = environ
+        self._stream = stream
+        self._clock = clock
+        self._rng = rng
+        self._new_token = new_token
+        self._stop = stop
+
+    def run(self, options: Options) -> int:
+        """Validate, say what has no effect here, run to the end; returns the exit code.
+
+        Raises ``SpecInvalid`` for a wrong manifest, ``JavaNotFound``, ``WorkDirInUse``, and what the
+        storage raises.
+        """
+        resolved = manifest.resolve(manifest.load(options.manifest, options.overrides))
+        job = resolved.settings
+        found_java = java.find(self._environ)
+        reporter = progress.Reporter(self._stream, self._clock, show_progress=options.show_progress)
+        for notice in resolved.notices:
+            reporter.message(f"note: {notice}")
+        folder = workdir.WorkDir(options.work_dir or workdir.default_root(options.manifest, job.name))
+        with folder.locked():
+            folder.write_token(self._new_token())
+            try:
+                return self._supervise(options, job, folder, found_java, reporter)
+            finally:
+                reporter.clear()
+                folder.clean()
+
+    def _supervise(
+        self,
+        options: Options,
+        job: settings.JobSettings,
+        folder: workdir.WorkDir,
+        found_java: java.Java,
+        reporter: progress.Reporter,
+    ) -> int:
+        found = lookup.find(job, self._clock)
+        reporter.message(_opening(job, found, folder))
+        arguments = command.DriverArguments(
+            manifest=options.manifest, overrides=options.overrides, listen=options.listen
+        )
+        environment = command.driver_environment(self._environ, found_java)
+
+        def launch(attempt: int) -> process.DriverProcess:
+            words = command.driver_command(arguments, folder, attempt)
+            return process.DriverProcess.start(words, environment, folder.log_file(attempt), self._clock)
+
+        def connect(address: str) -> control.ControlClient:
+            return control.ControlClient(address, folder.read_token() or "", timeout_s=STATUS_TIMEOUT_S)
+
+        savepoints = self._periodic(job, found, reporter)
+        try:
+            return supervisor.Supervisor(
+                job=watching.Job(
+                    name=job.name,
+                    first_attempt=max(lookup.last_attempt(found), folder.last_attempt()) + 1,
+                    savepoint_on_stop=job.savepoint.on_stop,
+                ),
+                folder=folder,
+                launch=launch,
+                connect=connect,
+                counters=restart.FailureCounters(restart.RestartStrategy(job.restart, self._rng)),
+                savepoints=savepoints,
+                stop=self._stop,
+                clock=self._clock,
+                reporter=reporter,
+            ).run()
+        finally:
+            if savepoints is not None:
+                savepoints.close()
+
+    def _periodic(
+        self, job: settings.JobSettings, found: lookup.Found | None, reporter: progress.Reporter
+    ) -> periodic.PeriodicSavepoints | None:
+        plan = schedule.from_settings(job.savepoint)
+        if plan is None:
+            return None
+        return periodic.PeriodicSavepoints(
+            plan,
+            job.savepoint,
+            lookup.Shelf(job, self._clock),
+            self._clock,
+            reporter.message,
+            first_start_ms=found.lineage.pointer.created_ms if found else self._clock.now_ms(),
+            pinned=[job.restore_from] if job.restore_from else [],
+        )
+
+
+def _opening(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> str:
+    """The first line: what is started, where its state comes from, where it works."""
+    if found is None or found.state.restore_point is None:
+        state = "no state yet" if job.restore_from is None else f"from {job.restore_from}"
+    else:
+        point = found.state.restore_point
+        state = f"state of lineage {found.lineage.short_id} up to epoch {point.epoch}"
+    slots = "1 slot" if job.slots == 1 else f"{job.slots} slots"
+    return f"{job.name}: {slots}, {job.backend.type}, {state}; working in {folder.root}"

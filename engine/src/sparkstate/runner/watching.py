@@ -1,0 +1,163 @@
+"""One attempt's driver, from its start to its end: shows its progress, asks it to stop on request."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sparkstate import clock as clocks
+from sparkstate import errors
+from sparkstate.control import client as control
+from sparkstate.control import documents
+from sparkstate.runner import periodic, process, progress, schedule, workdir
+
+TICK_S = 0.1
+STATUS_PERIOD_S = 1.0
+INTERRUPTED = 130
+"""Exit code of a job that was killed because its owner asked twice, as shells have it for Ctrl-C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is supervised."""
+
+    name: str
+    first_attempt: int
+    savepoint_on_stop: bool
+
+
+class StopRequest:
+    """How often the owner asked to stop: once means cleanly, twice means now. Set from a signal handler."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def ask(self) -> None:
+        """Ask once more."""
+        self.times += 1
+
+
+class _Stopping(enum.Enum):
+    NO = enum.auto()
+    SAVEPOINT = enum.auto()
+    CANCEL = enum.auto()
+
+
+class Watch:
+    """One attempt's driver, from its start to its end."""
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        folder: workdir.WorkDir,
+        driver: process.DriverProcess,
+        connect: Callable[[str], control.ControlClient],
+        stop: StopRequest,
+        clock: clocks.Clock,
+        reporter: progress.Reporter,
+    ) -> None:
+        self._job = job
+        self._folder = folder
+        self._driver = driver
+        self._connect = connect
+        self._stop = stop
+        self._clock = clock
+        self._reporter = reporter
+        self._client: control.ControlClient | None = None
+        self._stopping = _Stopping.NO
+        self._stop_trigger = ""
+        self._next_status_s = 0.0
+        self._killed = False
+        self.exit_code: int | None = None
+        self.last_status: documents.JobStatus | None = None
+        self.savepoint: documents.SavepointStatus | None = None
+        self.savepoint_failed = False
+
+    def killed_code(self) -> int | None:
+        """The exit code if the owner asked twice and the driver was killed for it."""
+        return INTERRUPTED if self._killed else None
+
+    def step(self, savepoints: periodic.PeriodicSavepoints | None) -> None:
+        """Look at the process, at its status and at the owner's wish; do what is next."""
+        self.exit_code = self._driver.poll()
+        if self.exit_code is not None:
+            return
+        if self._stop.times > 1:
+            self._reporter.message("killed at once; the state is that of the last completed checkpoint")
+            self._killed = True
+            self.exit_code = self._driver.kill()
+            return
+        if self._stop.times == 1 and self._stopping is _Stopping.NO:
+            self._begin_stop()
+        if self._clock.monotonic() >= self._next_status_s:
+            hurry = self._stopping is _Stopping.SAVEPOINT  # the driver ends soon after it is complete
+            self._next_status_s = self._clock.monotonic() + (TICK_S if hurry else STATUS_PERIOD_S)
+            self._look(savepoints)
+
+    def _look(self, savepoints: periodic.PeriodicSavepoints | None) -> None:
+        client = self._reach()
+        if client is None:
+            return
+        try:
+            self.last_status = client.status()
+            self._reporter.progress(self.last_status)
+            if self._stopping is _Stopping.SAVEPOINT:
+                self._follow_savepoint(client)
+            elif savepoints is not None and self.last_status.phase is documents.Phase.RUNNING:
+                savepoints.tick(client)
+        except errors.SparkstateError:
+            # The driver is busy, ending or recovering; the process itself tells if it is gone.
+            return
+
+    def _reach(self) -> control.ControlClient | None:
+        if self._client is None:
+            found = self._folder.driver()
+            self._client = self._connect(found.address) if found else None
+        return self._client
+
+    def _begin_stop(self) -> None:
+        client = self._reach()
+        running = self.last_status is not None and self.last_status.phase is documents.Phase.RUNNING
+        if self._job.savepoint_on_stop and client is not None and running:
+            self._reporter.message("stopping with a savepoint; press Ctrl-C again to kill the job at once")
+            self._stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())
+            try:
+                client.trigger_savepoint(documents.SavepointRequest(trigger_id=self._stop_trigger, stop=True))
+                self._stopping = _Stopping.SAVEPOINT
+                return
+            except errors.SparkstateError as exc:
+                self._savepoint_lost(str(exc))
+        elif self._job.savepoint_on_stop:
+            self._savepoint_lost("the job is not running yet")
+        else:
+            self._reporter.message("stopping after this epoch; press Ctrl-C again to kill the job at once")
+        self._cancel()
+
+    def _follow_savepoint(self, client: control.ControlClient) -> None:
+        if self.savepoint is not None:
+            return
+        status = client.savepoint(self._stop_trigger)
+        if status is None:
+            return
+        if status.status is documents.SavepointPhase.COMPLETED:
+            self.savepoint = status
+        elif status.status is documents.SavepointPhase.FAILED:
+            self._savepoint_lost(status.failure or "the driver gave no reason")
+            self._cancel()
+
+    def _savepoint_lost(self, why: str) -> None:
+        self.savepoint_failed = True
+        self._reporter.message(f"the savepoint failed: {why}; stopping without it, from the last checkpoint")
+
+    def _cancel(self) -> None:
+        self._stopping = _Stopping.CANCEL
+        client = self._reach()
+        try:
+            if client is not None:
+                client.cancel()
+                return
+        except errors.SparkstateError:
+            pass
+        self._driver.terminate()
