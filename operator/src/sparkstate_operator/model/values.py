@@ -16,6 +16,8 @@ CLASS_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A
 OBJECT_NAME_PATTERN = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 ENDPOINT_PATTERN = r"^https?://[^\s]+$"
 KEY_PATTERN = r"^[-._a-zA-Z0-9]+$"
+LATER_SCHEMES = "^(gs|gcs|abfs|abfss|wasb|wasbs|hdfs|viewfs)://"
+"""Storage of later versions."""
 
 
 def _cron_field(number: str, names: str = "") -> str:

@@ -1,0 +1,153 @@
+"""CEL rules on ``spec.configuration``, made from the tables of ``flink_tables``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparkstate_operator.model.flink_tables import (
+    CHOICES,
+    FIXED,
+    LATER,
+    LATER_SWITCHES,
+    LOCATIONS,
+    METRICS,
+    NOT_APPLICABLE,
+    VALUES,
+    flink_keys,
+)
+from sparkstate_operator.model.rule import Rule
+from sparkstate_operator.model.state import NATIVE_METRICS, ROCKSDB, ROCKSDB_OPTIONS
+
+
+def _has(path: str) -> str:
+    parts = path.split(".")
+    return " && ".join(f"has(self.{'.'.join(parts[: index + 1])})" for index in range(len(parts)))
+
+
+def _twice() -> Iterator[Rule]:
+    """A field given as such and by one of Flink's keys, or by both spellings."""
+    by_path: dict[str, list[str]] = {}
+    for key in flink_keys():
+        by_path.setdefault(key.path, []).append(key.name)
+    for path, keys in by_path.items():
+        counted = [f"({_has(path)})", *(f"'{key}' in self.configuration" for key in keys)]
+        names = [f"spec.{path}", *(f"configuration['{key}']" for key in keys)]
+        yield Rule(
+            "spec",
+            f"!has(self.configuration) || [{', '.join(counted)}].filter(given, given).size() <= 1",
+            f"{', '.join(names[:-1])} and {names[-1]} say the same; keep one",
+            ".configuration",
+        )
+
+
+MORE_TWICE = (
+    Rule(
+        "spec",
+        "!has(self.configuration) || !has(self.stateBackend) || !has(self.stateBackend.nativeMetrics) || "
+        f"!self.configuration.exists(key, key.startsWith('{METRICS}.'))",
+        f"spec.stateBackend.nativeMetrics and {METRICS}.* say the same; keep one",
+        ".configuration",
+    ),
+    Rule(
+        "spec",
+        "!has(self.configuration) || !has(self.stateBackend) || !has(self.stateBackend.options) || "
+        "!self.stateBackend.options.exists(key, key in self.configuration)",
+        "an option stands in stateBackend.options too; keep one",
+        ".configuration",
+    ),
+)
+
+
+def _prefixes(prefixes: tuple[str, ...], message: str) -> Rule:
+    matches = " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
+    return Rule(
+        "spec",
+        f"!has(self.configuration) || !self.configuration.exists(key, {matches})",
+        message,
+        ".configuration",
+    )
+
+
+def _later(prefixes: tuple[str, ...], message: str) -> Rule:
+    matches = " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
+    condition = f"({matches}) && !(key.endsWith('.enabled') && self.configuration[key] == 'false')"
+    return Rule(
+        "spec",
+        f"!has(self.configuration) || !self.configuration.exists(key, {condition})",
+        message,
+        ".configuration",
+    )
+
+
+def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
+    conditions = " && ".join(
+        f"(!('{key}' in self.configuration) || self.configuration['{key}'] == '{value}')" for key in keys
+    )
+    return Rule("spec", f"!has(self.configuration) || ({conditions})", message, ".configuration")
+
+
+def understood() -> list[str]:
+    """Every key that stands for something, or is answered by a rule of its own."""
+    fixed = [key for keys, _, _ in FIXED for key in keys]
+    options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
+    metrics = [f"{METRICS}.{name}" for name in NATIVE_METRICS]
+    return [*(key.name for key in flink_keys()), *fixed, *LATER_SWITCHES, *options, *metrics]
+
+
+def _unknown() -> Rule:
+    answered = [prefix for prefixes, _ in (*NOT_APPLICABLE, *LATER) for prefix in prefixes]
+    listed = ", ".join(f"'{key}'" for key in understood())
+    starts = " || ".join(f"key.startsWith('{prefix}')" for prefix in (*answered, "s3.access", "s3.secret"))
+    return Rule(
+        "spec",
+        f"!has(self.configuration) || self.configuration.all(key, key in [{listed}] || {starts})",
+        "a key is none that this version understands; docs/features.md lists them",
+        ".configuration",
+    )
+
+
+def _each(keys: list[str], test: str, message: str) -> Rule:
+    """A test of the value of every key that is there."""
+    listed = ", ".join(f"'{key}'" for key in keys)
+    condition = f"!(key in self.configuration) || {test.replace('{value}', 'self.configuration[key]')}"
+    return Rule(
+        "spec", f"!has(self.configuration) || [{listed}].all(key, {condition})", message, ".configuration"
+    )
+
+
+def _values() -> Iterator[Rule]:
+    by_kind: dict[str, list[str]] = {"boolean": [f"{METRICS}.{name}" for name in NATIVE_METRICS]}
+    for key in flink_keys():
+        by_kind.setdefault(key.kind, []).append(key.name)
+    for kind, (pattern, message) in VALUES.items():
+        yield _each(by_kind[kind], f"{{value}}.matches('{pattern}')", message)
+    for keys, values, message in CHOICES:
+        yield _each(list(keys), "{value} in [" + ", ".join(f"'{value}'" for value in values) + "]", message)
+    for pattern, wanted, message in LOCATIONS:
+        yield _each(by_kind["location"], f"{'' if wanted else '!'}{{value}}.matches('{pattern}')", message)
+
+
+ALL = (
+    *_twice(),
+    *MORE_TWICE,
+    *(_prefixes(prefixes, message) for prefixes, message in NOT_APPLICABLE),
+    *(_later(prefixes, message) for prefixes, message in LATER),
+    Rule(
+        "spec",
+        "!has(self.configuration) || !["
+        + ", ".join(f"'{key}'" for key in LATER_SWITCHES)
+        + "].exists(key, key in self.configuration && self.configuration[key] != 'false')",
+        "local recovery is not in this version",
+        ".configuration",
+    ),
+    *(_fixed(keys, value, message) for keys, value, message in FIXED),
+    Rule(
+        "spec",
+        "!has(self.configuration) || !self.configuration.exists(key, key.startsWith('s3.access') || "
+        "key.startsWith('s3.secret'))",
+        "keys are never written into a job; put them into a Secret and name it by s3.secretRef",
+        ".configuration",
+    ),
+    _unknown(),
+    *_values(),
+)
