@@ -8,6 +8,10 @@ here whole, by :meth:`ShardStore.commit`, when the driver says so. Reads may run
 Cells. A state is a table from *cell* to value. A cell is the current key (a scalar for one key column, a tuple for
 more) or, where a namespace other than the default is set, ``NamespacedCell(key, namespace)``.
 
+Values are in their *stored form* here (``serde.typeinfo``): immutable types as themselves, mutable types (lists, maps,
+pickled objects) as their encoded bytes. A store turns stored form into bytes and back by ``value_type.encode`` and
+``value_type.decode``, and never looks inside.
+
 Key groups travel beside the keys (``kg``): they are computed in Spark and never recomputed here.
 """
 

@@ -179,7 +179,7 @@ def _decimal_text(value: decimal.Decimal) -> bytes:
     text = format(value, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    return (b"0" if text in ("-0", "") else text.encode("ascii"))
+    return b"0" if text in ("-0", "") else text.encode("ascii")
 
 
 def key_codec(type_info: TypeInformation) -> KeyCodec:

@@ -43,7 +43,9 @@ class RowType(TypeInformation):
 
     def __init__(self, fields: Sequence[TypeInformation], names: Sequence[str] | None = None) -> None:
         if names is not None and (len(names) != len(fields) or len(set(names)) != len(names)):
-            raise errors.StateError(f"a row needs one name of its own for each of its {len(fields)} fields: {names!r}")
+            raise errors.StateError(
+                f"a row needs one name of its own for each of its {len(fields)} fields: {names!r}"
+            )
         self.fields = tuple(fields)
         self.names = tuple(names) if names is not None else None
         self.is_immutable = all(field.is_immutable for field in self.fields)
@@ -112,7 +114,9 @@ class MapType(TypeInformation):
 
     def __init__(self, key: TypeInformation, value: TypeInformation) -> None:
         if not key.is_key_type:
-            raise errors.StateError(f"{key.describe()} cannot be the key type of a map; use a scalar or a tuple of scalars")
+            raise errors.StateError(
+                f"{key.describe()} cannot be the key type of a map; use a scalar or a tuple of scalars"
+            )
         self.key = key
         self.value = value
         self.wire = list[tuple[key.wire, value.wire | None]]  # type: ignore[name-defined]

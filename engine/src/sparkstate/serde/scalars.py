@@ -208,5 +208,3 @@ class TimestampType(ScalarType):
 
     def unpack(self, packed: Any) -> datetime.datetime:
         return self._epoch + datetime.timedelta(microseconds=packed)
-
-

@@ -156,7 +156,9 @@ def parse(description: str) -> TypeInformation:
     except (ValueError, IndexError, TypeError, AttributeError) as error:
         raise errors.CorruptData(f"{description!r} does not describe a type") from error
     if end != len(description):
-        raise errors.CorruptData(f"{description!r} does not describe a type: unexpected {description[end:]!r}")
+        raise errors.CorruptData(
+            f"{description!r} does not describe a type: unexpected {description[end:]!r}"
+        )
     return found
 
 

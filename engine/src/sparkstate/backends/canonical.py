@@ -1,0 +1,255 @@
+"""The canonical file: all states and timers of a shard, in a form that no backend owns (see docs/formats.md).
+
+::
+
+    magic "SPKSTATE" ‖ version (1 byte)
+    section: header     msgpack: the list of tables
+    section: block …    msgpack: [table, least key group, greatest key group, [row…]],
+                        row = [key group, key, namespace, sub, value]
+    section: trailer    msgpack: [number of blocks, number of rows]
+
+    section = kind (1 byte: H, B, T) ‖ length (4 bytes, big endian) ‖ crc32 of kind and payload (4 bytes) ‖ payload
+
+Rows of one table are written together, in order of their key groups, so that a reader skips the blocks outside its
+range without decoding rows. A file without a trailer was cut short: ``CorruptData``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.backends import base
+from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import composite, types
+
+FORMAT: Final = "canonical"
+"""Name of the format, and of the file."""
+MAGIC: Final = b"SPKSTATE\x01"
+BLOCK_BYTES: Final = 64 * 1024
+_SECTION = struct.Struct(">cII")
+_encode = msgspec.msgpack.Encoder().encode
+
+_RowTuple = tuple[int, bytes, bytes, bytes, bytes]
+
+
+class TableHeader(msgspec.Struct, frozen=True):
+    """One table in the header: its spec, types as their stable descriptions (empty = none)."""
+
+    uid: str
+    name: str
+    kind: str
+    key_type: str
+    value_type: str = ""
+    user_key_type: str = ""
+    namespace_type: str = ""
+
+
+_decode_header = msgspec.msgpack.Decoder(list[TableHeader]).decode
+_decode_block = msgspec.msgpack.Decoder(tuple[int, int, int, msgspec.Raw]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[_RowTuple]).decode
+_decode_trailer = msgspec.msgpack.Decoder(tuple[int, int]).decode
+
+
+def describe_table(spec: TableSpec) -> TableHeader:
+    """The spec in its stored form; also for backends' own metadata."""
+    return TableHeader(
+        uid=spec.uid,
+        name=spec.name,
+        kind=spec.kind.value,
+        key_type=spec.key_type.describe(),
+        value_type=spec.value_type.describe() if spec.value_type else "",
+        user_key_type=spec.user_key_type.describe() if spec.user_key_type else "",
+        namespace_type=spec.namespace_type.describe() if spec.namespace_type else "",
+    )
+
+
+def parse_table(header: TableHeader) -> TableSpec:
+    """The inverse of :func:`describe_table`."""
+    return TableSpec(
+        uid=header.uid,
+        name=header.name,
+        kind=StateKind(header.kind),
+        key_type=types.parse(header.key_type),
+        value_type=types.parse(header.value_type) if header.value_type else None,
+        user_key_type=types.parse(header.user_key_type) if header.user_key_type else None,
+        namespace_type=types.parse(header.namespace_type) if header.namespace_type else None,
+    )
+
+
+def check_same_table(stored: TableSpec, declared: TableSpec) -> None:
+    """Raise ``StateMigrationError`` unless both specs have the same kind and types."""
+    before, now = describe_table(stored), describe_table(declared)
+    for field in ("kind", "key_type", "value_type", "user_key_type"):
+        if getattr(before, field) != getattr(now, field):
+            raise errors.StateMigrationError(
+                f"state {now.name!r} of operator {now.uid!r}: its {field.replace('_', ' ')} was "
+                f"{getattr(before, field) or 'none'} when it was stored and is now {getattr(now, field) or 'none'}; "
+                "declare it as it was, or give the new state another name"
+            )
+
+
+class TableCodec:
+    """Cells, map keys, values and timers of one table, to and from the parts of a canonical row."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self._key = composite.key_codec(spec.key_type)
+        self.user_key = composite.key_codec(spec.user_key_type) if spec.user_key_type is not None else None
+        self.value_type = spec.value_type
+
+    def cell_bytes(self, cell: base.Cell) -> tuple[bytes, bytes]:
+        """Key and namespace of a cell."""
+        if type(cell) is base.NamespacedCell:
+            return self._key.encode(cell.key), composite.NAMESPACES.encode(cell.namespace)
+        return self._key.encode(cell), composite.DEFAULT_NAMESPACE
+
+    def key(self, data: bytes) -> Any:
+        """The key of a row's key bytes."""
+        return self._key.decode(data)[0]
+
+    def cell(self, key: bytes, namespace: bytes) -> base.Cell:
+        """The cell of a row's key and namespace."""
+        decoded = self._key.decode(key)[0]
+        if namespace == composite.DEFAULT_NAMESPACE:
+            return decoded
+        return base.NamespacedCell(decoded, composite.NAMESPACES.decode(namespace)[0])
+
+    def timer_row(self, table: int, timer: base.Timer) -> CanonicalRow:
+        """A timer as a row; its timestamp is the ``sub``."""
+        return CanonicalRow(
+            table,
+            timer.key_group,
+            self._key.encode(timer.key),
+            composite.NAMESPACES.encode(timer.namespace),
+            composite.encode_long(timer.timestamp),
+            b"",
+        )
+
+    def timer(self, row: CanonicalRow) -> base.Timer:
+        """The inverse of :meth:`timer_row`."""
+        return base.Timer(
+            composite.decode_long(row.sub),
+            self._key.decode(row.key)[0],
+            row.key_group,
+            composite.NAMESPACES.decode(row.namespace)[0],
+        )
+
+
+class CanonicalWriter:
+    """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as whole."""
+
+    def __init__(self, path: Path, tables: Sequence[TableSpec], block_bytes: int = BLOCK_BYTES) -> None:
+        self._file: IO[bytes] = path.open("wb")
+        self._block_bytes = block_bytes
+        self._rows: list[_RowTuple] = []
+        self._size = 0
+        self._table = -1
+        self._blocks = self._count = 0
+        self._file.write(MAGIC)
+        self._section(b"H", _encode([describe_table(spec) for spec in tables]))
+
+    def write(self, row: CanonicalRow) -> None:
+        """Append a row. All rows of a table come together, in order of their key groups."""
+        table, key_group, key, namespace, sub, value = row
+        if table != self._table or self._size >= self._block_bytes:
+            self._flush()
+            self._table = table
+        self._rows.append((key_group, key, namespace, sub, value))
+        self._size += len(key) + len(sub) + len(value) + 8
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        self._section(b"B", _encode((self._table, self._rows[0][0], self._rows[-1][0], self._rows)))
+        self._blocks += 1
+        self._count += len(self._rows)
+        self._rows = []
+        self._size = 0
+
+    def _section(self, kind: bytes, payload: bytes) -> None:
+        self._file.write(_SECTION.pack(kind, len(payload), zlib.crc32(payload, zlib.crc32(kind))))
+        self._file.write(payload)
+
+    def __enter__(self) -> CanonicalWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._file:
+            if kind is None:
+                self._flush()
+                self._section(b"T", _encode((self._blocks, self._count)))
+
+
+class CanonicalFile:
+    """A file to read. ``tables`` is read at once, rows when asked for; damage is ``CorruptData``, with the path."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self.tables: tuple[TableSpec, ...] = self._read_header(file)
+
+    def rows(self, key_groups: KeyGroupRange | None = None) -> Iterator[CanonicalRow]:
+        """All rows, or those within ``key_groups``. The whole file is checked, also the blocks that are skipped."""
+        with self._path.open("rb") as file:
+            self._read_header(file)
+            blocks = 0
+            while True:
+                kind, payload = self._section(file)
+                if kind == b"T":
+                    if self._decode(_decode_trailer, payload)[0] != blocks or file.read(1):
+                        raise self._corrupt("blocks are missing, or something follows the trailer")
+                    return
+                if kind != b"B":
+                    raise self._corrupt(f"a section of unknown kind {kind!r}")
+                blocks += 1
+                yield from self._rows_of_block(payload, key_groups)
+
+    def _rows_of_block(self, payload: bytes, key_groups: KeyGroupRange | None) -> Iterator[CanonicalRow]:
+        table, first, last, raw = self._decode(_decode_block, payload)
+        if not 0 <= table < len(self.tables):
+            raise self._corrupt(f"a block of table number {table}, of {len(self.tables)} tables")
+        if key_groups is not None and (last < key_groups.start or first > key_groups.end):
+            return
+        for row in self._decode(_decode_rows, raw):
+            if key_groups is None or row[0] in key_groups:
+                yield CanonicalRow(table, *row)
+
+    def _read_header(self, file: IO[bytes]) -> tuple[TableSpec, ...]:
+        magic = file.read(len(MAGIC))
+        if magic != MAGIC:
+            raise self._corrupt(f"it starts with {magic!r}, not with {MAGIC!r}")
+        kind, payload = self._section(file)
+        if kind != b"H":
+            raise self._corrupt("it has no header")
+        return tuple(parse_table(header) for header in self._decode(_decode_header, payload))
+
+    def _section(self, file: IO[bytes]) -> tuple[bytes, bytes]:
+        head = file.read(_SECTION.size)
+        if len(head) != _SECTION.size:
+            raise self._corrupt("it ends without a trailer: it was cut short")
+        kind, length, checksum = _SECTION.unpack(head)
+        payload = file.read(length)
+        if len(payload) != length:
+            raise self._corrupt("it ends within a section: it was cut short")
+        if zlib.crc32(payload, zlib.crc32(kind)) != checksum:
+            raise self._corrupt(f"the checksum of the section before byte {file.tell()} is wrong")
+        return kind, payload
+
+    def _decode(self, decode: Any, payload: Any) -> Any:
+        try:
+            return decode(payload)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._corrupt(str(error)) from error
+
+    def _corrupt(self, what: str) -> errors.CorruptData:
+        return errors.CorruptData(f"canonical snapshot file {self._path}: {what}")

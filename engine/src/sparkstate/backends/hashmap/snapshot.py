@@ -1,0 +1,74 @@
+"""The asynchronous part of a snapshot: frozen views, written as one canonical file.
+
+The views were taken while commits were held, which costs the same however many rows there are; everything here may
+run in another thread beside commits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparkstate.backends import base, canonical, heap_timers
+from sparkstate.backends.base import CanonicalRow, SnapshotFile, StateKind, TableSpec
+from sparkstate.backends.hashmap import tables
+from sparkstate.backends.layers import View
+
+TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+
+
+@dataclass(frozen=True)
+class FrozenTable:
+    """A table as it was; ``key_groups`` is the operator's key → key group (it may have grown since)."""
+
+    spec: TableSpec
+    view: View
+    key_groups: Mapping[Any, int]
+
+
+class HashMapSnapshot:
+    """A ``ShardSnapshot`` of frozen tables."""
+
+    format = canonical.FORMAT
+
+    def __init__(self, frozen: Sequence[FrozenTable], directory: Path) -> None:
+        self._frozen = frozen
+        self._path = directory / canonical.FORMAT
+
+    def files(self) -> Sequence[SnapshotFile]:
+        """Write the file."""
+        with canonical.CanonicalWriter(self._path, [table.spec for table in self._frozen]) as writer:
+            for number, table in enumerate(self._frozen):
+                for row in _rows(number, table):
+                    writer.write(row)
+        size = self._path.stat().st_size
+        return [SnapshotFile(name=canonical.FORMAT, path=self._path, size=size, shared=False)]
+
+    def release(self) -> None:
+        """Let the tables fold their layers, and delete the file."""
+        for table in self._frozen:
+            table.view.release()
+        self._path.unlink(missing_ok=True)
+
+
+def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow]:
+    codec = canonical.TableCodec(table.spec)
+    if table.spec.kind in TIMERS:
+        rows = [codec.timer_row(number, timer) for timer in heap_timers.iterate_frozen(table.view)]
+        yield from sorted(rows)
+        return
+    cells = table.view.merged()
+    by_group: defaultdict[int, list[base.Cell]] = defaultdict(list)
+    for cell in cells:
+        by_group[table.key_groups[base.key_of(cell)]].append(cell)
+    for key_group in sorted(by_group):
+        # Sorted, so that equal state gives equal files; one key group at a time, to bound the memory it takes.
+        rows = [
+            row
+            for cell in by_group[key_group]
+            for row in tables.rows_of_cell(table.spec, codec, number, key_group, cell, cells[cell])
+        ]
+        yield from sorted(rows)

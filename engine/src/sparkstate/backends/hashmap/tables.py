@@ -1,0 +1,202 @@
+"""Tables of committed state as dicts of Python objects.
+
+Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So what a table hands out cannot
+be changed by a reader, but for the lists and dicts of list and map states, of which readers get copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sparkstate.backends import base, heap_timers
+from sparkstate.backends.base import DELETED, CanonicalRow, Cell, TableChanges, TableSpec
+from sparkstate.backends.canonical import TableCodec
+from sparkstate.backends.layers import ABSENT, LayeredDict, View
+from sparkstate.serde import composite
+
+
+class _Cells:
+    """What the tables of cells share."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self.spec = spec
+        self.cells = LayeredDict()
+
+    def freeze(self) -> View:
+        return self.cells.freeze()
+
+    def keys(self) -> Iterator[Any]:
+        return (base.key_of(cell) for cell, _ in self.cells.items())
+
+    def rows(self) -> int:
+        return self.cells.estimated_len()
+
+
+class HashMapValueTable(_Cells):
+    """Table of a VALUE, REDUCING or AGGREGATING state."""
+
+    def get(self, kg: int, cell: Cell) -> Any:
+        value = self.cells.get(cell)
+        return None if value is ABSENT else value
+
+    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        return self.cells.get_many(cells)
+
+    def apply(self, changes: TableChanges) -> int:
+        """Apply one epoch's changes; the number of deletions."""
+        self.cells.fold()
+        gone = [cell for cell, value in changes.values.items() if value is DELETED]
+        if not gone:
+            self.cells.top.update(changes.values)
+            return 0
+        for cell, value in changes.values.items():
+            if value is DELETED:
+                self.cells.delete(cell)
+            else:
+                self.cells.set(cell, value)
+        return len(gone)
+
+    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+        assert codec.value_type is not None
+        self.cells.set(codec.cell(row.key, row.namespace), codec.value_type.decode(row.value))
+
+
+class HashMapListTable(_Cells):
+    """Table of a LIST state: a list per cell, copied before it grows if a snapshot holds it."""
+
+    def get(self, kg: int, cell: Cell) -> list[Any]:
+        items = self.cells.get(cell)
+        return [] if items is ABSENT else list(items)
+
+    def apply(self, changes: TableChanges) -> int:
+        self.cells.fold()
+        deletions = 0
+        for cell, change in changes.lists.items():
+            if change.replaced:
+                if change.items:
+                    self.cells.set(cell, list(change.items))
+                else:
+                    self.cells.delete(cell)
+                    deletions += 1
+            elif change.items:
+                self._append(cell, change.items)
+        return deletions
+
+    def _append(self, cell: Cell, items: list[Any]) -> None:
+        own = self.cells.get_own(cell)
+        if own is not ABSENT:
+            own.extend(items)
+        else:
+            stored = self.cells.get(cell)
+            self.cells.set(cell, list(items) if stored is ABSENT else [*stored, *items])
+
+    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+        assert codec.value_type is not None
+        self._append(codec.cell(row.key, row.namespace), [codec.value_type.decode(row.value)])
+
+
+class HashMapMapTable(_Cells):
+    """Table of a MAP state: a dict per cell, copied before it changes if a snapshot holds it."""
+
+    def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
+        entries = self.cells.get(cell)
+        return DELETED if entries is ABSENT else entries.get(user_key, DELETED)
+
+    def items(self, kg: int, cell: Cell) -> dict[Any, Any]:
+        entries = self.cells.get(cell)
+        return {} if entries is ABSENT else dict(entries)
+
+    def apply(self, changes: TableChanges) -> int:
+        self.cells.fold()
+        deletions = 0
+        for cell, change in changes.maps.items():
+            entries = {} if change.cleared else self._own(cell)
+            for user_key, value in change.entries.items():
+                if value is DELETED:
+                    entries.pop(user_key, None)
+                else:
+                    entries[user_key] = value
+            if entries:
+                self.cells.set(cell, entries)
+            else:
+                self.cells.delete(cell)
+                deletions += 1
+        return deletions
+
+    def _own(self, cell: Cell) -> dict[Any, Any]:
+        own = self.cells.get_own(cell)
+        if own is ABSENT:
+            stored = self.cells.get(cell)
+            return {} if stored is ABSENT else dict(stored)
+        return own  # type: ignore[no-any-return]
+
+    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+        assert codec.value_type is not None
+        assert codec.user_key is not None
+        entries = self._own(cell := codec.cell(row.key, row.namespace))
+        value = codec.value_type.decode(row.value) if row.value else None
+        entries[codec.user_key.decode(row.sub)[0]] = value
+        self.cells.set(cell, entries)
+
+
+class HashMapTimerTable(heap_timers.HeapTimerTable):
+    """Table of timers."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def keys(self) -> Iterator[Any]:
+        """None: timers carry their own key groups."""
+        return iter(())
+
+    def rows(self) -> int:
+        return len(self)
+
+    def apply(self, changes: TableChanges) -> int:
+        for timer, registered in changes.timers.items():
+            if registered:
+                self.add(timer)
+            else:
+                self.remove(timer)
+        return 0
+
+    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+        self.add(codec.timer(row))
+
+
+HashMapTable = HashMapValueTable | HashMapListTable | HashMapMapTable | HashMapTimerTable
+
+
+def create_table(spec: TableSpec) -> HashMapTable:
+    """An empty table of the spec's kind."""
+    match spec.kind:
+        case base.StateKind.LIST:
+            return HashMapListTable(spec)
+        case base.StateKind.MAP:
+            return HashMapMapTable(spec)
+        case base.StateKind.EVENT_TIMERS | base.StateKind.PROCESSING_TIMERS:
+            return HashMapTimerTable(spec)
+        case _:
+            return HashMapValueTable(spec)
+
+
+def rows_of_cell(
+    spec: TableSpec, codec: TableCodec, table: int, key_group: int, cell: Cell, stored: Any
+) -> Iterator[CanonicalRow]:
+    """The canonical rows of one cell of a table that is not of timers."""
+    key, namespace = codec.cell_bytes(cell)
+    encode = codec.value_type.encode  # type: ignore[union-attr]
+    if spec.kind is base.StateKind.LIST:
+        for position, item in enumerate(stored):
+            yield CanonicalRow(
+                table, key_group, key, namespace, composite.encode_long(position), encode(item)
+            )
+    elif spec.kind is base.StateKind.MAP:
+        assert codec.user_key is not None
+        for user_key, value in stored.items():
+            data = b"" if value is None else encode(value)
+            yield CanonicalRow(table, key_group, key, namespace, codec.user_key.encode(user_key), data)
+    else:
+        yield CanonicalRow(table, key_group, key, namespace, b"", encode(stored))

@@ -1,0 +1,195 @@
+"""What a job's author writes: ``KeyedProcessFunction`` and what it is given. Names and meaning are PyFlink's.
+
+A function is opened once per slot, where it asks for its state, and then called once per record and once per due
+timer; the current key is set for it. What it yields is its output::
+
+    class Count(KeyedProcessFunction):
+        def open(self, ctx):
+            self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value, ctx):
+            seen = (self.count.value() or 0) + 1
+            self.count.update(seen)
+            yield ctx.get_current_key(), seen
+
+Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by several
+attempts at the same epoch, so they must not hold anything that depends on the records seen.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sparkstate.state import api, descriptors
+
+MIN_WATERMARK: Final = -(2**63)
+"""No event time has passed."""
+MAX_WATERMARK: Final = 2**63 - 1
+"""All event time has passed: the end of a bounded input."""
+
+
+class TimeDomain(enum.Enum):
+    """The clock of a timer."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+@dataclass(frozen=True)
+class OutputTag:
+    """Names a side output; ``yield tag, row`` sends a row there.
+
+    ``schema`` is the DDL string of its rows (``"name string, late boolean"``); the tag given to ``.side_output`` must
+    carry it. Two tags are the same output when their ``tag_id`` is the same.
+    """
+
+    tag_id: str
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tag_id, str) or not self.tag_id:
+            raise ValueError(f"OutputTag needs a non-empty string as its id, not {self.tag_id!r}")
+
+
+class TimerService(ABC):
+    """Time, and timers of the current key. A timer is one per key, namespace and timestamp, however often registered."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """The watermark in ms since the Unix epoch; ``MIN_WATERMARK`` before the first."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """Wall time in ms: fixed for the whole epoch, so that a record sees one time only."""
+
+    @abstractmethod
+    def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        """Call ``on_timer`` when the watermark reaches ``timestamp``; at once at the end of the epoch if it has."""
+
+    @abstractmethod
+    def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        """Call ``on_timer`` in the first epoch whose processing time is not before ``timestamp``."""
+
+    @abstractmethod
+    def delete_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        """Forget that timer; nothing happens if there is none."""
+
+    @abstractmethod
+    def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        """Forget that timer; nothing happens if there is none."""
+
+
+class RuntimeContext(ABC):
+    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the same handle."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]: ...
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]: ...
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]: ...
+
+    @abstractmethod
+    def get_reducing_state(
+        self, state_descriptor: descriptors.ReducingStateDescriptor
+    ) -> api.ReducingState[Any]: ...
+
+    @abstractmethod
+    def get_aggregating_state(
+        self, state_descriptor: descriptors.AggregatingStateDescriptor
+    ) -> api.AggregatingState[Any, Any]: ...
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """The operator's uid."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """How many slots the job has."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The job's max parallelism (number of key groups)."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """This slot's number, from 0."""
+
+
+class Context(ABC):
+    """Given to ``process_element``. One object, reused: do not keep it beyond the call."""
+
+    @abstractmethod
+    def timestamp(self) -> int | None:
+        """The record's event time in ms (of a timer: the time it was registered for), None without event time."""
+
+    @abstractmethod
+    def timer_service(self) -> TimerService: ...
+
+    @abstractmethod
+    def get_current_key(self) -> Any:
+        """The current key: a scalar for one key column, a tuple for more."""
+
+
+class OnTimerContext(Context):
+    """Given to ``on_timer``."""
+
+    @abstractmethod
+    def time_domain(self) -> TimeDomain:
+        """Which clock fired."""
+
+    @abstractmethod
+    def namespace(self) -> Any:
+        """The namespace the timer was registered with; None is the default one."""
+
+
+class KeyedProcessFunction:
+    """The user's code for the records of a keyed stream."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        """Called once in every slot, after the state was restored and before the first record."""
+
+    def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+        """Called for every record, ``value`` being a row with the columns as attributes. Yields output rows."""
+        raise NotImplementedError(f"{type(self).__qualname__} must define process_element")
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
+
+    def close(self) -> None:
+        """Called once at the end, also after a failure."""
+
+
+class ReduceFunction(ABC):
+    """Combines two values of a ``ReducingState`` into one of the same type."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """``value1`` is what is stored, ``value2`` what is added."""
+
+
+class AggregateFunction(ABC):
+    """Folds the values added to an ``AggregatingState`` into an accumulator, which is what is stored."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """An empty accumulator."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with ``value`` added; it may be the one given, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """What ``AggregatingState.get`` returns for this accumulator."""
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """One accumulator out of two. Needed only where windows merge."""
+        raise NotImplementedError(f"{type(self).__qualname__} does not define merge")

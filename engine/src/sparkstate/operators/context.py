@@ -1,0 +1,118 @@
+"""The context objects that the user's code is given. One of each per operator, reused for every record."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from sparkstate import errors
+from sparkstate.backends.base import NamespacedCell
+from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
+
+if TYPE_CHECKING:
+    from sparkstate.operators.overlay import Overlay, TimerOverlay
+    from sparkstate.operators.states import StateHandle
+
+
+class Cursor(OnTimerContext):
+    """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as ``ctx``.
+
+    State handles read ``cell`` for every access, and the record loop writes it for every record; everything else that
+    belongs to a batch is bound once per batch.
+    """
+
+    __slots__ = ("cell", "domain", "journal", "kgs", "namespaced", "service", "stamp", "timer_namespace")
+
+    def __init__(self) -> None:
+        self.cell: Any = None
+        """The current key, which is also the cell of the default namespace."""
+        self.stamp: int | None = None
+        self.kgs: dict[Any, int] = {}
+        self.journal: list[Any] | None = None
+        """What must be put back to undo the current record; None where nothing is ever undone."""
+        self.namespaced: list[StateHandle] = []
+        """Handles that stand in a namespace other than the default one."""
+        self.service = BoundTimerService(self)
+        self.domain = TimeDomain.EVENT_TIME
+        self.timer_namespace: Any = None
+
+    def timestamp(self) -> int | None:
+        return self.stamp
+
+    def timer_service(self) -> TimerService:
+        return self.service
+
+    def get_current_key(self) -> Any:
+        return self.cell
+
+    def time_domain(self) -> TimeDomain:
+        return self.domain
+
+    def namespace(self) -> Any:
+        return self.timer_namespace
+
+    def reset_namespaces(self) -> None:
+        """Back to the default namespace, at the end of a record or timer."""
+        for handle in self.namespaced:
+            handle.leave_namespace()
+        self.namespaced.clear()
+
+
+class NamespacedCursor:
+    """Gives a state handle the cell of the current key in one namespace."""
+
+    __slots__ = ("_cursor", "_namespace")
+
+    def __init__(self, cursor: Cursor, namespace: Any) -> None:
+        self._cursor = cursor
+        self._namespace = namespace
+
+    @property
+    def cell(self) -> NamespacedCell:
+        return NamespacedCell(self._cursor.cell, self._namespace)
+
+
+class BoundTimerService(TimerService):
+    """Timers of the current key, written to the overlay of the batch at hand."""
+
+    __slots__ = ("_cursor", "_event", "_processing", "_processing_time", "watermark")
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.watermark = MIN_WATERMARK
+        self._processing_time = 0
+        self._event: TimerOverlay
+        self._processing: TimerOverlay
+
+    def bind(self, overlay: Overlay, watermark: int) -> None:
+        """Work on this overlay from now on."""
+        self.watermark = watermark
+        self._processing_time = overlay.processing_time
+        self._event = overlay.timers[TimeDomain.EVENT_TIME]
+        self._processing = overlay.timers[TimeDomain.PROCESSING_TIME]
+
+    def current_watermark(self) -> int:
+        return self.watermark
+
+    def current_processing_time(self) -> int:
+        return self._processing_time
+
+    def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._put(self._event, timestamp, namespace, True)
+
+    def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._put(self._processing, timestamp, namespace, True)
+
+    def delete_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._put(self._event, timestamp, namespace, False)
+
+    def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
+        self._put(self._processing, timestamp, namespace, False)
+
+    def _put(self, timers: TimerOverlay, timestamp: int, namespace: Any, registered: bool) -> None:
+        if type(timestamp) is not int or not -(2**63) <= timestamp < 2**63:
+            raise errors.StateError(
+                f"a timer's timestamp is {timestamp!r}; give whole milliseconds since the Unix epoch "
+                "(a record without event time has the timestamp None)"
+            )
+        timers.put((timestamp, self._cursor.cell, namespace), registered, self._cursor.journal)

@@ -1,0 +1,62 @@
+"""Reading one committed cell from outside, in a form that JSON can carry. Never unpickles."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableSpec
+from sparkstate.serde import containers
+
+
+def read_cell(
+    spec: TableSpec, table_of: Callable[[int], Any], kgs: Sequence[int], key: Any, namespace: Any
+) -> Any:
+    """The cell's value, searched for in these key groups; None if it is in none."""
+    key = spec.key_type.normalize(key) if key is not None else None
+    cell = key if namespace is None else NamespacedCell(key, namespace)
+    for kg in kgs:
+        table = table_of(kg)
+        if spec.kind is StateKind.LIST:
+            stored = table.get(kg, cell)
+        elif spec.kind is StateKind.MAP:
+            stored = table.items(kg, cell)
+        else:
+            stored = table.get(kg, cell)
+        if stored is not None and (stored or spec.kind not in (StateKind.LIST, StateKind.MAP)):
+            return _readable(spec, stored)
+    return None
+
+
+def _readable(spec: TableSpec, stored: Any) -> Any:
+    assert spec.value_type is not None
+    if isinstance(spec.value_type, containers.PickledType):
+        return "(pickled)"
+    thaw = spec.value_type.thaw
+    if spec.kind is StateKind.LIST:
+        return [to_json(thaw(item)) for item in stored]
+    if spec.kind is StateKind.MAP:
+        return to_json({k: None if v is None else thaw(v) for k, v in stored.items() if v is not DELETED})
+    return to_json(thaw(stored))
+
+
+def to_json(value: Any) -> Any:
+    """Dates and times in ISO 8601, decimals as text, bytes in base64, map keys as text."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case Mapping():
+            return {k if isinstance(k, str) else str(to_json(k)): to_json(v) for k, v in value.items()}
+        case tuple() | list():
+            return [to_json(item) for item in value]
+        case datetime.datetime() | datetime.date() | datetime.time():
+            return value.isoformat()
+        case decimal.Decimal():
+            return str(value)
+        case _:
+            return repr(value)

@@ -1,0 +1,99 @@
+"""Collects what the user's code yields and turns it into batches, per output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import columns, errors
+from sparkstate.functions import OutputTag
+from sparkstate.operators import arrow_rows
+from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.spec import OperatorSpec
+
+
+class Outputs:
+    """The outputs of one operator."""
+
+    def __init__(self, spec: OperatorSpec) -> None:
+        self._spec = spec
+        self._stamped = spec.output_schema
+        if spec.output_schema is not None and spec.emit_timestamps:
+            self._stamped = spec.output_schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
+        self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
+
+    def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
+        """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
+        if not yielded:
+            return
+        if self._has_tags and any(map(_is_tagged, yielded)):
+            yielded, stamps = self._put_sides(overlay, yielded, stamps)
+        if not yielded:
+            return
+        schema = self._spec.output_schema
+        if schema is None:
+            overlay.unconverted.setdefault(None, []).extend(yielded)
+            return
+        batch = self._convert(overlay, yielded, schema, None)
+        if stamps is not None:
+            arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
+        overlay.batches.setdefault(None, []).append(batch)
+
+    def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
+        """Rows for one side output."""
+        schema = self._spec.side_schemas.get(tag)
+        if schema is not None:
+            overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
+        elif self._spec.output_schema is None:
+            overlay.unconverted.setdefault(tag, []).extend(rows)
+        else:
+            known = ", ".join(sorted(self._spec.side_schemas)) or "none"
+            raise errors.UserCodeError(
+                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: a row was sent to the side output {tag!r}, "
+                f"which the job does not read (it reads: {known}); add .side_output(OutputTag({tag!r}, …)) to the job"
+            )
+
+    def put_side_batch(self, overlay: Overlay, tag: str, batch: pa.RecordBatch) -> None:
+        """A batch of whole input rows for one side output (late rows)."""
+        schema = self._spec.side_schemas.get(tag)
+        if schema is not None:
+            overlay.batches.setdefault(tag, []).append(batch.select(schema.names).cast(schema))
+        else:
+            rows = zip(*[arrow_rows.column_values(column) for column in batch.columns], strict=True)
+            self.put_side(overlay, tag, list(rows))
+
+    def _put_sides(
+        self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None
+    ) -> tuple[list[Any], Sequence[int | None] | None]:
+        sides: dict[str, list[Any]] = {}
+        main: list[Any] = []
+        kept: list[int | None] = []
+        for number, item in enumerate(yielded):
+            if _is_tagged(item):
+                tag, row = item
+                sides.setdefault(tag.tag_id, []).append(row)
+            else:
+                main.append(item)
+                if stamps is not None:
+                    kept.append(stamps[number])
+        for tag_id, rows in sides.items():
+            self.put_side(overlay, tag_id, rows)
+        return main, kept if stamps is not None else None
+
+    def _convert(
+        self, overlay: Overlay, rows: list[Any], schema: pa.Schema, tag: str | None
+    ) -> pa.RecordBatch:
+        try:
+            return arrow_rows.to_batch(rows, schema)
+        except arrow_rows.OutputError as error:
+            output = "its output" if tag is None else f"the side output {tag!r}"
+            raise errors.UserCodeError(
+                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not fit {output}: {error}"
+            ) from error
+
+
+def _is_tagged(item: Any) -> bool:
+    return type(item) is tuple and len(item) == 2 and type(item[0]) is OutputTag

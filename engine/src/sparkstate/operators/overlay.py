@@ -1,0 +1,156 @@
+"""The uncommitted changes of one epoch by one task attempt, and what they read, wrote and put out.
+
+An overlay belongs to one operator in one slot. Nothing in it is state until ``KeyedOperator.commit``; to give it up is to
+drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the user's code.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sparkstate.backends.base import ListChange, MapChange
+from sparkstate.functions import TimeDomain
+
+MISSING: Final = object()
+"""In a journal: there was no entry."""
+
+TimerKey = tuple[int, Any, Any]
+"""Timestamp, key, namespace."""
+
+
+class ListCell:
+    """One list: what is stored (None = not read yet), and the change."""
+
+    __slots__ = ("change", "stored")
+
+    def __init__(self) -> None:
+        self.change = ListChange()
+        self.stored: list[Any] | None = None
+
+    def restore(self, replaced: bool, items: list[Any], length: int) -> None:
+        """Undo: the change was this."""
+        del items[length:]
+        self.change.replaced = replaced
+        self.change.items = items
+
+
+class MapCell:
+    """One map: single entries read, all entries read (None = not yet), and the change."""
+
+    __slots__ = ("change", "read", "stored")
+
+    def __init__(self) -> None:
+        self.change = MapChange()
+        self.read: dict[Any, Any] = {}
+        self.stored: dict[Any, Any] | None = None
+
+    def restore(self, cleared: bool, entries: dict[Any, Any]) -> None:
+        """Undo: the change was this."""
+        self.change.cleared = cleared
+        self.change.entries = entries
+
+
+class TableOverlay:
+    """Entries of one state: value states keep stored values (None = absent) and which are dirty, others their cells."""
+
+    __slots__ = ("dirty", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+        self.dirty: set[Any] = set()
+
+
+class TimerOverlay:
+    """Timers of one domain: registered (True) or deleted (False) in this epoch, and those that fire in it."""
+
+    def __init__(self) -> None:
+        self.changes: dict[TimerKey, bool] = {}
+        self._heap: list[tuple[int, int, TimerKey]] = []
+        self._sequence = itertools.count()
+        self._firing_until: int | None = None
+
+    def put(self, timer: TimerKey, registered: bool, journal: list[Any] | None) -> None:
+        """Register or delete. While firing, a new timer that is due joins those that fire."""
+        if journal is not None:
+            journal.append((self.changes, timer, self.changes.get(timer, MISSING)))
+        self.changes[timer] = registered
+        if registered and self._firing_until is not None and timer[0] <= self._firing_until:
+            heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
+
+    def start_firing(self, until: int, new_ones_too: bool) -> None:
+        """Collect this epoch's own due timers; ``new_ones_too``: also those registered while others fire."""
+        for timer, registered in self.changes.items():
+            if registered and timer[0] <= until:
+                heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
+        self._firing_until = until if new_ones_too else None
+
+    def stop_firing(self) -> None:
+        """Nothing fires any more."""
+        self._firing_until = None
+        self._heap.clear()
+
+    def peek(self) -> int | None:
+        """The least timestamp among this epoch's own due timers that still stand."""
+        while self._heap and self.changes.get(self._heap[0][2]) is not True:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self) -> TimerKey:
+        """The timer that ``peek`` saw."""
+        return heapq.heappop(self._heap)[2]
+
+
+@dataclass
+class Overlay:
+    """One epoch's work of one operator in one slot. Read ``output``, the counters and ``max_timestamp``."""
+
+    epoch: int
+    watermark: int
+    """Watermark before the epoch: rows before it are late."""
+    processing_time: int
+    tables: list[TableOverlay]
+    """By the number of the state handle."""
+    kgs: dict[Any, int] = field(default_factory=dict)
+    """Key group of every key seen."""
+    timers: dict[TimeDomain, TimerOverlay] = field(
+        default_factory=lambda: {domain: TimerOverlay() for domain in TimeDomain}
+    )
+    rows_in: int = 0
+    late_rows: int = 0
+    rejected_rows: int = 0
+    timers_fired: int = 0
+    max_timestamp: int | None = None
+    """Largest event time seen, ms; None if none."""
+    batches: dict[str | None, list[pa.RecordBatch]] = field(default_factory=dict)
+    unconverted: dict[str | None, list[Any]] = field(default_factory=dict)
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    """Batches that wait to be sorted by event time."""
+    finished: bool = False
+    committed: bool = False
+
+    def output(self, tag: str | None = None) -> list[pa.RecordBatch]:
+        """Batches of the main output (``None``) or of a side output; complete after ``finish``."""
+        return self.batches.get(tag, [])
+
+    def rows(self, tag: str | None = None) -> list[Any]:
+        """Rows of outputs that have no schema, as they were yielded."""
+        return self.unconverted.get(tag, [])
+
+
+def undo(journal: list[Any]) -> None:
+    """Put everything back that the journal names, newest first, and empty it."""
+    for entry in reversed(journal):
+        if type(entry[0]) is dict:
+            entries, key, old = entry
+            if old is MISSING:
+                entries.pop(key, None)
+            else:
+                entries[key] = old
+        else:
+            entry[0](*entry[1:])
+    journal.clear()

@@ -1,0 +1,402 @@
+"""One keyed operator in one slot: runs the user's function over batches and due timers, on overlays.
+
+Theory. ``begin`` gives an overlay; ``process_batch`` and ``finish`` write to it alone; ``commit`` makes it state.
+Several overlays of an epoch may exist (attempts of one task); the function object and its handles are one, so an overlay
+is *bound* to them for the time of a call, and a lock keeps the calls apart.
+
+The record loop is the hot path. Per batch, not per record: columns become lists, the values of all keys not yet seen
+are read from the stores in one call per shard and state, and what was yielded becomes Arrow again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import columns, errors
+from sparkstate.backends.base import ShardStore, StateKind, TableSpec
+from sparkstate.clock import Clock
+from sparkstate.functions import MIN_WATERMARK, TimeDomain
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators import arrow_rows, commits, firing, inspection, states
+from sparkstate.operators.context import Cursor
+from sparkstate.operators.outputs import Outputs
+from sparkstate.operators.overlay import Overlay, TableOverlay, undo
+from sparkstate.operators.runtime_context import OperatorRuntimeContext
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde import row as rows_module
+
+TIMER_TABLES = {
+    TimeDomain.EVENT_TIME: ("_timer_state/event_user-timers", StateKind.EVENT_TIMERS),
+    TimeDomain.PROCESSING_TIME: ("_timer_state/processing_user-timers", StateKind.PROCESSING_TIMERS),
+}
+_SORTED_SLICE_ROWS = 65_536
+_SHOWN_CHARACTERS = 500
+
+
+class KeyedOperator:
+    """One operator of one slot. Calls may come from several threads; they run one after another."""
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        stores: Mapping[int, ShardStore],
+        key_space: KeySpace,
+        clock: Clock,
+        subtask: int,
+        parallelism: int,
+    ) -> None:
+        self.spec = spec
+        self._stores = stores
+        self._key_space = key_space
+        self._clock = clock
+        self._cursor = Cursor()
+        self._outputs = Outputs(spec)
+        self._row_class = rows_module.row_class(spec.row_columns)
+        self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
+        self._shard_of = key_space.shard_of_key_group
+        self._owned = {kg for store in stores.values() for kg in _range(store)}
+        self._handles: list[states.StateHandle] = []
+        self._prefetched: list[states.ValueStateHandle] = []
+        self._lock = threading.RLock()
+        self._context = OperatorRuntimeContext(
+            spec.uid,
+            spec.key_type,
+            self._cursor,
+            self._register,
+            subtask,
+            parallelism,
+            key_space.max_parallelism,
+        )
+
+    # --- life cycle
+
+    def open(self) -> None:
+        """Open the user's function: it asks for its state. The stores are restored before."""
+        with self._lock:
+            try:
+                self.spec.function.open(self._context)
+            except errors.SparkstateError:
+                raise
+            except Exception as error:
+                raise errors.UserCodeError(
+                    f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
+                ) from error
+            self._context.is_open = False
+            self._handles = list(self._context.handles.values())
+            self._prefetched = [h for h in self._handles if isinstance(h, states.ValueStateHandle)]
+
+    def close(self) -> None:
+        """Close the user's function. Called always, also after a failure."""
+        with self._lock:
+            try:
+                self.spec.function.close()
+            except Exception as error:
+                raise errors.UserCodeError(
+                    f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
+                ) from error
+
+    def _register(self, spec: TableSpec) -> states.TableOf:
+        tables = {shard: store.table(spec) for shard, store in self._stores.items()}
+        shard_of = self._shard_of
+        return lambda kg: tables[shard_of(kg)]
+
+    def timer_spec(self, domain: TimeDomain) -> TableSpec:
+        """The table of the operator's timers in one domain."""
+        name, kind = TIMER_TABLES[domain]
+        return TableSpec(uid=self.spec.uid, name=name, kind=kind, key_type=self.spec.key_type)
+
+    # --- one epoch
+
+    def begin(
+        self, epoch: int, watermark: int = MIN_WATERMARK, processing_time: int | None = None
+    ) -> Overlay:
+        """An empty overlay. ``watermark`` is that of the epoch before; processing time defaults to the clock's now."""
+        if processing_time is None:
+            processing_time = self._clock.now_ms()
+        return Overlay(epoch, watermark, processing_time, [TableOverlay() for _ in self._handles])
+
+    def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        """Run the user's function over a batch. Raises ``UserCodeError``; the overlay is then to be dropped."""
+        if batch.num_rows == 0:
+            return
+        with self._lock:
+            self._check_batch(overlay, batch)
+            batch = self._take_late_rows(overlay, batch)
+            if self.spec.sort_by_event_time:
+                overlay.held.append(batch)
+            elif batch.num_rows:
+                self._process(overlay, batch)
+
+    def finish(self, overlay: Overlay, watermark: int) -> None:
+        """End the epoch: rows held for sorting are processed, then due timers fire under the new watermark."""
+        with self._lock:
+            if overlay.finished:
+                raise errors.StateError(
+                    f"operator {self.spec.uid!r}: epoch {overlay.epoch} was finished twice"
+                )
+            self._process_held(overlay)
+            firing.fire_all(self, overlay, watermark)
+            overlay.finished = True
+
+    def commit(self, overlay: Overlay) -> None:
+        """Make the overlay state."""
+        commit_overlays([(self, overlay)])
+
+    def changes(self, overlay: Overlay) -> commits.ShardChanges:
+        """What ``commit`` writes, by shard."""
+        timer_specs = {d: self.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
+        return commits.changes_of(overlay, self._handles, timer_specs, self._shard_of)
+
+    def _check_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        stamp = () if self.spec.event_time_column is None else (self.spec.event_time_column,)
+        arrow_rows.check_columns(
+            (columns.KEY_GROUP, *self.spec.key_columns, *stamp, *self.spec.row_columns), batch, self.spec.uid
+        )
+        self._check_key_groups(batch.column(columns.KEY_GROUP))
+        overlay.rows_in += batch.num_rows
+        if stamp:
+            latest = pc.max(batch.column(stamp[0])).as_py()
+            if latest is not None and (overlay.max_timestamp is None or latest > overlay.max_timestamp):
+                overlay.max_timestamp = latest
+
+    def _check_key_groups(self, key_groups: pa.Array) -> None:
+        strange = [kg for kg in pc.unique(key_groups).to_pylist() if kg not in self._owned]
+        if strange:
+            raise errors.StateError(
+                f"operator {self.spec.uid!r}: a batch has rows of key group {strange[0]}, which this slot does not own "
+                f"(it owns {len(self._owned)} of {self._key_space.max_parallelism}); the rows were sent to the wrong slot"
+            )
+
+    def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Count rows before the watermark, and send them to the late output if there is one."""
+        if self.spec.event_time_column is None or overlay.watermark == MIN_WATERMARK:
+            return batch
+        is_late = pc.fill_null(pc.less(batch.column(self.spec.event_time_column), overlay.watermark), False)
+        late = pc.sum(is_late).as_py()
+        overlay.late_rows += late
+        if not late or self.spec.late_tag is None:
+            return batch
+        self._outputs.put_side_batch(
+            overlay, self.spec.late_tag, batch.filter(is_late).select(list(self.spec.row_columns))
+        )
+        return batch.filter(pc.invert(is_late))
+
+    def _process_held(self, overlay: Overlay) -> None:
+        if not overlay.held:
+            return
+        table = pa.Table.from_batches(overlay.held)
+        overlay.held.clear()
+        order = pc.sort_indices(
+            table, sort_keys=[(self.spec.event_time_column, "ascending")], null_placement="at_start"
+        )
+        for batch in table.take(order).to_batches(max_chunksize=_SORTED_SLICE_ROWS):
+            self._process(overlay, batch)
+
+    def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        values = [arrow_rows.column_values(batch.column(name)) for name in self.spec.row_columns]
+        stamp = self.spec.event_time_column
+        self.process_rows(
+            overlay,
+            self._read_keys(batch),
+            arrow_rows.column_values(batch.column(columns.KEY_GROUP)),
+            arrow_rows.column_values(batch.column(stamp)) if stamp is not None else [None] * batch.num_rows,
+            map(self._row_class._make, zip(*values, strict=True)),
+        )
+
+    def process_rows(
+        self,
+        overlay: Overlay,
+        keys: Sequence[Any],
+        kgs: Sequence[int],
+        stamps: Sequence[int | None],
+        rows: Iterable[Any],
+    ) -> None:
+        """Run the user's function over rows that are Python values already."""
+        with self._lock:
+            self.bind(overlay, overlay.watermark)
+            self.prefetch(overlay, dict(zip(keys, kgs, strict=True)))
+            yielded: list[Any] = []
+            if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
+                emitted = self._loop_with_care(overlay, zip(keys, stamps, rows, strict=True), yielded)
+            else:
+                emitted = None
+                self._loop(overlay, zip(keys, stamps, rows, strict=True), yielded)
+            self._outputs.put(overlay, yielded, emitted)
+
+    # --- the record loops
+
+    def bind(self, overlay: Overlay, watermark: int) -> None:
+        """Point cursor, handles and timer service at this overlay."""
+        cursor = self._cursor
+        cursor.kgs = overlay.kgs
+        cursor.journal = [] if self.spec.on_error == "side-output" else None
+        cursor.service.bind(overlay, watermark)
+        for handle, table in zip(self._handles, overlay.tables, strict=True):
+            handle.bind(table)
+
+    def prefetch(self, overlay: Overlay, kg_of_key: Mapping[Any, int]) -> None:
+        """Read the values of keys that the overlay has not seen, in one call per shard and state."""
+        new = [key for key in kg_of_key if key not in overlay.kgs]
+        overlay.kgs.update(kg_of_key)
+        if not new or not self._prefetched:
+            return
+        by_shard: defaultdict[int, list[Any]] = defaultdict(list)
+        shard_of = self._shard_of
+        for key in new:
+            by_shard[shard_of(kg_of_key[key])].append(key)
+        for shard, keys in by_shard.items():
+            kgs = [kg_of_key[key] for key in keys]
+            store = self._stores[shard]
+            for handle in self._prefetched:
+                table: Any = store.table(handle.spec)
+                overlay.tables[handle.number].entries.update(
+                    zip(keys, table.get_many(kgs, keys), strict=True)
+                )
+
+    def _loop(
+        self, overlay: Overlay, records: Iterable[tuple[Any, int | None, Any]], yielded: list[Any]
+    ) -> None:
+        cursor = self._cursor
+        process = self.spec.function.process_element
+        extend = yielded.extend
+        row: Any = None
+        try:
+            for cursor.cell, cursor.stamp, row in records:
+                result = process(row, cursor)
+                if result is not None:
+                    extend(result)
+                if cursor.namespaced:
+                    cursor.reset_namespaces()
+        except Exception as error:
+            raise self.user_error(overlay, error, f"row {_shorten(row)}") from error
+
+    def _loop_with_care(
+        self, overlay: Overlay, records: Iterable[tuple[Any, int | None, Any]], yielded: list[Any]
+    ) -> list[int | None] | None:
+        """The loop for operators that may reject records, or emit timestamps."""
+        cursor = self._cursor
+        process = self.spec.function.process_element
+        emitted: list[int | None] = []
+        rejected: list[Any] = []
+        for cursor.cell, cursor.stamp, row in records:
+            before = len(yielded)
+            try:
+                result = process(row, cursor)
+                if result is not None:
+                    yielded.extend(result)
+            except Exception as error:
+                failure = self.user_error(overlay, error, f"row {_shorten(row)}")
+                if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:
+                    raise failure from error
+                self.undo_record(yielded, before)
+                rejected.append((*row, str(failure)))
+            if cursor.journal:
+                cursor.journal.clear()
+            if cursor.namespaced:
+                cursor.reset_namespaces()
+            emitted.extend([cursor.stamp] * (len(yielded) - before))
+        self.reject(overlay, rejected)
+        return emitted if self.spec.emit_timestamps else None
+
+    def undo_record(self, yielded: list[Any], length: int) -> None:
+        """Put back all that the current record or timer changed or put out."""
+        del yielded[length:]
+        if self._cursor.journal is not None:
+            undo(self._cursor.journal)
+
+    def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
+        """Send rejected rows (columns and error) to the error output."""
+        if rejected:
+            overlay.rejected_rows += len(rejected)
+            self._outputs.put_side(overlay, self.spec.error_tag, rejected)
+
+    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
+        """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
+        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
+            return error
+        return errors.UserCodeError(
+            f"operator {self.spec.uid!r}, key {self._cursor.cell!r}, epoch {overlay.epoch}, {where}: {_describe(error)}"
+        )
+
+    # --- looking in
+
+    def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """The committed value of one state and key, as JSON can carry it; None if there is none.
+
+        Without its key group every key group of the slot is tried, because only Spark computes them.
+        """
+        with self._lock:
+            handle = self._context.handles.get(state)
+            if handle is None:
+                known = ", ".join(sorted(self._context.handles)) or "none"
+                raise errors.StateError(
+                    f"operator {self.spec.uid!r} has no state {state!r}; its states are: {known}"
+                )
+            kgs = sorted(self._owned) if key_group is None else [key_group]
+            return inspection.read_cell(handle.spec, self._register(handle.spec), kgs, key, namespace)
+
+    def next_timer(self) -> tuple[int | None, int | None]:
+        """The least committed timestamp of event and of processing time timers."""
+        with self._lock:
+            event, processing = (
+                min(
+                    (t for table in self.timer_tables(d) if (t := table.next_timestamp()) is not None),
+                    default=None,
+                )
+                for d in (TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
+            )
+            return event, processing
+
+    def timer_tables(self, domain: TimeDomain) -> list[Any]:
+        """The committed timer tables of the shards that have one."""
+        spec = self.timer_spec(domain)
+        name = (spec.uid, spec.name)
+        return [
+            store.table(spec)
+            for store in self._stores.values()
+            if any((table.uid, table.name) == name for table in store.tables())
+        ]
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the operator stands."""
+        return self._cursor
+
+    @property
+    def outputs(self) -> Outputs:
+        """Where its output goes."""
+        return self._outputs
+
+
+def commit_overlays(parts: Sequence[tuple[KeyedOperator, Overlay]]) -> None:
+    """Make the overlays of one epoch state: all operators' changes in one commit per shard."""
+    for operator, overlay in parts:
+        if not overlay.finished or overlay.committed:
+            problem = "committed already" if overlay.committed else "not finished"
+            raise errors.StateError(f"operator {operator.spec.uid!r}: epoch {overlay.epoch} is {problem}")
+    changed = [(operator.changes(overlay), overlay.kgs) for operator, overlay in parts]
+    stores = {shard: store for operator, _ in parts for shard, store in operator._stores.items()}
+    for shard, calls in commits.merge(changed).items():
+        for changes, kgs in calls:
+            stores[shard].commit(changes, kgs)
+    for _, overlay in parts:
+        overlay.committed = True
+
+
+def _range(store: ShardStore) -> range:
+    return range(store.key_groups.start, store.key_groups.end + 1)
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__qualname__}: {error}"
+
+
+def _shorten(row: Any) -> str:
+    shown = repr(row)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,126 @@
+"""What ``open`` is given: makes the state handles of one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sparkstate import errors
+from sparkstate.backends.base import StateKind, TableSpec
+from sparkstate.functions import RuntimeContext
+from sparkstate.operators import states
+from sparkstate.operators.context import Cursor
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state import api, descriptors
+
+H = TypeVar("H", bound=states.StateHandle)
+
+Register = Callable[[TableSpec], states.TableOf]
+"""Creates a table in every shard's store; gives key group → table."""
+
+
+class OperatorRuntimeContext(RuntimeContext):
+    """Makes handles, each state once. Closed when ``open`` is over."""
+
+    def __init__(
+        self,
+        uid: str,
+        key_type: TypeInformation,
+        cursor: Cursor,
+        register: Register,
+        subtask: int,
+        parallelism: int,
+        max_parallelism: int,
+    ) -> None:
+        self._uid = uid
+        self._key_type = key_type
+        self._cursor = cursor
+        self._register = register
+        self._subtask = subtask
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._identities: dict[str, tuple[str, ...]] = {}
+        self.handles: dict[str, states.StateHandle] = {}
+        self.is_open = True
+
+    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
+        self._check(state_descriptor, descriptors.ValueStateDescriptor)
+        return self._handle(
+            state_descriptor, StateKind.VALUE, states.value_handle_class(state_descriptor.type_info)
+        )
+
+    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
+        self._check(state_descriptor, descriptors.ListStateDescriptor)
+        return self._handle(state_descriptor, StateKind.LIST, states.ListStateHandle)
+
+    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
+        self._check(state_descriptor, descriptors.MapStateDescriptor)
+        return self._handle(
+            state_descriptor, StateKind.MAP, states.MapStateHandle, state_descriptor.key_type_info
+        )
+
+    def get_reducing_state(
+        self, state_descriptor: descriptors.ReducingStateDescriptor
+    ) -> api.ReducingState[Any]:
+        self._check(state_descriptor, descriptors.ReducingStateDescriptor)
+        handle = self._handle(state_descriptor, StateKind.REDUCING, states.ReducingStateHandle)
+        handle.function = state_descriptor.get_reduce_function()
+        return handle
+
+    def get_aggregating_state(
+        self, state_descriptor: descriptors.AggregatingStateDescriptor
+    ) -> api.AggregatingState[Any, Any]:
+        self._check(state_descriptor, descriptors.AggregatingStateDescriptor)
+        handle = self._handle(state_descriptor, StateKind.AGGREGATING, states.AggregatingStateHandle)
+        handle.function = state_descriptor.get_agg_function()
+        return handle
+
+    def get_task_name(self) -> str:
+        return self._uid
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._subtask
+
+    def _check(self, descriptor: Any, wanted: type[descriptors.StateDescriptor]) -> None:
+        if not isinstance(descriptor, wanted):
+            raise errors.StateError(
+                f"operator {self._uid!r}: expected a {wanted.__name__}, got {descriptor!r}"
+            )
+        if not self.is_open:
+            raise errors.StateError(
+                f"operator {self._uid!r}: state {descriptor.name!r} was asked for after open(); ask for it in open()"
+            )
+        before = self._identities.setdefault(descriptor.name, descriptor.identity())
+        if before != descriptor.identity():
+            raise errors.StateError(
+                f"operator {self._uid!r}: state {descriptor.name!r} is declared twice, as {' of '.join(before)} and as "
+                f"{' of '.join(descriptor.identity())}; give each state a name of its own"
+            )
+
+    def _handle(
+        self,
+        descriptor: descriptors.StateDescriptor,
+        kind: StateKind,
+        handle_class: type[H],
+        user_key_type: TypeInformation | None = None,
+    ) -> H:
+        found = self.handles.get(descriptor.name)
+        if found is None:
+            spec = TableSpec(
+                uid=self._uid,
+                name=descriptor.name,
+                kind=kind,
+                key_type=self._key_type,
+                value_type=descriptor.type_info,
+                user_key_type=user_key_type,
+            )
+            found = handle_class(spec, len(self.handles), self._cursor, self._register(spec))
+            self.handles[descriptor.name] = found
+        assert isinstance(found, handle_class)
+        return found

@@ -1,0 +1,43 @@
+"""What one keyed operator is: frozen, made by the driver, carried to every slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.serde.typeinfo import TypeInformation
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec:
+    """One keyed operator."""
+
+    uid: str
+    """Its identity: state is restored by it."""
+    function: KeyedProcessFunction
+    row_columns: tuple[str, ...]
+    """The columns of the row that the user's function sees."""
+    key_columns: tuple[str, ...]
+    """The columns of the incoming batch that hold the canonical key; they may be hidden ones."""
+    key_type: TypeInformation
+    """A scalar type for one key column, ``Types.TUPLE`` for more."""
+    event_time_column: str | None = None
+    """int64 column, ms since the Unix epoch, may hold nulls. None: the operator has no event time."""
+    output_schema: pa.Schema | None = None
+    """Columns of the main output; None keeps rows as they were yielded (``Overlay.rows``)."""
+    side_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """Columns of the side outputs, by tag id."""
+    on_error: Literal["fail", "side-output"] = "fail"
+    """What an exception of the user's code does: fail the epoch, or undo the record and send it to ``error_tag``."""
+    error_tag: str = "errors"
+    """Side output of rejected rows: the row's columns and ``error``, a string."""
+    late_tag: str | None = None
+    """Side output of rows whose event time lies before the watermark of the epoch before; None: they are processed."""
+    sort_by_event_time: bool = False
+    """Process the rows of an epoch in order of event time (rows without one first), instead of as they came."""
+    emit_timestamps: bool = False
+    """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer behind a row."""

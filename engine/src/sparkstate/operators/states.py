@@ -1,0 +1,331 @@
+"""The state handles that the user's code holds: they read and write the overlay of the batch at hand.
+
+A handle belongs to one state of one operator. ``bind`` points it at an overlay; the current key is the cursor's. Reads
+fall through to the committed tables of the shard stores, once per cell and overlay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from sparkstate import errors
+from sparkstate.backends.base import DELETED, ListChange, MapChange, TableSpec, key_of
+from sparkstate.functions import AggregateFunction, ReduceFunction
+from sparkstate.operators.context import Cursor, NamespacedCursor
+from sparkstate.operators.overlay import MISSING, ListCell, MapCell, TableOverlay
+from sparkstate.serde import composite, scalars
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state import api
+
+TableOf = Callable[[int], Any]
+"""Key group → committed table of the shard that owns it."""
+
+
+class StateHandle:
+    """What all handles share."""
+
+    def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
+        assert spec.value_type is not None
+        self.spec = spec
+        self.number = number
+        self._cursor = cursor
+        self._table_of = table_of
+        self._at: Cursor | NamespacedCursor = cursor
+        self._type: TypeInformation = spec.value_type
+        self._thaw = spec.value_type.thaw
+        self._immutable = bool(spec.value_type.is_immutable)
+        self._entries: dict[Any, Any] = {}
+
+    def bind(self, table: TableOverlay) -> None:
+        """Work on this overlay from now on."""
+        self._entries = table.entries
+        self._mark = table.dirty.add
+
+    def set_current_namespace(self, namespace: Hashable) -> None:
+        if namespace is None:
+            self._at = self._cursor
+        else:
+            composite.NAMESPACES.encode(
+                namespace
+            )  # refuses what cannot be stored, here and not at the commit
+            self._at = NamespacedCursor(self._cursor, namespace)
+            self._cursor.namespaced.append(self)
+
+    def leave_namespace(self) -> None:
+        """Back to the default namespace."""
+        self._at = self._cursor
+
+    def _freeze(self, value: Any) -> Any:
+        try:
+            return self._type.freeze(value)
+        except errors.SerializationError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: errors.SerializationError) -> NoReturn:
+        raise errors.SerializationError(
+            f"state {self.spec.name!r} of operator {self.spec.uid!r}, key {self._cursor.cell!r}: {error}"
+        ) from None
+
+    def _locate(self, cell: Any) -> tuple[Any, int]:
+        kg = self._cursor.kgs[key_of(cell)]
+        return self._table_of(kg), kg
+
+
+class ValueStateHandle(StateHandle, api.ValueState[Any]):
+    """A value state of any type."""
+
+    def _stored(self) -> Any:
+        cell = self._at.cell
+        try:
+            return self._entries[cell]
+        except KeyError:
+            table, kg = self._locate(cell)
+            stored = self._entries[cell] = table.get(kg, cell)
+            return stored
+
+    def _store(self, stored: Any) -> None:
+        cell = self._at.cell
+        journal = self._cursor.journal
+        if journal is not None:
+            journal.append((self._entries, cell, self._entries.get(cell, MISSING)))
+        self._entries[cell] = stored
+        self._mark(cell)
+
+    def value(self) -> Any:
+        stored = self._stored()
+        return stored if self._immutable or stored is None else self._thaw(stored)
+
+    def update(self, value: Any) -> None:
+        self._store(None if value is None else self._freeze(value))
+
+    def clear(self) -> None:
+        self._store(None)
+
+
+class ImmutableValueStateHandle(ValueStateHandle):
+    """A value state whose values can be handed out as they are: the hot path, written out."""
+
+    def value(self) -> Any:
+        try:
+            return self._entries[self._at.cell]
+        except KeyError:
+            return self._stored()
+
+
+class IntegerValueStateHandle(ImmutableValueStateHandle):
+    """A value state of whole numbers: their check is written out too."""
+
+    def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
+        super().__init__(spec, number, cursor, table_of)
+        assert isinstance(spec.value_type, scalars.IntegerType)
+        self._low = spec.value_type.low
+        self._high = spec.value_type.high
+
+    def update(self, value: Any) -> None:
+        if type(value) is int and self._low <= value <= self._high and self._cursor.journal is None:
+            cell = self._at.cell
+            self._entries[cell] = value
+            self._mark(cell)
+        else:
+            self._store(None if value is None else self._freeze(value))
+
+
+class ReducingStateHandle(ValueStateHandle, api.ReducingState[Any]):
+    """A reducing state: a value state and a function."""
+
+    function: ReduceFunction
+
+    def get(self) -> Any:
+        return self.value()
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            self._store(None)
+            return
+        value = self._thaw(self._freeze(value))
+        current = self.value()
+        self.update(value if current is None else self.function.reduce(current, value))
+
+
+class AggregatingStateHandle(ValueStateHandle, api.AggregatingState[Any, Any]):
+    """An aggregating state: its accumulator is a value state."""
+
+    function: AggregateFunction
+
+    def get(self) -> Any:
+        accumulator = self.value()
+        return None if accumulator is None else self.function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            self._store(None)
+            return
+        accumulator = self.value()
+        if accumulator is None:
+            accumulator = self.function.create_accumulator()
+        self.update(self.function.add(value, accumulator))
+
+
+class ListStateHandle(StateHandle, api.ListState[Any]):
+    """A list state: appended items are kept apart, so that adding reads nothing."""
+
+    def _cell(self) -> ListCell:
+        cell = self._at.cell
+        found = self._entries.get(cell)
+        if found is None:
+            found = self._entries[cell] = ListCell()
+        return found  # type: ignore[no-any-return]
+
+    def get(self) -> list[Any]:
+        cell = self._cell()
+        change = cell.change
+        items = change.items
+        if not change.replaced:
+            if cell.stored is None:
+                key = self._at.cell
+                table, kg = self._locate(key)
+                cell.stored = table.get(kg, key)
+            items = cell.stored + items
+        return list(items) if self._immutable else [self._thaw(item) for item in items]
+
+    def add(self, value: Any) -> None:
+        self._append([self._freeze_item(value)])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self._append(self._freeze_all(values))
+
+    def update(self, values: Iterable[Any] | None) -> None:
+        self._replace([] if values is None else self._freeze_all(values))
+
+    def clear(self) -> None:
+        self._replace([])
+
+    def _append(self, items: list[Any]) -> None:
+        cell = self._cell()
+        self._remember(cell)
+        cell.change.items.extend(items)
+
+    def _replace(self, items: list[Any]) -> None:
+        cell = self._cell()
+        self._remember(cell)
+        cell.change.replaced = True
+        cell.change.items = items
+
+    def _remember(self, cell: ListCell) -> None:
+        if self._cursor.journal is not None:
+            change: ListChange = cell.change
+            self._cursor.journal.append((cell.restore, change.replaced, change.items, len(change.items)))
+
+    def _freeze_all(self, values: Iterable[Any]) -> list[Any]:
+        if values is None:
+            self._refuse(
+                errors.SerializationError("None is no list of values; use clear() to empty the list")
+            )
+        return [self._freeze_item(value) for value in values]
+
+    def _freeze_item(self, value: Any) -> Any:
+        if value is None:
+            self._refuse(errors.SerializationError("None cannot be an element of a list state"))
+        return self._freeze(value)
+
+
+class MapStateHandle(StateHandle, api.MapState[Any, Any]):
+    """A map state: single entries are read and written by themselves."""
+
+    def _cell(self) -> MapCell:
+        cell = self._at.cell
+        found = self._entries.get(cell)
+        if found is None:
+            found = self._entries[cell] = MapCell()
+        return found  # type: ignore[no-any-return]
+
+    def _user_key(self, key: Any) -> Any:
+        assert self.spec.user_key_type is not None
+        try:
+            return self.spec.user_key_type.normalize(key)
+        except errors.SerializationError as error:
+            self._refuse(errors.SerializationError(f"map key {error}"))
+
+    def _stored(self, user_key: Any) -> Any:
+        """The stored value of an entry, or DELETED."""
+        cell = self._cell()
+        change: MapChange = cell.change
+        if user_key in change.entries:
+            return change.entries[user_key]
+        if change.cleared:
+            return DELETED
+        if cell.stored is not None:
+            return cell.stored.get(user_key, DELETED)
+        if user_key not in cell.read:
+            key = self._at.cell
+            table, kg = self._locate(key)
+            cell.read[user_key] = table.get(kg, key, user_key)
+        return cell.read[user_key]
+
+    def _all(self) -> dict[Any, Any]:
+        """All entries, in their stored form; a fresh dict."""
+        cell = self._cell()
+        change: MapChange = cell.change
+        entries: dict[Any, Any] = {}
+        if not change.cleared:
+            if cell.stored is None:
+                key = self._at.cell
+                table, kg = self._locate(key)
+                cell.stored = table.items(kg, key)
+                cell.read.clear()
+            entries.update(cell.stored)
+        entries.update(change.entries)
+        return {key: value for key, value in entries.items() if value is not DELETED}
+
+    def _value(self, stored: Any) -> Any:
+        return stored if self._immutable or stored is None else self._thaw(stored)
+
+    def _put(self, user_key: Any, stored: Any) -> None:
+        entries = self._cell().change.entries
+        if self._cursor.journal is not None:
+            self._cursor.journal.append((entries, user_key, entries.get(user_key, MISSING)))
+        entries[user_key] = stored
+
+    def get(self, key: Any) -> Any:
+        stored = self._stored(self._user_key(key))
+        return None if stored is DELETED else self._value(stored)
+
+    def contains(self, key: Any) -> bool:
+        return self._stored(self._user_key(key)) is not DELETED
+
+    def put(self, key: Any, value: Any) -> None:
+        self._put(self._user_key(key), None if value is None else self._freeze(value))
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        self._put(self._user_key(key), DELETED)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return iter([(key, self._value(stored)) for key, stored in self._all().items()])
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._all()))
+
+    def values(self) -> Iterator[Any]:
+        return iter([self._value(stored) for stored in self._all().values()])
+
+    def is_empty(self) -> bool:
+        return not self._all()
+
+    def clear(self) -> None:
+        cell = self._cell()
+        if self._cursor.journal is not None:
+            self._cursor.journal.append((cell.restore, cell.change.cleared, cell.change.entries))
+        cell.change.cleared = True
+        cell.change.entries = {}
+
+
+def value_handle_class(value_type: TypeInformation) -> type[ValueStateHandle]:
+    """The fastest handle for a value state of this type."""
+    if isinstance(value_type, scalars.IntegerType):
+        return IntegerValueStateHandle
+    return ImmutableValueStateHandle if value_type.is_immutable else ValueStateHandle

@@ -1,0 +1,146 @@
+"""Descriptors: name and types of a state. The name is its identity across restarts, within its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sparkstate import errors
+from sparkstate.functions import AggregateFunction, ReduceFunction
+from sparkstate.serde.typeinfo import TypeInformation
+
+RESERVED_PREFIX = "_timer_state/"
+"""Names of the engine's own tables."""
+NAME_LENGTH_MAX = 255
+
+
+class StateDescriptor:
+    """Base of all descriptors."""
+
+    kind: ClassVar[str]
+    """``value``, ``list``, ``map``, ``reducing`` or ``aggregating``."""
+
+    def __init__(self, name: str, type_info: TypeInformation) -> None:
+        if not isinstance(name, str) or not 1 <= len(name) <= NAME_LENGTH_MAX or "\0" in name:
+            raise errors.StateError(
+                f"{name!r} cannot be the name of a state; give a string of 1 to {NAME_LENGTH_MAX} characters"
+            )
+        if name.startswith(RESERVED_PREFIX):
+            raise errors.StateError(
+                f"state name {name!r}: names that start with {RESERVED_PREFIX!r} are reserved"
+            )
+        _require_type(name, type_info)
+        self.name = name
+        self.type_info = type_info
+
+    def get_name(self) -> str:
+        """The name of the state."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: Any) -> None:
+        """State that expires is not in this version; raises ``NotInThisVersion``."""
+        raise errors.NotInThisVersion(
+            f"state {self.name!r}: time-to-live is not in this version; remove entries by a timer instead"
+        )
+
+    def identity(self) -> tuple[str, ...]:
+        """What must be equal for two descriptors to mean the same state."""
+        return (self.kind, self.type_info.describe())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.type_info.describe()})"
+
+
+def _require_type(name: str, type_info: Any) -> None:
+    if not isinstance(type_info, TypeInformation):
+        raise errors.StateError(
+            f"state {name!r}: its type is {type_info!r}; give one made by Types, for example Types.LONG()"
+        )
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """One value of ``value_type_info`` per key."""
+
+    kind = "value"
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """A list per key; ``type_info`` is the type of its elements."""
+
+    kind = "list"
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, elem_type_info)
+
+
+class MapStateDescriptor(StateDescriptor):
+    """A map per key; ``type_info`` is the type of its values, ``key_type_info`` that of its keys."""
+
+    kind = "map"
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__(name, value_type_info)
+        _require_type(name, key_type_info)
+        if not key_type_info.is_key_type:
+            raise errors.StateError(
+                f"map state {name!r}: {key_type_info.describe()} cannot be the type of its keys; "
+                "use a scalar type or a tuple of scalar types"
+            )
+        self.key_type_info = key_type_info
+
+    def identity(self) -> tuple[str, ...]:
+        return (*super().identity(), self.key_type_info.describe())
+
+
+class _CallableReduce(ReduceFunction):
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return self._function(value1, value2)
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """One value per key, to which added values are reduced by a ``ReduceFunction`` or a function of two arguments."""
+
+    kind = "reducing"
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction | Callable[[Any, Any], Any],
+        type_info: TypeInformation,
+    ) -> None:
+        super().__init__(name, type_info)
+        if not isinstance(reduce_function, ReduceFunction):
+            if not callable(reduce_function):
+                raise errors.StateError(
+                    f"reducing state {name!r}: {reduce_function!r} is neither a ReduceFunction nor callable"
+                )
+            reduce_function = _CallableReduce(reduce_function)
+        self._reduce_function = reduce_function
+
+    def get_reduce_function(self) -> ReduceFunction:
+        """How two values become one."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """One accumulator of ``state_type_info`` per key, kept by an ``AggregateFunction``."""
+
+    kind = "aggregating"
+
+    def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: TypeInformation) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):
+            raise errors.StateError(
+                f"aggregating state {name!r}: {agg_function!r} is not an AggregateFunction"
+            )
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction:
+        """How values are folded."""
+        return self._agg_function
