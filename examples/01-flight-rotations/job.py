@@ -1,23 +1,26 @@
-"""Every aircraft's departures from New York in order, its accumulated delay, and who did not come back in time.
+"""Every aircraft's departures from New York in order, its accumulated delay, and who did not come back.
 
 The rules (README.md gives the reasons):
 
-- Event time is the **scheduled** departure in UTC: ``time_hour`` plus ``minute``. Every row has one, also a cancelled one.
+- Event time is the **scheduled** departure in UTC: ``time_hour`` plus ``minute``. Every row has one, also a
+  cancelled one.
 - A row without a tail number belongs to no aircraft: side output ``skipped``, reason ``no tail number``.
 - A row without ``dep_time`` was cancelled and is no departure: side output ``skipped``, reason ``cancelled``.
 - A departure without ``arr_delay`` (diverted) is a departure; its delay counts as 0.
-- Departures of one aircraft at the same minute are taken in the order of (carrier, flight, origin, destination).
-- An aircraft is **grounded** when ``hours`` have passed since its last departure and no other is scheduled up to and
-  including that instant. The end of the input counts as no further departure.
+- Departures of one aircraft at the same minute are taken in the order of (carrier, flight, origin,
+  destination).
+- An aircraft is **grounded** when ``hours`` have passed since its last departure and no other is scheduled up
+  to and including that instant. The end of the input counts as no further departure.
 
-Arrival order does not matter, as long as it stays within the watermark's delay: departures wait in state until the
-watermark has passed them, so the output is the same however the input is cut into epochs, and after any recovery.
+Arrival order does not matter, as long as it stays within the watermark's delay: departures wait in state
+until the watermark has passed them, so the output is the same however the input is cut into epochs, and after
+any recovery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import sparkstate
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from sparkstate import Context, OnTimerContext, RuntimeContext
 
 HOUR_MS = 3_600_000
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ALLOWED_DELAY = "1 hour"
 """Above the disorder of the input (30 minutes at most), so that no row is late."""
 
@@ -48,13 +51,16 @@ SKIPPED = OutputTag(
     "skipped", "reason string, scheduled timestamp, carrier string, flight int, origin string, dest string"
 )
 FLIGHT = Types.TUPLE([Types.STRING(), Types.INT(), Types.STRING(), Types.STRING(), Types.INT()])
-"""carrier, flight, origin, destination, delay in minutes: sorted as they stand, ties are in the order of the rules."""
+"""Carrier, flight, origin, destination, delay in minutes: sorted as they stand, ties follow the rules."""
 ROTATION = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
 """The last departure (ms), the number of departures, the accumulated delay (minutes)."""
 
 
 class Rotations(KeyedProcessFunction):
-    """Keyed by tail number. ``hours`` is the time after which an aircraft without a further departure is grounded."""
+    """Keyed by tail number.
+
+    ``hours`` is the time after which an aircraft without a further departure is grounded.
+    """
 
     def __init__(self, hours: int) -> None:
         self.horizon_ms = hours * HOUR_MS
@@ -99,7 +105,7 @@ class Rotations(KeyedProcessFunction):
 
     def _move_alarm(self, last: int | None, departed: int, ctx: OnTimerContext) -> None:
         timers = ctx.timer_service()
-        # A departure may wait at the very instant of the old alarm; they share one timer, which must then stay.
+        # A departure may wait at the very instant of the old alarm; then they share one timer, which stays.
         if last is not None and not self.waiting.contains(last + self.horizon_ms):
             timers.delete_event_time_timer(last + self.horizon_ms)
         timers.register_event_time_timer(departed + self.horizon_ms)
@@ -111,7 +117,7 @@ def utc(timestamp_ms: int) -> datetime:
 
 
 def job(spark: SparkSession, params: Mapping[str, str]) -> None:
-    """``input``: folder that is watched for Parquet files; ``output``: folder of the results; ``hours``: default 168, a week."""
+    """Parameters: ``input`` (watched for Parquet files), ``output``, ``hours`` (168, a week)."""
     flights = (
         spark.readStream.schema(INPUT)
         .option("maxFilesPerTrigger", 1)

@@ -1,7 +1,8 @@
-"""Makes clicks for the session job: users who come, click for a while, leave, and come back. Seeded; needs only Python.
+"""Clicks for the session job: users who come, click for a while, leave, and come back. Seeded.
 
-``python clicks.py FOLDER`` writes them as JSON files that a file stream takes in order. Places are shuffled within five
-minutes of event time, which the job's watermark (ten minutes) allows for; a few clicks come hours too late.
+``python clicks.py FOLDER`` writes them as JSON files that a file stream takes in order. Places are shuffled
+within five minutes of event time, which the job's watermark (ten minutes) allows for; a few clicks come hours
+too late.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def make_clicks(users: int, days: int, seed: int = 7) -> list[Click]:
 
 
 def make_late_clicks(clicks: list[Click], count: int, seed: int = 11) -> list[Click]:
-    """Clicks from the first third of the time, of users that exist. They are late in the last third of the stream."""
+    """Clicks from the first third of the time, of users that exist.
+
+    They are late in the last third of the stream.
+    """
     chance = random.Random(seed)
     early = clicks[: len(clicks) // 3]
     return [Click(one.at, one.user, "/late") for one in chance.sample(early, count)]

@@ -1,13 +1,13 @@
 """Sessions of clicks, then figures per landing page: two keyed operators in a row, in one epoch transaction.
 
-- ``Sessions``, keyed by user: clicks less than ``gap_minutes`` apart belong together. An event-time timer closes a
-  session when the watermark has passed its last click by the gap. A processing-time timer raises an **idle** alarm
-  when a user has not clicked for ``idle_seconds`` by the clock on the wall.
-- ``LandingPages``, keyed by the page on which a session began: sessions, clicks and seconds per UTC day, told when the
-  watermark has passed the day.
+- ``Sessions``, keyed by user: clicks less than ``gap_minutes`` apart belong together. An event-time timer
+  closes a session when the watermark has passed its last click by the gap. A processing-time timer raises an
+  **idle** alarm when a user has not clicked for ``idle_seconds`` by the clock on the wall.
+- ``LandingPages``, keyed by the page on which a session began: sessions, clicks and seconds per UTC day, told
+  when the watermark has passed the day.
 
-Clicks older than the watermark go to the side output ``late`` and change nothing. The clicks come from a folder of
-JSON files or from a Kafka topic; nothing else in the job depends on which.
+Clicks older than the watermark go to the side output ``late`` and change nothing. The clicks come from a
+folder of JSON files or from a Kafka topic; nothing else in the job depends on which.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class Sessions(KeyedProcessFunction):
 
 
 class LandingPages(KeyedProcessFunction):
-    """Keyed by landing page. A session counts for the day in which it was closed, that is: its last click plus the gap."""
+    """Keyed by landing page.
+
+    A session counts for the day in which it was closed, that is: its last click plus the gap.
+    """
 
     def open(self, ctx: RuntimeContext) -> None:
         self.days = ctx.get_map_state(MapStateDescriptor("days", Types.LONG(), DAY))
@@ -146,7 +149,7 @@ def read_clicks(spark: SparkSession, params: Mapping[str, str]) -> DataFrame:
 
 
 def job(spark: SparkSession, params: Mapping[str, str]) -> None:
-    """Parameters: ``input`` or ``kafka`` and ``topic``; ``output``; ``gap_minutes`` (30); ``idle_seconds`` (60)."""
+    """Parameters: ``input``, or ``kafka`` and ``topic``; ``output``; ``gap_minutes``; ``idle_seconds``."""
     clicks = read_clicks(spark, params).withWatermark("at", ALLOWED_DELAY)
     gap_ms = int(params.get("gap_minutes", "30")) * 60_000
     idle_ms = int(params.get("idle_seconds", "60")) * 1000

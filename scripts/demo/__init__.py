@@ -1,1 +1,1 @@
-"""``make demo``: a stateful job on real input, killed twice, restored, and compared with a batch calculation."""
+"""A stateful job on real input, killed twice, restored, and compared with a batch calculation."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 from demo import recovery
 from demo.job_process import JobProcess
@@ -25,16 +24,17 @@ class Saboteur:
         self._story = story
 
     def kill(self, process: str, phase: str) -> recovery.Kill:
-        """Wait until there is something to lose, hold ``process`` in ``phase``, assert it all once more, kill."""
-        self._job.wait_until(f"something to lose before {process} is killed", self._evidence, EVIDENCE_TIMEOUT_S)
+        """Wait for something to lose, hold ``process`` in ``phase``, assert it all once more, kill."""
+        self._job.wait_until(
+            f"something to lose before {process} is killed", self._evidence, EVIDENCE_TIMEOUT_S
+        )
         pid = self._holds.hold(process, phase)
         try:
             kill = self._assert(process, pid, phase)
             os.kill(pid, signal.SIGKILL)
         finally:
             self._holds.release()
-        name = Path(process).name
-        self._story.tell(f"kill -9 {name} (process {pid}) in phase {phase} of epoch {kill.epoch}", "kill")
+        self._story.tell(f"kill -9 {process} (process {pid}) in phase {phase} of epoch {kill.epoch}", "kill")
         lost = kill.evidence
         self._story.tell(
             f"  to be brought back: checkpoint {lost.checkpoint} (epoch {lost.checkpoint_epoch}), "
@@ -50,7 +50,9 @@ class Saboteur:
     def _assert(self, process: str, pid: int, phase: str) -> recovery.Kill:
         evidence = recovery.gather(self._job.status())
         if evidence.missing:
-            raise AssertionError(f"{process} stands in {phase}, but there is not {' nor '.join(evidence.missing)}")
+            raise AssertionError(
+                f"{process} stands in {phase}, but there is not {' nor '.join(evidence.missing)}"
+            )
         entry = self._log.last_of(pid, phase)
         if entry is None or entry.process != process or wall_ms() - entry.t_ms > LONGEST_HOLD_S * 1000:
             raise AssertionError(f"process {pid} should stand in {process}:{phase}, the log says {entry}")

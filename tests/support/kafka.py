@@ -14,7 +14,6 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-
 from support import maven
 
 START_TIMEOUT_S = 60.0
@@ -64,7 +63,7 @@ class Broker:
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[Broker]:
-    """Start a broker whose files are in ``folder``; it is killed at the end (its data is thrown away anyway)."""
+    """Start a broker whose files are in ``folder``. It is killed at the end, its data is of no more use."""
     ports = dict(zip(("broker", "controller"), _free_ports(2), strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     properties = folder / "server.properties"

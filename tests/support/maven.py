@@ -1,7 +1,7 @@
-"""Jars from Maven Central for the tests: pinned in ``jars/*.txt`` with their SHA-256, fetched once into a cache.
+"""Jars from Maven Central: pinned in ``jars/*.txt`` with their SHA-256, fetched once into a cache.
 
-Where ``mvn`` is on the PATH it does the fetching, with whatever mirror its settings name; elsewhere the jars are
-read over HTTPS from Maven Central itself (``SPARKSTATE_MAVEN_REPOSITORY`` names another repository).
+Where ``mvn`` is on the PATH it does the fetching, with whatever mirror its settings name; elsewhere the jars
+are read over HTTPS from Maven Central itself (``SPARKSTATE_MAVEN_REPOSITORY`` names another repository).
 """
 
 from __future__ import annotations
