@@ -101,7 +101,8 @@ class Runner:
         def connect(address: str) -> control.ControlClient:
             return control.ControlClient(address, folder.read_token() or "", timeout_s=STATUS_TIMEOUT_S)
 
-        savepoints = self._periodic(job, found, reporter)
+        shelf = lookup.Shelf(job, self._clock)
+        savepoints = self._periodic(job, found, shelf, reporter)
         try:
             return supervisor.Supervisor(
                 job=watching.Job(
@@ -114,6 +115,7 @@ class Runner:
                 connect=connect,
                 counters=restart.FailureCounters(restart.RestartStrategy(job.restart, self._rng)),
                 savepoints=savepoints,
+                shelf=shelf,
                 stop=self._stop,
                 clock=self._clock,
                 reporter=reporter,
@@ -123,7 +125,11 @@ class Runner:
                 savepoints.close()
 
     def _periodic(
-        self, job: settings.JobSettings, found: lookup.Found | None, reporter: progress.Reporter
+        self,
+        job: settings.JobSettings,
+        found: lookup.Found | None,
+        shelf: periodic.Shelf,
+        reporter: progress.Reporter,
     ) -> periodic.PeriodicSavepoints | None:
         plan = schedule.from_settings(job.savepoint)
         if plan is None:
@@ -131,7 +137,7 @@ class Runner:
         return periodic.PeriodicSavepoints(
             plan,
             job.savepoint,
-            lookup.Shelf(job, self._clock),
+            shelf,
             self._clock,
             reporter.message,
             first_start_ms=found.lineage.pointer.created_ms if found else self._clock.now_ms(),

@@ -40,6 +40,7 @@ class Supervisor:
         connect: Callable[[str], control.ControlClient],
         counters: restart.FailureCounters,
         savepoints: periodic.PeriodicSavepoints | None,
+        shelf: periodic.Shelf,
         stop: watching.StopRequest,
         clock: clocks.Clock,
         reporter: progress.Reporter,
@@ -50,6 +51,7 @@ class Supervisor:
         self._connect = connect
         self._counters = counters
         self._savepoints = savepoints
+        self._shelf = shelf
         self._stop = stop
         self._clock = clock
         self._reporter = reporter
@@ -131,16 +133,25 @@ class Supervisor:
         return None
 
     def _finished(self, message: str, watch: watching.Watch) -> int:
-        if watch.savepoint is not None:
+        location = self._stop_savepoint(watch)
+        if location is not None:
             self._reporter.message(
-                f"{self._job.name} stopped with savepoint {watch.savepoint.location} "
-                f"(epoch {watch.savepoint.epoch}); `sparkstate run` goes on from there"
+                f"{self._job.name} stopped with savepoint {location}; `sparkstate run` goes on from there"
             )
             return 0
         verb = "stopped" if self._stop.times else "finished"
         detail = f": {message}" if message else ""
         self._reporter.message(f"{self._job.name} {verb}{detail}; {self._left_off()}")
         return 1 if watch.savepoint_failed else 0
+
+    def _stop_savepoint(self, watch: watching.Watch) -> str | None:
+        """Where the savepoint of the stop lies: what the driver said, or, if it was gone too soon, the log."""
+        if watch.savepoint is not None:
+            return watch.savepoint.location
+        if not watch.stop_trigger or watch.savepoint_failed:
+            return None
+        made = [kept.url for kept in self._shelf.completed() if kept.trigger_id == watch.stop_trigger]
+        return made[0] if made else None
 
     def _left_off(self) -> str:
         last = self._last

@@ -67,13 +67,14 @@ class Watch:
         self._reporter = reporter
         self._client: control.ControlClient | None = None
         self._stopping = _Stopping.NO
-        self._stop_trigger = ""
         self._next_status_s = 0.0
         self._killed = False
         self.exit_code: int | None = None
         self.last_status: documents.JobStatus | None = None
         self.savepoint: documents.SavepointStatus | None = None
         self.savepoint_failed = False
+        self.stop_trigger = ""
+        """Of the savepoint that was asked for when the job was stopped; empty if none was."""
 
     def killed_code(self) -> int | None:
         """The exit code if the owner asked twice and the driver was killed for it."""
@@ -122,10 +123,11 @@ class Watch:
         running = self.last_status is not None and self.last_status.phase is documents.Phase.RUNNING
         if self._job.savepoint_on_stop and client is not None and running:
             self._reporter.message("stopping with a savepoint; press Ctrl-C again to kill the job at once")
-            self._stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())
+            self.stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())
             try:
-                client.trigger_savepoint(documents.SavepointRequest(trigger_id=self._stop_trigger, stop=True))
+                client.trigger_savepoint(documents.SavepointRequest(trigger_id=self.stop_trigger, stop=True))
                 self._stopping = _Stopping.SAVEPOINT
+                self._next_status_s = 0.0
                 return
             except errors.SparkstateError as exc:
                 self._savepoint_lost(str(exc))
@@ -138,7 +140,7 @@ class Watch:
     def _follow_savepoint(self, client: control.ControlClient) -> None:
         if self.savepoint is not None:
             return
-        status = client.savepoint(self._stop_trigger)
+        status = client.savepoint(self.stop_trigger)
         if status is None:
             return
         if status.status is documents.SavepointPhase.COMPLETED:
