@@ -5,10 +5,10 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test check bench doctor format clean
+.PHONY: help setup demo test check bench doctor reference format clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv with the locked packages (every other target does it by itself)
 	@sh scripts/bootstrap.sh
@@ -27,7 +27,10 @@ bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/r
 	@$(PY) benchmarks/run.py $(ARGS)
 
 doctor: setup ## What this machine has and what it lacks
-	@$(PY) -m sparkstate.cli.main doctor
+	@.venv/bin/sparkstate doctor
+
+reference: setup ## Write what is generated from the code: the CRD, the REST reference
+	@$(PY) -m sparkstate_operator.crdgen && $(PY) scripts/reference.py --write
 
 format: setup ## Let ruff rewrite what it can
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .

@@ -39,8 +39,8 @@ def checks() -> list[Check]:
         Check("ruff", [lint, "check", "--quiet", "."], "make format"),
         Check("format", [lint, "format", "--check", "--quiet", "."], "make format"),
         Check("layers", [tool("lint-imports"), "--no-cache"], "see docs/ARCHITECTURE.md, layers"),
-        Check("crd", [PYTHON, "-m", "sparkstate_operator.crdgen", "--check"], "run it without --check"),
-        Check("openapi", [PYTHON, "-m", "sparkstate.control.openapi", "--check"], "run it without --check"),
+        Check("crd", [PYTHON, "-m", "sparkstate_operator.crdgen", "--check"], "make reference"),
+        Check("reference", [PYTHON, "scripts/reference.py"], "make reference"),
         Check("mypy", [tool("mypy")], "annotate"),
         *lock_check(),
     ]

@@ -22,8 +22,8 @@ PRIVATE = re.compile(
 
 
 def test_the_engine_never_calls_the_built_in_hash() -> None:
-    # It is salted per process: the same key would land in another key group after every restart. Inside __hash__ its
-    # result stays in the process.
+    # It is salted per process: the same key would land in another key group after every restart. In
+    # __hash__ its result stays in the process.
     found = [
         f"{tree.name(path)}:{line}"
         for path in tree.files(".py", below=tree.ENGINE)
