@@ -24,7 +24,7 @@ def write(outcome: Outcome, path: Path) -> None:
         _figures(outcome),
         _section(
             "Rows over time",
-            "In committed epochs. A kill throws the job back to its last checkpoint.",
+            "In committed epochs. A kill throws the job back to a checkpoint.",
             plots.rows_over_time(outcome),
         ),
         _section(
@@ -54,7 +54,7 @@ def write(outcome: Outcome, path: Path) -> None:
 def _what(outcome: Outcome) -> str:
     return (
         f"<b>examples/01-flight-rotations</b> on the {outcome.rows:,} departures from New York in 2013, in "
-        f"{outcome.options.files} files, out of order by up to {outcome.disorder}. Keyed by aircraft, RocksDB."
+        f"{outcome.options.files} files, out of order by up to {outcome.disorder}; by aircraft, RocksDB"
     )
 
 

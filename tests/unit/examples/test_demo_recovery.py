@@ -3,8 +3,9 @@ import os
 import threading
 import time
 
-from sparkstate import clock, phases
 from support import example
+
+from sparkstate import clock, phases
 
 example.add_demo_to_path()
 
