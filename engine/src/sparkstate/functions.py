@@ -1,7 +1,7 @@
 """What a job's author writes: ``KeyedProcessFunction`` and what it is given. Names and meaning are PyFlink's.
 
-A function is opened once per slot, where it asks for its state, and then called once per record and once per due
-timer; the current key is set for it. What it yields is its output::
+A function is opened once per slot, where it asks for its state, and then called once per record and once per
+due timer; the current key is set for it. What it yields is its output::
 
     class Count(KeyedProcessFunction):
         def open(self, ctx):
@@ -12,8 +12,8 @@ timer; the current key is set for it. What it yields is its output::
             self.count.update(seen)
             yield ctx.get_current_key(), seen
 
-Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by several
-attempts at the same epoch, so they must not hold anything that depends on the records seen.
+Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
+several attempts at the same epoch, so they must not hold anything that depends on the records seen.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class TimeDomain(enum.Enum):
 class OutputTag:
     """Names a side output; ``yield tag, row`` sends a row there.
 
-    ``schema`` is the DDL string of its rows (``"name string, late boolean"``); the tag given to ``.side_output`` must
-    carry it. Two tags are the same output when their ``tag_id`` is the same.
+    ``schema`` is the DDL string of its rows (``"name string, late boolean"``); the tag given to
+    ``.side_output`` must carry it. Two tags are the same output when their ``tag_id`` is the same.
     """
 
     tag_id: str
@@ -57,7 +57,8 @@ class OutputTag:
 
 
 class TimerService(ABC):
-    """Time, and timers of the current key. A timer is one per key, namespace and timestamp, however often registered."""
+    """Time, and timers of the current key. A timer is one per key, namespace and timestamp, however often
+    registered."""
 
     @abstractmethod
     def current_watermark(self) -> int:
@@ -69,7 +70,8 @@ class TimerService(ABC):
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
-        """Call ``on_timer`` when the watermark reaches ``timestamp``; at once at the end of the epoch if it has."""
+        """Call ``on_timer`` when the watermark reaches ``timestamp``; at once at the end of the epoch if it
+        has."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
@@ -85,7 +87,8 @@ class TimerService(ABC):
 
 
 class RuntimeContext(ABC):
-    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the same handle."""
+    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the
+    same handle."""
 
     @abstractmethod
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]: ...
@@ -128,7 +131,8 @@ class Context(ABC):
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The record's event time in ms (of a timer: the time it was registered for), None without event time."""
+        """The record's event time in ms (of a timer: the time it was registered for), None without event
+        time."""
 
     @abstractmethod
     def timer_service(self) -> TimerService: ...
@@ -157,11 +161,13 @@ class KeyedProcessFunction:
         """Called once in every slot, after the state was restored and before the first record."""
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Called for every record, ``value`` being a row with the columns as attributes. Yields output rows."""
+        """Called for every record, ``value`` being a row with the columns as attributes. Yields output
+        rows."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_element")
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
+        """Called for every due timer, in order of time. Yields output rows. Does nothing unless
+        overridden."""
 
     def close(self) -> None:
         """Called once at the end, also after a failure."""

@@ -8,10 +8,11 @@
                         row = [key group, key, namespace, sub, value]
     section: trailer    msgpack: [number of blocks, number of rows]
 
-    section = kind (1 byte: H, B, T) ‖ length (4 bytes, big endian) ‖ crc32 of kind and payload (4 bytes) ‖ payload
+    section = kind (1 byte: H, B, T) ‖ length (4 bytes, big endian) ‖ crc32 of kind and payload (4 bytes) ‖
+    payload
 
-Rows of one table are written together, in order of their key groups, so that a reader skips the blocks outside its
-range without decoding rows. A file without a trailer was cut short: ``CorruptData``.
+Rows of one table are written together, in order of their key groups, so that a reader skips the blocks
+outside its range without decoding rows. A file without a trailer was cut short: ``CorruptData``.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def check_same_table(stored: TableSpec, declared: TableSpec) -> None:
         if getattr(before, field) != getattr(now, field):
             raise errors.StateMigrationError(
                 f"state {now.name!r} of operator {now.uid!r}: its {field.replace('_', ' ')} was "
-                f"{getattr(before, field) or 'none'} when it was stored and is now {getattr(now, field) or 'none'}; "
+                f"{getattr(before, field) or 'none'} when it was stored and is now "
+                f"{getattr(now, field) or 'none'}; "
                 "declare it as it was, or give the new state another name"
             )
 
@@ -104,6 +106,7 @@ class TableCodec:
         self._key = composite.key_codec(spec.key_type)
         self.user_key = composite.key_codec(spec.user_key_type) if spec.user_key_type is not None else None
         self.value_type = spec.value_type
+        self.kind = spec.kind
 
     def cell_bytes(self, cell: base.Cell) -> tuple[bytes, bytes]:
         """Key and namespace of a cell."""
@@ -144,7 +147,8 @@ class TableCodec:
 
 
 class CanonicalWriter:
-    """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as whole."""
+    """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as
+    whole."""
 
     def __init__(self, path: Path, tables: Sequence[TableSpec], block_bytes: int = BLOCK_BYTES) -> None:
         self._file: IO[bytes] = path.open("wb")
@@ -191,7 +195,8 @@ class CanonicalWriter:
 
 
 class CanonicalFile:
-    """A file to read. ``tables`` is read at once, rows when asked for; damage is ``CorruptData``, with the path."""
+    """A file to read. ``tables`` is read at once, rows when asked for; damage is ``CorruptData``, with the
+    path."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -199,7 +204,8 @@ class CanonicalFile:
             self.tables: tuple[TableSpec, ...] = self._read_header(file)
 
     def rows(self, key_groups: KeyGroupRange | None = None) -> Iterator[CanonicalRow]:
-        """All rows, or those within ``key_groups``. The whole file is checked, also the blocks that are skipped."""
+        """All rows, or those within ``key_groups``. The whole file is checked, also the blocks that are
+        skipped."""
         with self._path.open("rb") as file:
             self._read_header(file)
             blocks = 0

@@ -16,7 +16,8 @@ from sparkstate.backends.layers import ABSENT, LayeredDict, View
 class HeapTimerTable:
     """A ``TimerTable``: deduplicated by (timestamp, key, namespace), read in order of time.
 
-    ``due`` consumes nothing: an epoch that is given up leaves its timers armed. They go when a commit removes them.
+    ``due`` consumes nothing: an epoch that is given up leaves its timers armed. They go when a commit removes
+    them.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,8 @@ class HeapTimerTable:
         """Timers with timestamp ≤ ``until`` in order of time; the table must not change meanwhile."""
         while self._heap and self._heap[0] <= until:
             self._ready.append(heapq.heappop(self._heap))
-        # A timestamp stays in `ready` until its bucket is empty, and is there twice if it was emptied and filled again.
+        # A timestamp stays in `ready` until its bucket is empty, and is there twice if it was emptied and
+        # filled again.
         self._ready = sorted({stamp for stamp in self._ready if self._buckets.get(stamp) is not ABSENT})
         for timestamp in self._ready:
             if timestamp > until:

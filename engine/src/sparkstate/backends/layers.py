@@ -1,11 +1,11 @@
 """A dict with copy-on-write views: the base of asynchronous snapshots of anything held in memory.
 
-Theory. Normally all entries are in ``top``. ``freeze`` puts ``top`` aside as a layer that nobody changes any more and
-starts an empty one, so a view of the whole costs nothing but that. From then on a read looks into ``top`` first and
-then into the frozen layers, newest first; a deletion leaves a mark. When all views are released, the layers are folded
-into one again. Folding moves each entry written since the view at most once per view, so it costs about as much as
-those writes did: a commit during and after a snapshot is at most about twice as slow, and never waits for the
-snapshot.
+Theory. Normally all entries are in ``top``. ``freeze`` puts ``top`` aside as a layer that nobody changes any
+more and starts an empty one, so a view of the whole costs nothing but that. From then on a read looks into
+``top`` first and then into the frozen layers, newest first; a deletion leaves a mark. When all views are
+released, the layers are folded into one again. Folding moves each entry written since the view at most once
+per view, so it costs about as much as those writes did: a commit during and after a snapshot is at most about
+twice as slow, and never waits for the snapshot.
 
 Only the owner's thread writes, freezes and folds. Views are read, and released, by any thread.
 """
@@ -81,7 +81,8 @@ class LayeredDict:
         return [default if (value := self.get(key)) is ABSENT else value for key in keys]
 
     def get_own(self, key: Any) -> Any:
-        """The value if it was written since the last freeze (then it may be changed in place), else ``ABSENT``."""
+        """The value if it was written since the last freeze (then it may be changed in place), else
+        ``ABSENT``."""
         return self.top.get(key, ABSENT)
 
     def set(self, key: Any, value: Any) -> None:

@@ -1,4 +1,5 @@
-"""Between Arrow batches and rows of Python values. Most of an epoch's time is spent here and in the user's code."""
+"""Between Arrow batches and rows of Python values. Most of an epoch's time is spent here and in the user's
+code."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def column_values(array: pa.Array) -> list[Any]:
 
 
 def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[pa.RecordBatch], list[Any]]:
-    """A function from a batch to its keys: scalars for one column, tuples for more. Every NaN is the same object."""
+    """A function from a batch to its keys: scalars for one column, tuples for more. Every NaN is the same
+    object."""
     if len(columns) == 1:
         column = columns[0]
         if isinstance(key_type, scalars.FloatType):
@@ -62,7 +64,8 @@ class OutputError(Exception):
 
 
 def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch. A row is a tuple, list or Row by position, a dict by name, or the bare value of a single column.
+    """Rows as a batch. A row is a tuple, list or Row by position, a dict by name, or the bare value of a
+    single column.
 
     Raises :class:`OutputError`.
     """
@@ -73,7 +76,8 @@ def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     if set(map(len, rows)) - {width}:
         wrong = next(row for row in rows if len(row) != width)
         raise OutputError(
-            f"the row {wrong!r} has {len(wrong)} values; the output has {width} columns: {', '.join(schema.names)}"
+            f"the row {wrong!r} has {len(wrong)} values; "
+            f"the output has {width} columns: {', '.join(schema.names)}"
         )
     columns = list(zip(*rows, strict=True)) if rows else [()] * width
     arrays = [_array(values, field) for values, field in zip(columns, schema, strict=True)]

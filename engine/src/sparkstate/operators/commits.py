@@ -76,10 +76,11 @@ def _timer_changes(
 def merge(
     parts: Sequence[tuple[ShardChanges, Mapping[Any, int]]],
 ) -> dict[int, list[tuple[list[TableChanges], Mapping[Any, int]]]]:
-    """The commits of every shard, as few as can be: one, unless two operators know one key by different key groups.
+    """The commits of every shard, as few as can be: one, unless two operators know one key by different key
+    groups.
 
-    That happens when keys are equal in Python but not in Spark (the int 1 and the long 1 hash differently): then the
-    operators' changes go to the store one after another.
+    That happens when keys are equal in Python but not in Spark (the int 1 and the long 1 hash differently):
+    then the operators' changes go to the store one after another.
     """
     shards: dict[int, list[tuple[list[TableChanges], Mapping[Any, int]]]] = defaultdict(list)
     for changes_by_shard, kgs in parts:

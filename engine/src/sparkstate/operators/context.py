@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Cursor(OnTimerContext):
-    """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as ``ctx``.
+    """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as
+    ``ctx``.
 
-    State handles read ``cell`` for every access, and the record loop writes it for every record; everything else that
-    belongs to a batch is bound once per batch.
+    State handles read ``cell`` for every access, and the record loop writes it for every record; everything
+    else that belongs to a batch is bound once per batch.
     """
 
     __slots__ = ("cell", "domain", "journal", "kgs", "namespaced", "service", "stamp", "timer_namespace")

@@ -1,9 +1,9 @@
 """Fires the due timers of an epoch, in order of time.
 
-Event-time timers up to the new watermark fire first, those that they register themselves included, as long as there are
-any: a timer that always registers a due one never ends, as in Flink. Then processing-time timers up to the epoch's
-processing time; those registered meanwhile wait for the next epoch, because processing time stands still within one.
-Event-time timers that these registered follow at once.
+Event-time timers up to the new watermark fire first, those that they register themselves included, as long as
+there are any: a timer that always registers a due one never ends, as in Flink. Then processing-time timers up
+to the epoch's processing time; those registered meanwhile wait for the next epoch, because processing time
+stands still within one. Event-time timers that these registered follow at once.
 """
 
 from __future__ import annotations

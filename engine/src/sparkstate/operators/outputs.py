@@ -25,7 +25,8 @@ class Outputs:
         self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
 
     def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
-        """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
+        """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is
+        None."""
         if not yielded:
             return
         if self._has_tags and any(map(_is_tagged, yielded)):
@@ -52,8 +53,9 @@ class Outputs:
         else:
             known = ", ".join(sorted(self._spec.side_schemas)) or "none"
             raise errors.UserCodeError(
-                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: a row was sent to the side output {tag!r}, "
-                f"which the job does not read (it reads: {known}); add .side_output(OutputTag({tag!r}, …)) to the job"
+                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: a row was sent to the side "
+                f"output {tag!r}, which the job does not read (it reads: {known}); "
+                f"add .side_output(OutputTag({tag!r}, …)) to the job"
             )
 
     def put_side_batch(self, overlay: Overlay, tag: str, batch: pa.RecordBatch) -> None:
@@ -91,7 +93,8 @@ class Outputs:
         except arrow_rows.OutputError as error:
             output = "its output" if tag is None else f"the side output {tag!r}"
             raise errors.UserCodeError(
-                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not fit {output}: {error}"
+                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not "
+                f"fit {output}: {error}"
             ) from error
 
 

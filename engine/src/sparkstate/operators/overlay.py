@@ -1,7 +1,8 @@
 """The uncommitted changes of one epoch by one task attempt, and what they read, wrote and put out.
 
-An overlay belongs to one operator in one slot. Nothing in it is state until ``KeyedOperator.commit``; to give it up is to
-drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the user's code.
+An overlay belongs to one operator in one slot. Nothing in it is state until ``KeyedOperator.commit``; to give
+it up is to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the
+user's code.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class MapCell:
 
 
 class TableOverlay:
-    """Entries of one state: value states keep stored values (None = absent) and which are dirty, others their cells."""
+    """Entries of one state: value states keep stored values (None = absent) and which are dirty, others their
+    cells."""
 
     __slots__ = ("dirty", "entries")
 

@@ -1,11 +1,11 @@
 """One keyed operator in one slot: runs the user's function over batches and due timers, on overlays.
 
-Theory. ``begin`` gives an overlay; ``process_batch`` and ``finish`` write to it alone; ``commit`` makes it state.
-Several overlays of an epoch may exist (attempts of one task); the function object and its handles are one, so an overlay
-is *bound* to them for the time of a call, and a lock keeps the calls apart.
+Theory. ``begin`` gives an overlay; ``process_batch`` and ``finish`` write to it alone; ``commit`` makes it
+state. Several overlays of an epoch may exist (attempts of one task); the function object and its handles are
+one, so an overlay is *bound* to them for the time of a call, and a lock keeps the calls apart.
 
-The record loop is the hot path. Per batch, not per record: columns become lists, the values of all keys not yet seen
-are read from the stores in one call per shard and state, and what was yielded becomes Arrow again.
+The record loop is the hot path. Per batch, not per record: columns become lists, the values of all keys not
+yet seen are read from the stores in one call per shard and state, and what was yielded becomes Arrow again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHOWN_CHARACTERS = 500
 class KeyedOperator:
     """One operator of one slot. Calls may come from several threads; they run one after another."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - components, in the order of the contract
         self,
         spec: OperatorSpec,
         stores: Mapping[int, ShardStore],
@@ -69,9 +69,9 @@ class KeyedOperator:
             spec.key_type,
             self._cursor,
             self._register,
-            subtask,
-            parallelism,
-            key_space.max_parallelism,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=key_space.max_parallelism,
         )
 
     # --- life cycle
@@ -116,13 +116,15 @@ class KeyedOperator:
     def begin(
         self, epoch: int, watermark: int = MIN_WATERMARK, processing_time: int | None = None
     ) -> Overlay:
-        """An empty overlay. ``watermark`` is that of the epoch before; processing time defaults to the clock's now."""
+        """An empty overlay. ``watermark`` is that of the epoch before; processing time defaults to the
+        clock's now."""
         if processing_time is None:
             processing_time = self._clock.now_ms()
         return Overlay(epoch, watermark, processing_time, [TableOverlay() for _ in self._handles])
 
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
-        """Run the user's function over a batch. Raises ``UserCodeError``; the overlay is then to be dropped."""
+        """Run the user's function over a batch. Raises ``UserCodeError``; the overlay is then to be
+        dropped."""
         if batch.num_rows == 0:
             return
         with self._lock:
@@ -134,7 +136,8 @@ class KeyedOperator:
                 self._process(overlay, batch)
 
     def finish(self, overlay: Overlay, watermark: int) -> None:
-        """End the epoch: rows held for sorting are processed, then due timers fire under the new watermark."""
+        """End the epoch: rows held for sorting are processed, then due timers fire under the new
+        watermark."""
         with self._lock:
             if overlay.finished:
                 raise errors.StateError(
@@ -169,8 +172,9 @@ class KeyedOperator:
         strange = [kg for kg in pc.unique(key_groups).to_pylist() if kg not in self._owned]
         if strange:
             raise errors.StateError(
-                f"operator {self.spec.uid!r}: a batch has rows of key group {strange[0]}, which this slot does not own "
-                f"(it owns {len(self._owned)} of {self._key_space.max_parallelism}); the rows were sent to the wrong slot"
+                f"operator {self.spec.uid!r}: a batch has rows of key group {strange[0]}, which this slot "
+                f"does not own (it owns {len(self._owned)} of {self._key_space.max_parallelism}); "
+                "the rows were sent to the wrong slot"
             )
 
     def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -317,11 +321,13 @@ class KeyedOperator:
             self._outputs.put_side(overlay, self.spec.error_tag, rejected)
 
     def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
-        """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
+        """The error to raise for an exception within the user's code: its own, unless the engine failed
+        beneath it."""
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, key {self._cursor.cell!r}, epoch {overlay.epoch}, {where}: {_describe(error)}"
+            f"operator {self.spec.uid!r}, key {self._cursor.cell!r}, epoch {overlay.epoch}, {where}: "
+            f"{_describe(error)}"
         )
 
     # --- looking in

@@ -28,6 +28,7 @@ class OperatorRuntimeContext(RuntimeContext):
         key_type: TypeInformation,
         cursor: Cursor,
         register: Register,
+        *,
         subtask: int,
         parallelism: int,
         max_parallelism: int,
@@ -94,13 +95,15 @@ class OperatorRuntimeContext(RuntimeContext):
             )
         if not self.is_open:
             raise errors.StateError(
-                f"operator {self._uid!r}: state {descriptor.name!r} was asked for after open(); ask for it in open()"
+                f"operator {self._uid!r}: state {descriptor.name!r} was asked for after open(); "
+                "ask for it in open()"
             )
         before = self._identities.setdefault(descriptor.name, descriptor.identity())
         if before != descriptor.identity():
             raise errors.StateError(
-                f"operator {self._uid!r}: state {descriptor.name!r} is declared twice, as {' of '.join(before)} and as "
-                f"{' of '.join(descriptor.identity())}; give each state a name of its own"
+                f"operator {self._uid!r}: state {descriptor.name!r} is declared twice, "
+                f"as {' of '.join(before)} and as {' of '.join(descriptor.identity())}; "
+                "give each state a name of its own"
             )
 
     def _handle(

@@ -32,12 +32,16 @@ class OperatorSpec:
     side_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     """Columns of the side outputs, by tag id."""
     on_error: Literal["fail", "side-output"] = "fail"
-    """What an exception of the user's code does: fail the epoch, or undo the record and send it to ``error_tag``."""
+    """What an exception of the user's code does: fail the epoch, or undo the record and send it to
+    ``error_tag``."""
     error_tag: str = "errors"
     """Side output of rejected rows: the row's columns and ``error``, a string."""
     late_tag: str | None = None
-    """Side output of rows whose event time lies before the watermark of the epoch before; None: they are processed."""
+    """Side output of rows whose event time lies before the watermark of the epoch before; None: they are
+    processed."""
     sort_by_event_time: bool = False
-    """Process the rows of an epoch in order of event time (rows without one first), instead of as they came."""
+    """Process the rows of an epoch in order of event time (rows without one first), instead of as they
+    came."""
     emit_timestamps: bool = False
-    """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer behind a row."""
+    """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer
+    behind a row."""

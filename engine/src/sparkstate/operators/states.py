@@ -1,7 +1,7 @@
 """The state handles that the user's code holds: they read and write the overlay of the batch at hand.
 
-A handle belongs to one state of one operator. ``bind`` points it at an overlay; the current key is the cursor's. Reads
-fall through to the committed tables of the shard stores, once per cell and overlay.
+A handle belongs to one state of one operator. ``bind`` points it at an overlay; the current key is the
+cursor's. Reads fall through to the committed tables of the shard stores, once per cell and overlay.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         found = self._entries.get(cell)
         if found is None:
             found = self._entries[cell] = ListCell()
-        return found  # type: ignore[no-any-return]
+        return found
 
     def get(self) -> list[Any]:
         cell = self._cell()
@@ -238,7 +238,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         found = self._entries.get(cell)
         if found is None:
             found = self._entries[cell] = MapCell()
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _user_key(self, key: Any) -> Any:
         assert self.spec.user_key_type is not None

@@ -1,7 +1,7 @@
 """Row keys: bytes whose order is the order of the values, and of which none is a prefix of another.
 
-A row key is ``key group (2 bytes, big endian) ‖ key ‖ namespace ‖ sub``. Each part is self-delimiting, so all rows of
-a key group, of a key, or of a key and namespace are one contiguous run.
+A row key is ``key group (2 bytes, big endian) ‖ key ‖ namespace ‖ sub``. Each part is self-delimiting, so all
+rows of a key group, of a key, or of a key and namespace are one contiguous run.
 
 A scalar is one byte 0 for null, or one byte 1 followed by
 
@@ -13,7 +13,8 @@ text, bytes    the bytes with 0x00 written as 0x00 0xFF, ended by 0x00 0x00
 big numbers    as text: canonical decimal digits (unique, not ordered)
 =============  ================================================================================
 
-and a tuple is its fields one after another. A namespace tells its own type by its first byte (see ``_AnyCodec``).
+and a tuple is its fields one after another. A namespace tells its own type by its first byte (see
+``_AnyCodec``).
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def _encode_text(data: bytes) -> bytes:
 
 def _decode_text(data: bytes, at: int) -> tuple[bytes, int]:
     end = data.index(b"\x00\x00", at)
-    # An escaped zero at the end of the text ("\0" = 00 FF) can be followed by the terminator, never overlap it,
-    # because the byte after an escaped zero is FF.
+    # An escaped zero at the end of the text ("\0" = 00 FF) can be followed by the terminator, never overlap
+    # it, because the byte after an escaped zero is FF.
     return data[at:end].replace(b"\x00\xff", b"\x00"), end + 2
 
 
@@ -212,7 +213,8 @@ def key_codec(type_info: TypeInformation) -> KeyCodec:
 
 
 class _AnyCodec:
-    """Values that tell their own type: 0 null, 2 false, 3 true, 4 int, 5 float, 6 str, 7 bytes, 8 tuple (ended by 1)."""
+    """Values that tell their own type: 0 null, 2 false, 3 true, 4 int, 5 float, 6 str, 7 bytes, 8 tuple
+    (ended by 1)."""
 
     def encode(self, value: Any) -> bytes:
         match value:

@@ -1,7 +1,7 @@
 """A light immutable row: a tuple whose fields are also attributes.
 
-The runtime makes one per record, so it is a ``namedtuple`` underneath (field access in C). Column names that are no
-Python identifiers (``"air time"``) are reached by ``row["air time"]`` or ``getattr``.
+The runtime makes one per record, so it is a ``namedtuple`` underneath (field access in C). Column names that
+are no Python identifiers (``"air time"``) are reached by ``row["air time"]`` or ``getattr``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 
 class Row(tuple):  # type: ignore[type-arg]
-    """Base of all rows. Equal to a plain tuple of the same values; ``row.name``, ``row["name"]`` and ``row[0]`` agree."""
+    """Base of all rows. Equal to a plain tuple of the same values; ``row.name``, ``row["name"]`` and
+    ``row[0]`` agree."""
 
     __slots__ = ()
     __fields__: tuple[str, ...] = ()
@@ -30,7 +31,7 @@ class Row(tuple):  # type: ignore[type-arg]
     def _make(cls, values: Any) -> Row:
         return tuple.__new__(cls, values)
 
-    def asDict(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
+    def asDict(self) -> dict[str, Any]:  # PySpark's name
         """The row as a dict, in the order of its columns."""
         return dict(zip(self.__fields__, self, strict=False))
 
@@ -59,7 +60,8 @@ def _rebuild(fields: tuple[str, ...], values: tuple[Any, ...]) -> Row:
 def _row_class(fields: tuple[str, ...]) -> type[Row]:
     # namedtuple's field descriptors read the tuple in C; `rename` replaces the names that are no identifiers,
     # and the true names are put beside them.
-    shape: Any = collections.namedtuple("Row", fields, rename=True)  # noqa: PYI024
+    make_shape: Any = collections.namedtuple
+    shape = make_shape("Row", fields, rename=True)
     members: dict[str, Any] = {
         name: shape.__dict__[renamed] for name, renamed in zip(fields, shape._fields, strict=True)
     }
@@ -70,5 +72,6 @@ def _row_class(fields: tuple[str, ...]) -> type[Row]:
 
 
 def row_class(fields: Sequence[str]) -> type[Row]:
-    """The class of rows with these fields; the same class for the same names. ``row_class(names)._make(values)``."""
+    """The class of rows with these fields; the same class for the same names.
+    ``row_class(names)._make(values)``."""
     return _row_class(tuple(fields))

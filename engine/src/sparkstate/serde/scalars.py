@@ -32,7 +32,8 @@ class ScalarType(TypeInformation):
 
 
 class IntegerType(ScalarType):
-    """BYTE, SHORT, INT, LONG: whole numbers of 8 to 64 bits. Numbers with ``__index__`` are taken, bool is not."""
+    """BYTE, SHORT, INT, LONG: whole numbers of 8 to 64 bits. Numbers with ``__index__`` are taken, bool is
+    not."""
 
     wire = int
 
@@ -60,7 +61,8 @@ class IntegerType(ScalarType):
 
 
 class FloatType(ScalarType):
-    """FLOAT and DOUBLE; both are kept in 64 bits, because Python has no shorter float. Whole numbers are taken."""
+    """FLOAT and DOUBLE; both are kept in 64 bits, because Python has no shorter float. Whole numbers are
+    taken."""
 
     wire = float
 
@@ -97,7 +99,7 @@ class StringType(ScalarType):
         if type(value) is not str:
             if not isinstance(value, str):
                 raise self.refuse(value)
-            value = str(value)
+            value = "".join(value)  # a plain str, not a subclass of it
         if self.name == "CHAR" and len(value) != 1:
             raise self.refuse(value)
         return value

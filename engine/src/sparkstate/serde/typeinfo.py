@@ -5,21 +5,21 @@ A value has three forms:
 *value*
     what the user's code sees.
 *stored*
-    what overlays, changes and stores carry. For immutable types it is the value itself; for mutable ones (lists, maps,
-    pickled objects) the encoded bytes, so that nothing a user still holds can change what was stored, and every read
-    gives a fresh copy.
+    what overlays, changes and stores carry. For immutable types it is the value itself; for mutable ones
+    (lists, maps, pickled objects) the encoded bytes, so that nothing a user still holds can change what was
+    stored, and every read gives a fresh copy.
 *bytes*
     what a byte store and the snapshot files keep: one byte of schema id, then msgpack.
 
-``freeze``/``thaw`` go between value and stored (the state handles do that); ``encode``/``decode`` between stored
-and bytes (the stores do that, and for mutable types it is nothing at all).
+``freeze``/``thaw`` go between value and stored (the state handles do that); ``encode``/``decode`` between
+stored and bytes (the stores do that, and for mutable types it is nothing at all).
 """
 
 from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -35,20 +35,22 @@ pack_bytes = msgspec.msgpack.Encoder().encode
 class TypeInformation(ABC):
     """A type of keys or values. Made by ``Types``; equal when the descriptions are equal."""
 
-    is_immutable: ClassVar[bool] | bool = True
+    is_immutable: bool = True
     """Whether a value can be shared between the store and the user's code."""
-    is_key_type: ClassVar[bool] | bool = False
+    is_key_type: bool = False
     """Whether values may be keys, map keys or namespaces (immutable, with a defined byte order)."""
     wire: Any = None
     """The annotation by which msgspec checks what it decodes."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Stable description, e.g. ``TUPLE<LONG,STRING>``; ``types.parse`` is the inverse. Part of stored formats."""
+        """Stable description, e.g. ``TUPLE<LONG,STRING>``; ``types.parse`` is the inverse. Part of stored
+        formats."""
 
     @abstractmethod
     def normalize(self, value: Any) -> Any:
-        """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or ``SerializationError``."""
+        """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or
+        ``SerializationError``."""
 
     def pack(self, value: Any) -> Any:
         """A normalised value as msgpack's own types."""
@@ -96,7 +98,8 @@ class TypeInformation(ABC):
         if len(shown) > 200:
             shown = shown[:200] + "…"
         return errors.SerializationError(
-            f"{shown} (Python type {type(value).__qualname__}) does not fit the declared type {self.describe()}"
+            f"{shown} (Python type {type(value).__qualname__}) does not fit the declared type "
+            f"{self.describe()}"
         )
 
     def __eq__(self, other: object) -> bool:

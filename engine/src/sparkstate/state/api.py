@@ -1,11 +1,11 @@
 """The handles of keyed state: PyFlink's classes and method names.
 
-Each handle speaks about the current key. Empty state reads as ``None`` (value, reducing, aggregating), as an empty
-iterable (list) or as a map without entries. Values read are the reader's own: changing a list that ``value()`` returned
-changes nothing until ``update``.
+Each handle speaks about the current key. Empty state reads as ``None`` (value, reducing, aggregating), as an
+empty iterable (list) or as a map without entries. Values read are the reader's own: changing a list that
+``value()`` returned changes nothing until ``update``.
 
-``set_current_namespace`` chooses a second dimension beside the key (a window, say). It holds until the record or timer
-at hand is done; then the default namespace is back.
+``set_current_namespace`` chooses a second dimension beside the key (a window, say). It holds until the record
+or timer at hand is done; then the default namespace is back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Set the value; ``None`` removes it. Raises ``SerializationError`` if it does not fit the declared type."""
+        """Set the value; ``None`` removes it. Raises ``SerializationError`` if it does not fit the declared
+        type."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
@@ -89,7 +90,8 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map per key. Map keys are of a key type; values may be None, which ``get`` cannot tell from a missing entry."""
+    """A map per key. Map keys are of a key type; values may be None, which ``get`` cannot tell from a missing
+    entry."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -113,7 +115,8 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V | None]]:
-        """All entries. Like ``keys`` and ``values``, over the state as it is now: changing it meanwhile is allowed."""
+        """All entries. Like ``keys`` and ``values``, over the state as it is now: changing it meanwhile is
+        allowed."""
 
     @abstractmethod
     def keys(self) -> Iterator[K]:

@@ -45,7 +45,8 @@ class HashMapShardStore:
         return [table.spec for table in self._tables.values()]
 
     def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
-        # All tables are found, and all key groups known, before the first is changed: nothing can fail half-way.
+        # All tables are found, and all key groups known, before the first is changed: nothing can fail
+        # half-way.
         found = [self.table(change.spec) for change in changes]
         for change in changes:
             if change.spec.kind not in snapshot.TIMERS:
@@ -57,7 +58,9 @@ class HashMapShardStore:
             self._key_groups[change.spec.uid].deleted += deletions
         for uid, key_groups in self._key_groups.items():
             if key_groups.is_mostly_garbage:
-                key_groups.keep(key for t in self._tables.values() if t.spec.uid == uid for key in t.keys())
+                key_groups.keep(
+                    key for t in self._tables.values() if t.spec.uid == uid for key in t.live_keys()
+                )
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> base.ShardSnapshot:
         frozen = [
@@ -140,13 +143,14 @@ def _estimate_bytes(table: tables.HashMapTable, count: int) -> int:
     size = sum(
         len(row.key) + len(row.sub) + len(row.value) + 8
         for cell, stored in sample
-        for row in tables.rows_of_cell(table.spec, codec, 0, 0, cell, stored)
+        for row in tables.rows_of_cell(codec, 0, 0, cell, stored)
     )
     return size * count // len(sample)
 
 
 class HashMapStoreFactory:
-    """A ``StoreFactory``: nothing is shared between the stores of a slot, and nothing limits them but the process."""
+    """A ``StoreFactory``: nothing is shared between the stores of a slot, and nothing limits them but the
+    process."""
 
     def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> HashMapShardStore:
         """An empty store; ``directory`` is not used."""

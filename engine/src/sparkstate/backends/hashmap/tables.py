@@ -1,7 +1,8 @@
 """Tables of committed state as dicts of Python objects.
 
-Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So what a table hands out cannot
-be changed by a reader, but for the lists and dicts of list and map states, of which readers get copies.
+Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So what a table hands out
+cannot be changed by a reader, but for the lists and dicts of list and map states, of which readers get
+copies.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class _Cells:
     def freeze(self) -> View:
         return self.cells.freeze()
 
-    def keys(self) -> Iterator[Any]:
+    def live_keys(self) -> Iterator[Any]:
+        """The keys of all cells."""
         return (base.key_of(cell) for cell, _ in self.cells.items())
 
     def rows(self) -> int:
@@ -147,7 +149,7 @@ class HashMapTimerTable(heap_timers.HeapTimerTable):
         super().__init__()
         self.spec = spec
 
-    def keys(self) -> Iterator[Any]:
+    def live_keys(self) -> Iterator[Any]:
         """None: timers carry their own key groups."""
         return iter(())
 
@@ -183,17 +185,17 @@ def create_table(spec: TableSpec) -> HashMapTable:
 
 
 def rows_of_cell(
-    spec: TableSpec, codec: TableCodec, table: int, key_group: int, cell: Cell, stored: Any
+    codec: TableCodec, table: int, key_group: int, cell: Cell, stored: Any
 ) -> Iterator[CanonicalRow]:
     """The canonical rows of one cell of a table that is not of timers."""
     key, namespace = codec.cell_bytes(cell)
     encode = codec.value_type.encode  # type: ignore[union-attr]
-    if spec.kind is base.StateKind.LIST:
+    if codec.kind is base.StateKind.LIST:
         for position, item in enumerate(stored):
             yield CanonicalRow(
                 table, key_group, key, namespace, composite.encode_long(position), encode(item)
             )
-    elif spec.kind is base.StateKind.MAP:
+    elif codec.kind is base.StateKind.MAP:
         assert codec.user_key is not None
         for user_key, value in stored.items():
             data = b"" if value is None else encode(value)
