@@ -34,6 +34,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "svg.fonttype": "none",
 }
+mpl.rcParams.update(STYLE)
 
 
 def rows_read(sample: Sample, outcome: Outcome) -> int:
@@ -73,7 +74,7 @@ def rows_over_time(outcome: Outcome) -> str:
     axes.set_ylabel("thousand rows")
     axes.set_ylim(bottom=0, top=outcome.rows / 1000 * 1.12)
     _mark_events(axes, outcome)
-    axes.legend(loc="lower right", fontsize=9)
+    _legend(axes)
     return _svg(figure)
 
 
@@ -89,6 +90,7 @@ def throughput(outcome: Outcome) -> str:
                 linewidth=1.6,
             )
     axes.set_ylabel("rows per second")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylim(bottom=0)
     _mark_events(axes, outcome, labels=False)
     return _svg(figure)
@@ -110,7 +112,7 @@ def checkpoint_sizes(outcome: Outcome) -> str:
     axes.set_ylabel("MB")
     axes.set_ylim(bottom=0)
     _mark_events(axes, outcome, labels=False)
-    axes.legend(loc="upper left", fontsize=9, ncols=3)
+    _legend(axes)
     return _svg(figure)
 
 
@@ -136,10 +138,9 @@ def checkpoint_durations(outcome: Outcome) -> str:
         label="an epoch had to wait",
     )
     axes.set_ylabel("milliseconds")
-    axes.set_xlabel("seconds since the start")
     axes.set_ylim(bottom=0)
     _mark_events(axes, outcome, labels=False)
-    axes.legend(loc="upper left", fontsize=9, ncols=2)
+    _legend(axes)
     return _svg(figure)
 
 
@@ -154,9 +155,21 @@ def _completed(outcome: Outcome, kind: str) -> list[dict[str, Any]]:
 
 
 def _figure(height: float) -> tuple[Figure, Axes]:
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(10.4, height), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10.4, height))
+    # The same margins everywhere, so that the plots' time axes stand exactly below one another.
+    figure.subplots_adjust(left=0.075, right=0.995, bottom=0.42 / height, top=1 - 0.34 / height)
     return figure, axes
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(-0.008, 0.99),
+        fontsize=9,
+        ncols=3,
+        handlelength=1.6,
+        columnspacing=1.6,
+    )
 
 
 def _at(t_ms: int, outcome: Outcome) -> float:
@@ -174,6 +187,7 @@ def _without_gaps(samples: Sequence[Sample], gap_ms: int = 2500) -> list[list[Sa
 
 def _mark_events(axes: Axes, outcome: Outcome, labels: bool = True) -> None:
     axes.set_xlim(0, _at(outcome.ended_ms, outcome))
+    axes.xaxis.set_major_formatter("{x:.0f} s")
     for kill, back in outcome.recoveries:
         start = _at(kill.t_ms, outcome)
         axes.axvline(start, color=RED, linewidth=1.2)
@@ -203,8 +217,7 @@ def _label(axes: Axes, x: float, text: str, color: str) -> None:
 
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
-    with plt.rc_context(STYLE):
-        figure.savefig(text, format="svg", metadata={"Date": None})
+    figure.savefig(text, format="svg", metadata={"Date": None})
     plt.close(figure)
     whole = text.getvalue()
     return whole[whole.index("<svg") :]
