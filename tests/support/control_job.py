@@ -17,7 +17,14 @@ class InMemoryJob:
     """``current`` and ``history`` are what the endpoint shows; savepoints complete when the test says so."""
 
     def __init__(self, status: documents.JobStatus | None = None) -> None:
-        self.current = status or documents.JobStatus(job_uid="uid-1", name="rotations", phase=documents.Phase.RUNNING)
+        self._lock = threading.Lock()
+        self.reset(status)
+
+    def reset(self, status: documents.JobStatus | None = None) -> None:
+        """As new."""
+        self.current = status or documents.JobStatus(
+            job_uid="uid-1", name="rotations", phase=documents.Phase.RUNNING
+        )
         self.history: list[documents.CheckpointInfo] = []
         self.samples: list[port.Sample] = []
         self.values: dict[tuple[str, str, str], JsonValue] = {}
@@ -25,7 +32,6 @@ class InMemoryJob:
         self.ready = True
         self.cancelled = False
         self.raises: Exception | None = None
-        self._lock = threading.Lock()
         self._requests: dict[str, documents.SavepointRequest] = {}
         self._savepoints: dict[str, documents.SavepointStatus] = {}
 
@@ -83,7 +89,13 @@ class InMemoryJob:
             raise port.UnknownState(f"operator {uid!r} has no state {state!r}")
         value = self.values.get((uid, state, repr(key)))
         return documents.KeyState(
-            operator=uid, state=state, kind="value", key=key, namespace=namespace, value=value, epoch=self.current.epoch
+            operator=uid,
+            state=state,
+            kind="value",
+            key=key,
+            namespace=namespace,
+            value=value,
+            epoch=self.current.epoch,
         )
 
     def cancel(self) -> None:
@@ -125,7 +137,10 @@ def slot(index: int, **fields: object) -> documents.SlotStatus:
         state_bytes=31_000_000 - index * 6_000_000,
         rows=81_300 - index * 9_000,
         memory=documents.SlotMemory(
-            budget=268_435_456, cache=91_000_000 - index * 20_000_000, write_buffers=33_000_000, tables=4_000_000
+            budget=268_435_456,
+            cache=91_000_000 - index * 20_000_000,
+            write_buffers=33_000_000,
+            tables=4_000_000,
         ),
         rss_bytes=310_000_000,
     )

@@ -25,6 +25,7 @@ def create_api(job: port.JobControl, job_metrics: metrics.JobMetrics, new_id: Ca
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     failures.install(api)
     api.include_router(routes.JobRoutes(job, job_metrics, new_id).router())

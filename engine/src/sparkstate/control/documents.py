@@ -42,7 +42,7 @@ class Phase(enum.StrEnum):
 
 
 class CheckpointKind(enum.StrEnum):
-    """A checkpoint belongs to the engine and is deleted by it; a savepoint belongs to whoever asked for it."""
+    """A checkpoint belongs to the engine, which deletes it; a savepoint belongs to whoever asked for it."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"

@@ -11,9 +11,10 @@ import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import uvicorn
+from uvicorn.protocols.http import h11_impl
 
 from sparkstate import clock as clocks
 from sparkstate import errors
@@ -105,6 +106,17 @@ class ControlServer:
         raise errors.SparkstateError(f"the control endpoint did not start within {START_TIMEOUT_S:.0f} s")
 
 
+class _SilentProtocol(h11_impl.H11Protocol):
+    """HTTP without an access log, whatever the process does with the global logger that uvicorn asks.
+
+    Paths and queries hold keys of the job's data, and a token that someone put into a query by mistake.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.access_log = False
+
+
 def _config(application: object) -> uvicorn.Config:
     return uvicorn.Config(
         application,  # type: ignore[arg-type]  # uvicorn names its own copies of the ASGI types
@@ -115,7 +127,7 @@ def _config(application: object) -> uvicorn.Config:
         date_header=False,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=_SilentProtocol,
         loop="asyncio",
         limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,

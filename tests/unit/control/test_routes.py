@@ -1,0 +1,187 @@
+"""What authorised callers get."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from support import control_job
+
+from sparkstate import errors
+from sparkstate.control import documents, port
+from sparkstate.control.limits import MAX_BODY_BYTES
+
+
+def assert_problem(answer: httpx.Response, status: int, reason: str, *words: str) -> None:
+    assert answer.status_code == status, answer.text
+    problem = answer.json()
+    assert set(problem) == {"error", "reason", "remedy"}
+    assert problem["reason"] == reason
+    assert problem["remedy"]
+    for word in words:
+        assert word in problem["error"]
+
+
+def test_the_status_is_what_the_job_says(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
+    job.update(epoch=12, slots=(control_job.slot(0), control_job.slot(1)))
+    assert documents.JobStatus.model_validate(caller.get("/v1/status").json()) == job.current
+
+
+def test_checkpoints_come_as_a_list_and_one_by_one(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    job.history = [control_job.checkpoint(1), control_job.checkpoint(2)]
+    assert [one["id"] for one in caller.get("/v1/checkpoints").json()] == [1, 2]
+    assert caller.get("/v1/checkpoints/2").json() == job.history[1].model_dump(mode="json")
+    assert_problem(caller.get("/v1/checkpoints/3"), 404, "NotFound", "checkpoint 3")
+    assert_problem(caller.get("/v1/checkpoints/latest"), 422, "InvalidRequest", "latest")
+
+
+def test_triggering_a_checkpoint_tells_its_id(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
+    job.history = [control_job.checkpoint(8)]
+    answer = caller.post("/v1/checkpoints")
+    assert (answer.status_code, answer.json()) == (202, {"checkpoint_id": 9})
+
+
+def test_a_savepoint_without_a_trigger_id_gets_one_from_the_server(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    for body in ({"json": {}}, {}):  # an empty document, and no body at all
+        answer = caller.post("/v1/savepoints", **body)
+        assert answer.status_code == 202
+        assert answer.json()["trigger_id"] == "made-by-the-server"
+        assert answer.json()["status"] == "PENDING"
+    assert len(job.requests()) == 1
+
+
+def test_the_same_savepoint_request_again_starts_nothing_new(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    body = {"trigger_id": "t-1", "target_directory": "file:///s", "stop": True, "drain": True}
+    assert caller.post("/v1/savepoints", json=body).status_code == 202
+    job.finish_savepoint("t-1", status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-t-1")
+    again = caller.post("/v1/savepoints", json=body)
+    assert (again.status_code, again.json()["status"]) == (202, "COMPLETED")
+    assert caller.get("/v1/savepoints/t-1").json()["location"] == "file:///s/savepoint-t-1"
+    assert len(job.requests()) == 1
+
+
+@pytest.mark.parametrize("other", [{"stop": True}, {"target_directory": "file:///elsewhere"}])
+def test_a_known_trigger_id_with_other_parameters_is_a_conflict(
+    caller: httpx.Client, other: dict[str, object]
+) -> None:
+    caller.post("/v1/savepoints", json={"trigger_id": "t-1"})
+    answer = caller.post("/v1/savepoints", json={"trigger_id": "t-1", **other})
+    assert_problem(answer, 409, "TriggerConflict", "t-1")
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"drain": True}, "drain"),
+        ({"trigger_id": "../../etc"}, "trigger_id"),
+        ({"trigger_id": ""}, "trigger_id"),
+        ({"trigger_id": "x" * 129}, "trigger_id"),
+        ({"target_directory": ""}, "target_directory"),
+        ({"targetDirectory": "file:///s"}, "targetDirectory"),
+        ([], "body"),
+    ],
+)
+def test_a_savepoint_request_of_another_form_is_refused_by_its_field(
+    caller: httpx.Client, job: control_job.InMemoryJob, body: object, word: str
+) -> None:
+    assert_problem(caller.post("/v1/savepoints", json=body), 422, "InvalidRequest", word)
+    assert job.requests() == []
+
+
+def test_a_body_that_is_no_json_is_refused(caller: httpx.Client) -> None:
+    answer = caller.post("/v1/savepoints", content=b"{", headers={"Content-Type": "application/json"})
+    assert_problem(answer, 422, "InvalidRequest", "body")
+
+
+def test_an_unknown_savepoint_is_not_found(caller: httpx.Client) -> None:
+    assert_problem(caller.get("/v1/savepoints/t-9"), 404, "NotFound", "t-9")
+    assert_problem(caller.get("/v1/savepoints/.hidden"), 422, "InvalidRequest", ".hidden")
+
+
+def test_one_keys_state_is_read_with_keys_as_json(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
+    job.values = {("rotation", "delay", repr("N1")): 117, ("rotation", "delay", repr(["N1", 2])): [1, 2]}
+    query = {"operator": "rotation", "state": "delay"}
+    assert caller.get("/v1/state", params={**query, "key": '"N1"'}).json()["value"] == 117
+    assert caller.get("/v1/state", params={**query, "key": '["N1", 2]'}).json()["value"] == [1, 2]
+    missing = caller.get("/v1/state", params={**query, "key": "7", "namespace": '"w"'}).json()
+    assert (missing["key"], missing["namespace"], missing["value"]) == (7, "w", None)
+
+
+def test_a_state_that_does_not_exist_and_a_key_that_is_no_json_are_told_apart(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    query = {"operator": "rotation", "state": "delay"}
+    assert_problem(caller.get("/v1/state", params={**query, "key": "1"}), 404, "UnknownState", "rotation")
+    assert_problem(caller.get("/v1/state", params={**query, "key": "N1"}), 400, "SpecInvalid", '"N1"')
+    assert_problem(caller.get("/v1/state", params=query), 422, "InvalidRequest", "key")
+
+
+def test_cancel_reaches_the_job(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
+    assert caller.post("/v1/cancel").status_code == 202
+    assert job.cancelled
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "reason"),
+    [
+        (port.NotRunning("the job is recovering"), 503, "NotRunning"),
+        (errors.StorageUnavailable("s3://b is away"), 503, "StorageUnavailable"),
+        (errors.StorageError("s3://b: AccessDenied"), 502, "StorageError"),
+        (errors.SlotLost("slot 1 is gone"), 503, "SlotLost"),
+        (errors.Fenced("attempt 3 owns the lineage"), 410, "Fenced"),
+        (errors.SerializationError("7 is no string"), 400, "SerializationError"),
+        (errors.JobFailed("gave up"), 500, "JobFailed"),
+    ],
+)
+def test_errors_of_the_job_become_answers_by_their_kind(
+    caller: httpx.Client, job: control_job.InMemoryJob, raised: Exception, status: int, reason: str
+) -> None:
+    job.raises = raised
+    assert_problem(caller.get("/v1/status"), status, reason, str(raised))
+
+
+def test_an_unexpected_error_tells_its_class_and_no_details(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    job.raises = ZeroDivisionError("internal detail")
+    answer = caller.get("/v1/status")
+    assert_problem(answer, 500, "InternalError", "ZeroDivisionError")
+    assert "internal detail" not in answer.text
+    assert answer.headers["x-sparkstate-job-uid"] == "uid-1"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        ("GET", "/", 404, "NotFound"),
+        ("GET", "/docs", 404, "NotFound"),
+        ("DELETE", "/v1/status", 405, "MethodNotAllowed"),
+    ],
+)
+def test_unknown_paths_and_methods_are_problems_too(
+    caller: httpx.Client, method: str, path: str, status: int, reason: str
+) -> None:
+    assert_problem(caller.request(method, path), status, reason, path)
+
+
+def test_a_body_above_the_limit_is_refused_whether_its_length_is_announced_or_not(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    body = b'{"trigger_id": "' + b"x" * MAX_BODY_BYTES + b'"}'
+    assert_problem(caller.post("/v1/savepoints", content=body), 413, "RequestTooLarge", str(MAX_BODY_BYTES))
+    chunked = caller.post("/v1/savepoints", content=iter([body[:1000], body[1000:]]))
+    assert_problem(chunked, 413, "RequestTooLarge")
+    assert job.requests() == []
+
+
+def test_a_body_in_several_chunks_below_the_limit_is_read_whole(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    parts = iter([b'{"trigger_id"', b': "in-', b'parts"}'])
+    answer = caller.post("/v1/savepoints", content=parts, headers={"Content-Type": "application/json"})
+    assert answer.json()["trigger_id"] == "in-parts"

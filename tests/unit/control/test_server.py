@@ -1,0 +1,100 @@
+"""The life of the endpoint: ports, threads, concurrency."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import socket
+import threading
+
+import httpx
+import pytest
+from support import control_job
+
+from sparkstate import errors
+from sparkstate.control import client, documents, server
+
+
+def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:
+    second = server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, port=control.port)
+    with pytest.raises(errors.SpecInvalid, match=rf"127\.0\.0\.1:{control.port}.*choose a free port"):
+        second.start()
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"192\.0\.2\.1"):
+        server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, host="192.0.2.1").start()
+
+
+def test_listening_on_all_interfaces_gives_an_address_that_can_be_reached() -> None:
+    with server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, host="0.0.0.0") as running:
+        assert running.address == f"http://127.0.0.1:{running.port}"
+        assert httpx.get(running.address + "/livez", trust_env=False).status_code == 200
+
+
+def test_stopping_frees_the_port_and_ends_the_thread_and_may_be_done_twice() -> None:
+    before = set(threading.enumerate())
+    running = server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN)
+    running.start()
+    assert set(threading.enumerate()) > before
+    number = running.port
+    running.stop()
+    running.stop()
+    assert set(threading.enumerate()) <= before
+    with socket.create_server(("127.0.0.1", number)):
+        pass
+
+
+def test_probes_answer_while_every_worker_thread_is_busy(
+    control: server.ControlServer, job: control_job.InMemoryJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    entered = threading.Semaphore(0)
+
+    def slow() -> documents.JobStatus:
+        entered.release()
+        assert release.wait(20)
+        return job.current
+
+    monkeypatch.setattr(job, "status", slow)
+    with concurrent.futures.ThreadPoolExecutor(60) as pool:
+        headers = {"Authorization": f"Bearer {control_job.TOKEN}"}
+        with httpx.Client(
+            base_url=control.address, headers=headers, limits=httpx.Limits(max_connections=60), timeout=30
+        ) as http:
+            waiting = [pool.submit(http.get, "/v1/status") for _ in range(50)]
+            for _ in range(30):
+                assert entered.acquire(timeout=20)
+            assert httpx.get(control.address + "/livez", timeout=5, trust_env=False).status_code == 200
+            release.set()
+            assert {done.result().status_code for done in waiting} == {200}
+
+
+def test_headers_above_the_limit_end_the_connection_without_reaching_the_job(
+    control: server.ControlServer, stranger: httpx.Client
+) -> None:
+    try:
+        answer = stranger.get("/v1/status", headers={"X-Large": "x" * (4 * server.MAX_HEADER_BYTES)})
+    except httpx.HTTPError:
+        pass
+    else:
+        assert answer.status_code in (400, 431)
+    assert stranger.get("/livez").status_code == 200
+
+
+def test_trigger_ids_made_by_default_are_valid_and_all_different() -> None:
+    made = {server.random_id() for _ in range(100)}
+    assert len(made) == 100
+    assert all(documents.SavepointRequest(trigger_id=one).trigger_id == one for one in made)
+
+
+def test_savepoints_of_several_callers_with_one_trigger_id_start_once(
+    control: server.ControlServer, job: control_job.InMemoryJob
+) -> None:
+    def trigger(_: int) -> documents.SavepointStatus:
+        with client.ControlClient(control.address, control_job.TOKEN) as talking:
+            return talking.trigger_savepoint(documents.SavepointRequest(trigger_id="one"))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(trigger, range(8)))
+    assert len(answers) == 1
+    assert len(job.requests()) == 1
