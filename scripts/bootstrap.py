@@ -91,7 +91,6 @@ def uv_environment(environ: Mapping[str, str], pip: Mapping[str, str]) -> Enviro
     env = {name: value for name, value in environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     env["UV_PYTHON_DOWNLOADS"] = "never"
     env["UV_PROJECT_ENVIRONMENT"] = str(VENV)
-    env.setdefault("UV_LINK_MODE", "copy")  # a cache on another file system would warn at every package
     if "index-url" in pip and not uses_own_index(env):
         env["UV_DEFAULT_INDEX"] = pip["index-url"]
     if "extra-index-url" in pip and "UV_INDEX" not in env:
