@@ -1,0 +1,88 @@
+"""sparkstate: Flink-style keyed state, checkpoints and savepoints for PySpark Structured Streaming.
+
+This is the façade; names are loaded when they are first used, so that ``import sparkstate`` needs neither PySpark nor
+RocksDB.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sparkstate.functions import (
+        AggregateFunction,
+        KeyedProcessFunction,
+        OutputTag,
+        ReduceFunction,
+        RuntimeContext,
+        TimeDomain,
+        TimerService,
+    )
+    from sparkstate.serde.types import Types
+    from sparkstate.sinks.file_sink import FileSink
+    from sparkstate.spark.stream import keyed
+    from sparkstate.state.descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+    from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
+
+_HOMES = {
+    "AggregateFunction": "sparkstate.functions",
+    "AggregatingStateDescriptor": "sparkstate.state.descriptors",
+    "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
+    "FileSink": "sparkstate.sinks.file_sink",
+    "HashMapStateBackend": "sparkstate.state_backend",
+    "KeyedProcessFunction": "sparkstate.functions",
+    "ListStateDescriptor": "sparkstate.state.descriptors",
+    "MapStateDescriptor": "sparkstate.state.descriptors",
+    "OutputTag": "sparkstate.functions",
+    "ReduceFunction": "sparkstate.functions",
+    "ReducingStateDescriptor": "sparkstate.state.descriptors",
+    "RuntimeContext": "sparkstate.functions",
+    "TimeDomain": "sparkstate.functions",
+    "TimerService": "sparkstate.functions",
+    "Types": "sparkstate.serde.types",
+    "ValueStateDescriptor": "sparkstate.state.descriptors",
+    "keyed": "sparkstate.spark.stream",
+}
+
+__all__ = [
+    "AggregateFunction",
+    "AggregatingStateDescriptor",
+    "EmbeddedRocksDBStateBackend",
+    "FileSink",
+    "HashMapStateBackend",
+    "KeyedProcessFunction",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "OutputTag",
+    "ReduceFunction",
+    "ReducingStateDescriptor",
+    "RuntimeContext",
+    "TimeDomain",
+    "TimerService",
+    "Types",
+    "ValueStateDescriptor",
+    "keyed",
+]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module 'sparkstate' has no attribute {name!r}") from None
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

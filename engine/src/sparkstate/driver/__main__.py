@@ -1,0 +1,130 @@
+"""``python -m sparkstate.driver``: runs one attempt of one job.
+
+Exit codes are those of ``errors``; 0 when the job finished, was stopped, or was fenced off with ``--fenced-exit-zero``
+(a container that must not be started again). The last word goes to ``--termination-log`` as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparkstate import clock, errors, java, manifest, phases
+from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.control.server import ControlServer
+from sparkstate.driver.control import DriverControl
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; returns the exit code."""
+    options = _parse(arguments)
+    try:
+        reason, message = _run(options)
+        return _last_word(options, reason, message, 0)
+    except errors.Fenced as error:
+        return _last_word(options, error.reason, str(error), 0 if options.fenced_exit_zero else error.exit_code)
+    except errors.SparkstateError as error:
+        return _last_word(options, error.reason, str(error), error.exit_code)
+    except Exception as error:
+        traceback.print_exc()
+        return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="sparkstate driver", description="Run one attempt of a StatefulSparkJob.")
+    parser.add_argument("--manifest", required=True, type=Path)
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides")
+    parser.add_argument("--work-dir", required=True, type=Path)
+    parser.add_argument("--attempt", type=int, default=1)
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
+    parser.add_argument("--token-file", type=Path, help="file with the token; default: a random one")
+    parser.add_argument("--status-file", type=Path)
+    parser.add_argument("--termination-log", type=Path)
+    parser.add_argument("--fenced-exit-zero", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _run(options: argparse.Namespace) -> tuple[str, str]:
+    resolved = manifest.resolve(manifest.load(options.manifest, options.overrides))
+    work_dir = options.work_dir.resolve()
+    _empty(work_dir)
+    settings = resolved.settings
+    system_clock = clock.SystemClock()
+    identity = JobIdentity(job_uid=f"{settings.cluster}/{settings.namespace}/{settings.name}", attempt=options.attempt)
+    view = JobView(identity, settings.name, settings.namespace, settings.backend.type, system_clock)
+    view.note_notices(resolved.notices)
+    requests = Requests()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: requests.cancelled.set())
+    token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
+    os.environ.update(java.find().environment())
+    # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
+    from dataclasses import replace
+
+    from sparkstate.driver.job import JobDriver
+
+    job = JobDriver(
+        replace(settings, work_dir=str(work_dir)),
+        options.attempt,
+        token,
+        work_dir,
+        view,
+        requests,
+        system_clock,
+        phases.Phases("driver", system_clock, os.environ),
+        random.Random(),
+        lambda text: print(text, flush=True),
+    )
+    host, _, number_text = options.listen.rpartition(":")
+    control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)
+    with ControlServer(control, token, host, int(number_text)) as server:
+        view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
+        _write_status(options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt})
+        try:
+            outcome = job.run()
+        except errors.SparkstateError:
+            view.note_phase(Phase.FAILED)
+            raise
+        finally:
+            requests.fail_open("the job has ended")
+            _empty(work_dir)
+        view.note_phase(Phase.FINISHED)
+    return outcome.reason, outcome.message
+
+
+def _empty(work_dir: Path) -> None:
+    """What an earlier driver left in our own folders; nothing else in there is ours."""
+    work_dir.mkdir(parents=True, exist_ok=True)
+    for name in ("slots", "query", "spark"):
+        shutil.rmtree(work_dir / name, ignore_errors=True)
+
+
+def _write_status(path: Path | None, document: dict[str, object]) -> None:
+    if path is None:
+        return
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(document))
+    temporary.replace(path)
+
+
+def _last_word(options: argparse.Namespace, reason: str, message: str, code: int) -> int:
+    print(f"{reason}: {message}", file=sys.stderr if code else sys.stdout, flush=True)
+    if options.termination_log is not None:
+        document = {"reason": reason, "message": message[-4000:], "exit_code": code}
+        options.termination_log.write_text(json.dumps(document))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,372 @@
+"""Checkpoints and savepoints of one incarnation, from the driver's side.
+
+A checkpoint begins right after the commit of an epoch: every slot is told before the next commit can reach it, so all
+snapshots are of the same epoch. The rest runs in a thread beside the epochs: wait for the slots, write ``_metadata``,
+append the log record (the commit), publish the sinks' files, tell the slots, drop what is subsumed.
+
+A savepoint is taken together with a checkpoint of the same epoch. The savepoint's record comes first, the checkpoint's
+second, so a restart always goes back to files of the lineage's own, never to a folder that a user may move away.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sparkstate import clock, errors, phases
+from sparkstate.checkpoint import coordinator
+from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
+from sparkstate.control.documents import (
+    CheckpointInfo,
+    CheckpointKind,
+    CheckpointStatus,
+    SavepointPhase,
+    SavepointRequest,
+)
+from sparkstate.driver.durable import Durable, SnapshotParts
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.settings import CheckpointSettings
+from sparkstate.slots import protocol
+from sparkstate.slots.group import SlotGroup
+from sparkstate.spark.watermarks import Watermarks
+
+_POLL_S = 0.02
+
+
+@dataclass
+class Started:
+    """A checkpoint under way, with the savepoint that came with it."""
+
+    checkpoint_id: int
+    epoch: int
+    watermarks: Watermarks
+    position: bytes
+    drained: bool
+    trigger_ms: int
+    savepoint: SavepointRequest | None = None
+    savepoint_id: int = -1
+    savepoint_url: str = ""
+    base: int = -1
+    pause_ms: float = 0.0
+    ended: threading.Event = field(default_factory=threading.Event)
+    failure: errors.SparkstateError | None = None
+
+
+class Checkpoints:
+    """One at a time. ``after_commit`` is called in the epoch's thread; the rest happens in threads of its own."""
+
+    def __init__(
+        self,
+        group: SlotGroup,
+        durable: Durable,
+        settings: CheckpointSettings,
+        requests: Requests,
+        view: JobView,
+        clock_: clock.Clock,
+        phases_: phases.Phases,
+        base: int,
+    ) -> None:
+        self._group = group
+        self._durable = durable
+        self._settings = settings
+        self._state = coordinator.initial(durable.peek_checkpoint_id(), clock_.monotonic())
+        self._requests = requests
+        self._view = view
+        self._clock = clock_
+        self._phases = phases_
+        self._base = base
+        self._current: Started | None = None
+        self._fatal: errors.SparkstateError | None = None
+        self._abandoned = threading.Event()
+        self.closed_by: str | None = None
+
+    # -- in the epoch's thread ----------------------------------------------------------------------------------
+
+    def stop_requested(self) -> SavepointRequest | None:
+        """The next open savepoint request, if it asks to stop the job."""
+        request = self._requests.next_open()
+        return request if request is not None and request.stop else None
+
+    def after_commit(
+        self, epoch: int, watermarks: Watermarks, position: Callable[[], bytes], *, changed: bool
+    ) -> None:
+        """Begin what is due. Raises what a checkpoint's failure means for the job."""
+        if self._fatal is not None:
+            raise self._fatal
+        if self._current is not None:
+            return
+        request = self._requests.next_open()
+        asked = self._requests.take_checkpoint()
+        if request is not None or asked or (changed and self._due()):
+            self.start(epoch, watermarks, position(), request)
+
+    def _due(self) -> bool:
+        return isinstance(coordinator.decide(self._state, self._settings, self._clock.monotonic()), coordinator.Start)
+
+    def start(
+        self,
+        epoch: int,
+        watermarks: Watermarks,
+        position: bytes,
+        request: SavepointRequest | None = None,
+        *,
+        drained: bool = False,
+    ) -> Started:
+        """Tell the slots, and return; wait for ``ended`` where the job must not go on before."""
+        started = Started(
+            checkpoint_id=self._durable.new_checkpoint_id(),
+            epoch=epoch,
+            watermarks=watermarks,
+            position=position,
+            drained=drained,
+            trigger_ms=self._clock.now_ms(),
+            savepoint=request,
+            base=self._base,
+        )
+        self._current = started
+        self._state = coordinator.start(
+            replace(self._state, next_id=started.checkpoint_id),
+            coordinator.Start("checkpoint"),
+            range(len(self._group)),
+            self._clock.monotonic(),
+        )
+        self._view.note_checkpoint(_info(started, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS))
+        if request is not None:
+            self._start_savepoint(started, request)
+        self._tell_slots(started)
+        threading.Thread(target=self._run, args=(started,), name="checkpoint", daemon=True).start()
+        return started
+
+    def _start_savepoint(self, started: Started, request: SavepointRequest) -> None:
+        assert request.trigger_id is not None
+        started.savepoint_id = self._durable.new_checkpoint_id()
+        self._requests.update(request.trigger_id, SavepointPhase.IN_PROGRESS, epoch=started.epoch)
+        self._view.note_checkpoint(_info(started, CheckpointKind.SAVEPOINT, CheckpointStatus.IN_PROGRESS))
+
+    def _tell_slots(self, started: Started) -> None:
+        self._snapshot(started.checkpoint_id, started.epoch, base=started.base)
+        if started.savepoint is not None:
+            try:
+                started.savepoint_url = self._durable.begin_savepoint(
+                    started.savepoint, started.savepoint_id, self._group.incarnation
+                )
+            except errors.StorageError as error:
+                self._fail_savepoint(started, error)
+                return
+            self._snapshot(started.savepoint_id, started.epoch, url=started.savepoint_url)
+
+    def _snapshot(self, checkpoint_id: int, epoch: int, base: int = -1, url: str = "") -> None:
+        request = protocol.Snapshot(
+            incarnation=self._group.incarnation,
+            checkpoint_id=checkpoint_id,
+            epoch=epoch,
+            canonical=bool(url),
+            target_url=url,
+            base=base,
+        )
+        self._group.each(lambda _: request, protocol.Ok)
+
+    def wait(self) -> None:
+        """Wait for the checkpoint under way, if there is one."""
+        current = self._current
+        if current is not None:
+            current.ended.wait()
+
+    def abandon(self) -> None:
+        """The incarnation ends: nobody waits for what is under way any more."""
+        self._abandoned.set()
+
+    def note_pause(self, milliseconds: float) -> None:
+        """How long a commit waited for the checkpoint under way."""
+        current = self._current
+        if current is not None:
+            current.pause_ms = max(current.pause_ms, milliseconds)
+
+    # -- in the checkpoint's thread -----------------------------------------------------------------------------
+
+    def _run(self, started: Started) -> None:
+        try:
+            self._complete(started)
+        except errors.SparkstateError as error:
+            self._failed(started, error)
+        except Exception as error:
+            self._failed(started, errors.SparkstateError(f"{type(error).__name__}: {error}"))
+        finally:
+            self._current = None
+            started.ended.set()
+
+    def _complete(self, started: Started) -> None:
+        replies = self._await_slots(started.checkpoint_id)
+        savepoint = self._savepoint_replies(started)
+        self._enter(phases.Phase.CHECKPOINT_METADATA, started)
+        committables = tuple(staged for reply in replies for staged in reply.committables)
+        if savepoint is not None:
+            self._durable.commit_savepoint(
+                self._parts(started, savepoint, committables, started.savepoint_id), started.savepoint_url
+            )
+        metadata = self._durable.commit_checkpoint(
+            self._parts(started, replies, committables, started.checkpoint_id), self._abandoned.is_set
+        )
+        self._base = started.checkpoint_id
+        self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
+        self._durable.publish(metadata, self._abandoned.is_set)
+        self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)
+        self._tell_ended(started.checkpoint_id, completed=True)
+        self._note_completed(started, metadata, CheckpointKind.CHECKPOINT)
+        self._state = coordinator.complete(self._state, started.checkpoint_id, self._clock.monotonic())
+        if savepoint is not None and started.savepoint is not None:
+            self._finish_savepoint(started, started.savepoint, metadata)
+        self._durable.subsume()
+
+    def _finish_savepoint(
+        self, started: Started, request: SavepointRequest, metadata: CheckpointMetadata
+    ) -> None:
+        assert request.trigger_id is not None
+        self._tell_ended(started.savepoint_id, completed=True)
+        if request.stop:
+            self._durable.close_lineage(started.savepoint_url, request.trigger_id)
+            self.closed_by = started.savepoint_url
+        self._note_completed(started, metadata, CheckpointKind.SAVEPOINT)
+        self._requests.update(request.trigger_id, SavepointPhase.COMPLETED, location=started.savepoint_url)
+
+    def _savepoint_replies(self, started: Started) -> list[protocol.SnapshotState] | None:
+        if started.savepoint is None or not started.savepoint_url:
+            return None
+        try:
+            return self._await_slots(started.savepoint_id)
+        except errors.StorageError as error:
+            self._fail_savepoint(started, error)
+            return None
+
+    def _await_slots(self, checkpoint_id: int) -> list[protocol.SnapshotState]:
+        deadline = self._clock.monotonic() + self._settings.timeout_s
+        request = protocol.SnapshotPoll(checkpoint_id=checkpoint_id)
+        while True:
+            replies = self._group.ask(lambda _: request, protocol.SnapshotState)
+            for slot, reply in enumerate(replies):
+                if reply.failure:
+                    raise _failure_of(slot, reply)
+            if all(reply.done for reply in replies):
+                return replies
+            if self._abandoned.is_set():
+                raise errors.SlotLost(f"checkpoint {checkpoint_id} was given up with its incarnation")
+            if self._clock.monotonic() > deadline:
+                raise errors.StorageError(
+                    f"checkpoint {checkpoint_id} took longer than checkpointing.timeout ({self._settings.timeout_s:g} s); "
+                    "look at the storage's speed, or raise the timeout"
+                )
+            self._clock.sleep(_POLL_S)
+
+    def _parts(
+        self,
+        started: Started,
+        replies: list[protocol.SnapshotState],
+        committables: tuple[Committable, ...],
+        checkpoint_id: int,
+    ) -> SnapshotParts:
+        return SnapshotParts(
+            checkpoint_id=checkpoint_id,
+            trigger_id=(started.savepoint.trigger_id or "") if started.savepoint else "",
+            incarnation=self._group.incarnation,
+            epoch=started.epoch,
+            watermarks=started.watermarks,
+            position=started.position,
+            shards=tuple(sorted((s for reply in replies for s in reply.shards), key=lambda handle: handle.shard)),
+            states=replies[0].states,
+            committables=committables,
+            slots=len(self._group),
+            drained=started.drained,
+            closed=bool(started.savepoint and started.savepoint.stop),
+            trigger_ms=started.trigger_ms,
+        )
+
+    # -- failures -----------------------------------------------------------------------------------------------
+
+    def _failed(self, started: Started, error: errors.SparkstateError) -> None:
+        self._count_failure(started, error)
+        self._tell_ended(started.checkpoint_id, completed=False)
+        # Publishing may have failed after the commit: then it is complete, and the next incarnation publishes.
+        self._durable.discard(started.checkpoint_id)
+        info = _info(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
+        self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
+        if started.savepoint is not None:
+            self._fail_savepoint(started, error)
+        started.failure = error
+
+    def _count_failure(self, started: Started, error: errors.SparkstateError) -> None:
+        if isinstance(error, (errors.Fenced, errors.SlotLost)):
+            self._fatal = error
+        if self._state.pending is None:
+            return
+        self._state = coordinator.fail(
+            self._state,
+            started.checkpoint_id,
+            str(error),
+            self._clock.monotonic(),
+            storage_away=isinstance(error, errors.StorageUnavailable),
+        )
+        try:
+            coordinator.require_tolerable(self._state, self._settings)
+        except errors.JobFailed as failed:
+            self._fatal = self._fatal or failed
+
+    def _fail_savepoint(self, started: Started, error: errors.SparkstateError) -> None:
+        request, started.savepoint_url = started.savepoint, ""
+        if request is None or request.trigger_id is None:
+            return
+        self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=str(error))
+        info = _info(started, CheckpointKind.SAVEPOINT, CheckpointStatus.FAILED)
+        self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
+        self._tell_ended(started.savepoint_id, completed=False)
+
+    def _tell_ended(self, checkpoint_id: int, *, completed: bool) -> None:
+        request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)
+        try:
+            self._group.ask(lambda _: request, protocol.Ok, 10.0)
+        except errors.SlotLost as error:
+            # Whoever feeds that slot next learns it as well; the files it would have reused are uploaded again.
+            self._fatal = self._fatal or error
+
+    def _note_completed(self, started: Started, metadata: CheckpointMetadata, kind: CheckpointKind) -> None:
+        info = _info(started, kind, CheckpointStatus.COMPLETED)
+        self._view.note_checkpoint(
+            info.model_copy(
+                update={
+                    "duration_ms": self._clock.now_ms() - started.trigger_ms,
+                    "sync_pause_ms": round(started.pause_ms),
+                    "state_bytes": sum(shard.state_size for shard in metadata.shards),
+                    "uploaded_bytes": sum(shard.uploaded for shard in metadata.shards),
+                    "path": started.savepoint_url
+                    if kind == CheckpointKind.SAVEPOINT
+                    else self._durable.url_of(started.checkpoint_id),
+                }
+            )
+        )
+
+    def _enter(self, phase: phases.Phase, started: Started) -> None:
+        self._phases.enter(
+            phase, epoch=started.epoch, checkpoint=started.checkpoint_id, incarnation=self._group.incarnation
+        )
+
+
+def _failure_of(slot: int, reply: protocol.SnapshotState) -> errors.SparkstateError:
+    kinds: dict[str, type[errors.SparkstateError]] = {
+        "StorageUnavailable": errors.StorageUnavailable,
+        "StorageError": errors.StorageError,
+        "CorruptData": errors.CorruptData,
+    }
+    return kinds.get(reply.failure_reason, errors.SparkstateError)(f"slot {slot}: {reply.failure}")
+
+
+def _info(started: Started, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:
+    savepoint = kind == CheckpointKind.SAVEPOINT
+    return CheckpointInfo(
+        id=started.savepoint_id if savepoint else started.checkpoint_id,
+        kind=kind,
+        status=status,
+        epoch=started.epoch,
+        trigger_ms=started.trigger_ms,
+        trigger_id=started.savepoint.trigger_id if savepoint and started.savepoint else None,
+    )

@@ -1,0 +1,117 @@
+"""The job as the control endpoint sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from sparkstate import errors
+from sparkstate.control import documents, port
+from sparkstate.control.documents import Phase, SavepointPhase
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.log.records import SavepointCommitted
+
+PROGRESS_TIMEOUT_S = 600.0
+"""Without the end of an epoch for this long while RUNNING, the job is not live."""
+
+
+class Slots(Protocol):
+    """Reading one key's state from the slot that owns it."""
+
+    def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]: ...
+
+
+class DriverControl:
+    """Implements ``control.port.JobControl``."""
+
+    def __init__(
+        self,
+        view: JobView,
+        requests: Requests,
+        find_savepoint: Callable[[str], SavepointCommitted | None],
+        slots: Callable[[], Slots | None],
+        next_checkpoint_id: Callable[[], int],
+    ) -> None:
+        self._view = view
+        self._requests = requests
+        self._find_savepoint = find_savepoint
+        self._slots = slots
+        self._next_checkpoint_id = next_checkpoint_id
+
+    def identity(self) -> documents.JobIdentity:
+        return self._view.identity
+
+    def status(self) -> documents.JobStatus:
+        return self._view.status()
+
+    def checkpoints(self) -> Sequence[documents.CheckpointInfo]:
+        return self._view.checkpoints()
+
+    def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo | None:
+        return next((info for info in self._view.checkpoints() if info.id == checkpoint_id), None)
+
+    def trigger_checkpoint(self) -> int:
+        running = [
+            info.id
+            for info in self._view.checkpoints()
+            if info.status == documents.CheckpointStatus.IN_PROGRESS
+            and info.kind == documents.CheckpointKind.CHECKPOINT
+        ]
+        if running:
+            return running[0]
+        self._requests.ask_checkpoint()
+        return self._next_checkpoint_id()
+
+    def trigger_savepoint(self, request: documents.SavepointRequest) -> documents.SavepointStatus:
+        assert request.trigger_id is not None
+        known = self._requests.find(request.trigger_id) or self._stored(request.trigger_id)
+        if known is not None and self._requests.find(request.trigger_id) is None:
+            return known
+        if known is None and self._view.phase in (Phase.STOPPING, Phase.FINISHED, Phase.FAILED):
+            raise port.NotRunning(f"the job is {self._view.phase}; no savepoint can be started any more")
+        return self._requests.add(request)
+
+    def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
+        return self._requests.find(trigger_id) or self._stored(trigger_id)
+
+    def _stored(self, trigger_id: str) -> documents.SavepointStatus | None:
+        record = self._find_savepoint(trigger_id)
+        if record is None:
+            return None
+        return documents.SavepointStatus(
+            trigger_id=trigger_id, status=SavepointPhase.COMPLETED, location=record.url, epoch=record.epoch
+        )
+
+    def key_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> documents.KeyState:
+        slots = self._slots()
+        if slots is None:
+            raise port.NotRunning(f"the job is {self._view.phase}; its state cannot be read now")
+        try:
+            kind, value = slots.read_state(uid, state, key, namespace)
+        except errors.SpecInvalid as error:
+            raise port.UnknownState(str(error)) from error
+        return documents.KeyState(
+            operator=uid, state=state, kind=kind, key=key, namespace=namespace, value=value, epoch=self._view.epoch
+        )
+
+    def cancel(self) -> None:
+        self._requests.cancelled.set()
+
+    def is_live(self) -> bool:
+        return self._view.phase != Phase.RUNNING or self._view.seconds_since_epoch() < PROGRESS_TIMEOUT_S
+
+    def is_ready(self) -> bool:
+        return self._view.phase == Phase.RUNNING
+
+    def metrics(self) -> Iterator[port.Sample]:
+        for slot, name, value in self._view.native_metrics():
+            yield port.Sample(name, value, {"slot": str(slot)})
+
+
+def key_text(key: JsonValue) -> str:
+    """The JSON of a key as slots read it."""
+    return json.dumps(key)

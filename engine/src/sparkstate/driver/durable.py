@@ -1,0 +1,232 @@
+"""The driver's hand on durable things: lineage, log, completed checkpoints, savepoints, sinks' published files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sparkstate
+from sparkstate import clock, errors, storage
+from sparkstate.checkpoint import restore
+from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
+from sparkstate.checkpoint.savepoint import Savepoints, SavepointState
+from sparkstate.checkpoint.store import CompletedCheckpointStore
+from sparkstate.checkpoint.uploader import Uploader, UploadTarget
+from sparkstate.control.documents import SavepointRequest
+from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.keygroups import KeySpace
+from sparkstate.log.lineage import JobName, Lineage, open_lineage
+from sparkstate.log.log import LineageLog
+from sparkstate.log.records import SavepointCommitted
+from sparkstate.settings import JobSettings
+from sparkstate.sinks import file_sink
+from sparkstate.spark.watermarks import Watermarks
+from sparkstate.storage import layout, naming
+from sparkstate.storage.objectstore import ObjectStore
+
+_RETRY_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotParts:
+    """What the driver and the slots know of a snapshot."""
+
+    checkpoint_id: int
+    trigger_id: str
+    incarnation: int
+    epoch: int
+    watermarks: Watermarks
+    position: bytes
+    shards: tuple[ShardHandle, ...]
+    states: tuple[StateMeta, ...]
+    committables: tuple[Committable, ...]
+    slots: int
+    drained: bool
+    closed: bool
+    trigger_ms: int
+
+
+class Durable:
+    """One lineage, claimed by this driver. Thread-safe as far as its parts are."""
+
+    def __init__(self, settings: JobSettings, clock_: clock.Clock, attempt: int, driver: str) -> None:
+        self._settings = settings
+        self._clock = clock_
+        self.root = storage.open_store(settings.checkpoint.storage, settings.s3, check=True)
+        name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
+        self.lineage: Lineage = open_lineage(
+            self.root, name, clock_, start_empty=settings.start_empty, attempt=attempt
+        )
+        self.log = LineageLog(self.lineage.store, clock_)
+        self.token = self.log.claim(attempt, driver)
+        self.completed = CompletedCheckpointStore(self.lineage.store, self.log, settings.checkpoint.retained)
+        self.savepoints = Savepoints(self.lineage, self.log, self._open)
+        self._ids = itertools.count(self.completed.next_checkpoint_id())
+        self._peek = 0
+        self.key_space: KeySpace | None = None
+        self.operators: tuple[str, ...] = ()
+        self.sink_paths: dict[str, str] = {}
+
+    def _open(self, url: str) -> ObjectStore:
+        return storage.open_store(url, self._settings.s3)
+
+    # -- restoring ----------------------------------------------------------------------------------------------
+
+    def restore_point(self) -> restore.Restored:
+        """What the next incarnation starts from. Raises ``RestoreBlocked``."""
+        plan = restore.decide_restore(
+            self.log.check(), self.lineage.store.url, self._settings.restore_from, self._settings.start_empty
+        )
+        return restore.carry_out(plan, self.lineage, self._open)
+
+    def read_position(self, restored: restore.Restored) -> bytes | None:
+        """The source position of the restored snapshot."""
+        from sparkstate.checkpoint.downloader import Downloader
+
+        if restored.metadata is None or restored.store is None or restored.metadata.source_position is None:
+            return None
+        downloader = Downloader(restored.store, 1)
+        try:
+            return downloader.read(restored.metadata.source_position)
+        finally:
+            downloader.close()
+
+    def begin_incarnation(self, restored: restore.Restored) -> int:
+        """Its number, from the log; then what older incarnations left is settled."""
+        number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
+        if restored.metadata is not None and restored.same_lineage:
+            self.publish(restored.metadata, lambda: False)
+        for path in set(self.sink_paths.values()):
+            file_sink.sweep_staging(self._open(path), self.lineage.id, number)
+        self.completed.sweep()
+        self.savepoints.sweep()
+        return number
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def new_checkpoint_id(self) -> int:
+        """Never used before in this lineage."""
+        self._peek = next(self._ids)
+        return self._peek
+
+    def peek_checkpoint_id(self) -> int:
+        """What the next checkpoint will probably be called."""
+        return max(self._peek + 1, self.log.state.last_checkpoint_id + 1)
+
+    def url_of(self, checkpoint_id: int) -> str:
+        """The folder of a checkpoint."""
+        return naming.join_url(self.lineage.store.url, layout.checkpoint_folder(checkpoint_id))
+
+    def commit_checkpoint(self, parts: SnapshotParts, given_up: Callable[[], bool]) -> CheckpointMetadata:
+        """``_metadata``, then the log record. Goes on trying while the storage is away, until given up."""
+        target = UploadTarget.checkpoint(parts.incarnation, parts.checkpoint_id)
+        metadata = self._metadata(parts, "checkpoint", self.lineage.store, target)
+        self._insist(lambda: self.completed.commit(metadata), given_up)
+        return metadata
+
+    def commit_savepoint(self, parts: SnapshotParts, url: str) -> None:
+        """The savepoint's ``_metadata`` and record."""
+        target = UploadTarget.savepoint(parts.incarnation, parts.checkpoint_id)
+        metadata = self._metadata(parts, "savepoint", self.savepoints.folder(url), target)
+        self._insist(lambda: self.savepoints.commit(url, metadata), lambda: False)
+
+    def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
+        """Name the savepoint's folder in the log."""
+        parent = request.target_directory or self._settings.savepoint.storage or self._default_savepoints()
+        assert request.trigger_id is not None
+        status = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
+        if status.state != SavepointState.IN_PROGRESS:
+            raise errors.StorageError(f"savepoint {request.trigger_id!r} is {status.state} already at {status.url}")
+        return status.url
+
+    def _default_savepoints(self) -> str:
+        return naming.join_url(self.root.url, layout.SAVEPOINTS)
+
+    def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
+        """A completed savepoint of that trigger id, from the log."""
+        return self.savepoints.find(trigger_id).committed
+
+    def close_lineage(self, url: str, trigger_id: str) -> None:
+        """No epoch commits after the savepoint at ``url``."""
+        committed = self.find_savepoint(trigger_id)
+        if committed is None or committed.url != url:
+            raise errors.StateError(f"the savepoint {url} is not in the log. This is a bug. Please report.")
+        self._insist(lambda: self.savepoints.close_lineage(committed), lambda: False)
+
+    def discard(self, checkpoint_id: int) -> None:
+        """Delete what a failed checkpoint left; the storage may be away, then the next sweep does it."""
+        try:
+            self.completed.discard(checkpoint_id)
+        except errors.StorageError:
+            return
+
+    def subsume(self) -> None:
+        """Drop checkpoints beyond those retained; if the storage is away, later ones do it."""
+        try:
+            self.completed.subsume()
+        except errors.StorageError:
+            return
+
+    # -- sinks --------------------------------------------------------------------------------------------------
+
+    def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
+        """Make the sinks' files of a committed checkpoint visible. Idempotent."""
+        for committable in metadata.committables:
+            path = self.sink_paths.get(committable.sink)
+            if path is None:
+                raise errors.RestoreBlocked(
+                    f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no longer has; "
+                    "restore with the sink once, or from a savepoint of before"
+                )
+            store = self._open(path)
+            self._insist(lambda c=committable, s=store: file_sink.publish(s, c), given_up)  # type: ignore[misc]
+
+    def _insist(self, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
+        while True:
+            try:
+                action()
+                return
+            except errors.StorageUnavailable:
+                if given_up():
+                    raise
+                self.log.token  # noqa: B018 - the guard raises Fenced in the epoch's thread meanwhile
+                self._clock.sleep(_RETRY_S)
+
+    def _metadata(
+        self, parts: SnapshotParts, kind: str, store: ObjectStore, target: UploadTarget
+    ) -> CheckpointMetadata:
+        assert self.key_space is not None
+        uploader = Uploader(store, threads=1, inline_threshold_bytes=self._settings.checkpoint.inline_threshold_bytes)
+        try:
+            position = uploader.put_bytes(target, "source-position", parts.position)
+        finally:
+            uploader.close()
+        return CheckpointMetadata(
+            kind="savepoint" if kind == "savepoint" else "checkpoint",
+            checkpoint_id=parts.checkpoint_id,
+            job=self.lineage.job,
+            lineage=self.lineage.id,
+            incarnation=parts.incarnation,
+            epoch=parts.epoch,
+            watermark=parts.watermarks.current,
+            source_watermarks={
+                str(i): source.largest
+                for i, source in enumerate(parts.watermarks.sources)
+                if source.largest is not None
+            },
+            timestamp_ms=parts.trigger_ms,
+            duration_ms=self._clock.now_ms() - parts.trigger_ms,
+            key_space=self.key_space,
+            slots=parts.slots,
+            backend=self._settings.backend.type,
+            operators=self.operators,
+            states=parts.states,
+            shards=parts.shards,
+            source_position=position,
+            committables=parts.committables,
+            trigger_id=parts.trigger_id,
+            closed=parts.closed,
+            drained=parts.drained,
+            sparkstate=sparkstate.__version__,
+        )

@@ -1,0 +1,58 @@
+"""Finding the job's function: ``pythonFile`` or ``module:function``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from sparkstate import errors
+from sparkstate.settings import EntryPoint
+
+JobFunction = Callable[..., Any]
+
+
+def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
+    """The function ``job(spark, params)`` and the folders that slots need on their Python path."""
+    if entry.python_file is not None:
+        return _from_file(Path(entry.python_file), entry.function)
+    if entry.module is None:
+        raise errors.SpecInvalid("spec.pythonFile and spec.module are both missing; name the job's file or module")
+    try:
+        module = importlib.import_module(entry.module)
+    except ImportError as error:
+        raise errors.SpecInvalid(f"spec.module is {entry.module!r}, which cannot be imported: {error}") from error
+    return _function_of(module, entry.function, entry.module), ()
+
+
+def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]:
+    if not path.is_file():
+        raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; there is no such file")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = f"sparkstate_job_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; it is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise errors.UserCodeError(f"{path} raised while it was imported: {type(error).__name__}: {error}") from error
+    # Slots cannot import a file by its path: its functions travel by value.
+    cloudpickle.register_pickle_by_value(module)
+    return _function_of(module, function, str(path)), (folder,)
+
+
+def _function_of(module: Any, function: str, where: str) -> JobFunction:
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise errors.SpecInvalid(f"{where} has no function {function!r}; define `def {function}(spark, params)`")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,229 @@
+"""The job over its incarnations: claim, restore, run, restart, end."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sparkstate import clock, errors, keygroups, phases, restart
+from sparkstate.checkpoint.restore import Restored
+from sparkstate.control.documents import Phase
+from sparkstate.driver import entry
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.incarnation import End, Incarnation, Parts
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.keygroups import KeySpace
+from sparkstate.log.fence import FenceGuard
+from sparkstate.log.records import SavepointCommitted
+from sparkstate.settings import JobSettings
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.spark import graph, session
+
+_STORAGE_RETRY_S = 2.0
+_FINAL = (errors.SpecInvalid, errors.RestoreBlocked, errors.StateMigrationError, errors.Fenced)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the job ended."""
+
+    reason: str
+    message: str
+
+
+class JobDriver:
+    """One driver process's work. :meth:`run` once."""
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        attempt: int,
+        token: str,
+        work_dir: Path,
+        view: JobView,
+        requests: Requests,
+        clock_: clock.Clock,
+        phases_: phases.Phases,
+        rng: random.Random,
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._attempt = attempt
+        self._token = token
+        self._work_dir = work_dir
+        self._view = view
+        self._requests = requests
+        self._clock = clock_
+        self._phases = phases_
+        self._say = say
+        self._failures = restart.FailureCounters(restart.RestartStrategy(settings.restart, rng))
+        self._durable: Durable | None = None
+        self._incarnation: Incarnation | None = None
+
+    def incarnation(self) -> Incarnation | None:
+        """The running one, for reading state."""
+        return self._incarnation if self._view.phase in (Phase.RUNNING, Phase.PAUSED) else None
+
+    def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
+        """From the log."""
+        return self._durable.find_savepoint(trigger_id) if self._durable else None
+
+    def next_checkpoint_id(self) -> int:
+        """What the next checkpoint will be called."""
+        return self._durable.peek_checkpoint_id() if self._durable else 1
+
+    def run(self) -> Outcome:
+        """Until the job ends. Raises what ended it if that was no success."""
+        durable = self._durable = self._open_durable()
+        self._say(
+            f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
+            + ("" if durable.lineage.created else " (found by the job's name)")
+        )
+        spark = session.start(self._settings)
+        try:
+            job, python_path = entry.load(self._settings.entry)
+            declared = graph.declare(job, spark, dict(self._settings.entry.params))
+            durable.operators = tuple(declared.operators)
+            durable.sink_paths = {n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)}
+            self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks])
+            guard = FenceGuard(durable.log, self._settings.fence_timeout_s, self._clock)
+            guard.start()
+            try:
+                return self._run(self._parts(spark, declared, durable, guard, python_path))
+            finally:
+                guard.stop()
+        finally:
+            spark.stop()
+
+    def _parts(
+        self,
+        spark: SparkSession,
+        declared: graph.Graph,
+        durable: Durable,
+        guard: FenceGuard,
+        python_path: tuple[str, ...],
+    ) -> Parts:
+        return Parts(
+            settings=self._settings,
+            session=spark,
+            declared=declared,
+            durable=durable,
+            guard=guard,
+            requests=self._requests,
+            view=self._view,
+            clock=self._clock,
+            phases=self._phases,
+            token=self._token,
+            work_dir=self._work_dir,
+            python_path=python_path,
+        )
+
+    def _open_durable(self) -> Durable:
+        """Claim the lineage; while the storage is away, wait for it."""
+        who = f"{socket.gethostname()}:{os.getpid()}"
+        while True:
+            try:
+                return Durable(self._settings, self._clock, self._attempt, who)
+            except errors.StorageUnavailable as error:
+                self._view.note_phase(Phase.PAUSED)
+                self._say(f"waiting for the storage: {error}")
+                self._wait(_STORAGE_RETRY_S)
+
+    def _run(self, parts: Parts) -> Outcome:
+        while True:
+            try:
+                end = self._run_incarnation(parts)
+            except _FINAL as error:
+                self._view.note_failure(error.reason, str(error), recovering=False)
+                raise
+            except errors.StorageUnavailable as error:
+                self._recover_after(error, _STORAGE_RETRY_S)
+            except errors.SparkstateError as error:
+                self._recover_after(error, self._delay(error))
+            else:
+                return _outcome(end)
+            if self._requests.cancelled.is_set():
+                return _outcome(End.CANCELLED)
+
+    def _run_incarnation(self, parts: Parts) -> End:
+        restored = parts.durable.restore_point()
+        self._say(restored.plan.message)
+        self._check(restored, parts.declared)
+        key_space = _key_space(self._settings, restored)
+        parts.durable.key_space = key_space
+        number = parts.durable.begin_incarnation(restored)
+        epoch = restored.metadata.epoch if restored.metadata else None
+        self._view.note_incarnation(number, restored.plan.url or None, epoch)
+        self._incarnation = Incarnation(parts, restored, number, key_space)
+        try:
+            return self._incarnation.run()
+        finally:
+            self._incarnation = None
+
+    def _check(self, restored: Restored, declared: graph.Graph) -> None:
+        """State without an operator would be dropped silently: refuse unless told to."""
+        if restored.metadata is None or self._settings.allow_non_restored_state:
+            return
+        gone = sorted({state.uid for state in restored.metadata.states} - set(declared.operators))
+        if gone:
+            raise errors.RestoreBlocked(
+                f"{restored.plan.url} holds state of operator(s) {', '.join(gone)}, which the job does not have "
+                f"(it has {', '.join(sorted(declared.operators))}); give the operator its old uid, or set "
+                "allowNonRestoredState: true to drop that state"
+            )
+
+    def _delay(self, error: errors.SparkstateError) -> float:
+        decision = self._failures.failed("job", self._clock.monotonic())
+        if isinstance(decision, restart.GiveUp):
+            self._view.note_failure(error.reason, str(error), recovering=False)
+            if isinstance(error, errors.UserCodeError):
+                raise error
+            raise errors.JobFailed(f"{error} ({decision.reason})") from error
+        return decision.delay_s
+
+    def _recover_after(self, error: errors.SparkstateError, delay_s: float) -> None:
+        self._view.note_failure(error.reason, str(error), recovering=True)
+        self._say(f"{error.reason}: {error}")
+        self._say(f"restarting in {delay_s:.1f} s")
+        self._wait(delay_s)
+
+    def _wait(self, seconds: float) -> None:
+        deadline = self._clock.monotonic() + seconds
+        while self._clock.monotonic() < deadline and not self._requests.cancelled.is_set():
+            self._clock.sleep(0.05)
+
+
+def _key_space(settings: JobSettings, restored: Restored) -> KeySpace:
+    """Fixed at the job's creation: a restored snapshot decides; a manifest that says otherwise is refused."""
+    maximum = settings.max_parallelism or keygroups.default_max_parallelism(settings.slots)
+    if restored.metadata is None:
+        return KeySpace(maximum, settings.shards or keygroups.default_shards(settings.slots, maximum))
+    stored = restored.metadata.key_space
+    if settings.max_parallelism not in (None, stored.max_parallelism):
+        raise errors.SpecInvalid(
+            f"spec.maxParallelism is {settings.max_parallelism}; the restored state was created with "
+            f"{stored.max_parallelism}, which cannot change: leave the field out"
+        )
+    if settings.shards not in (None, stored.shards):
+        raise errors.SpecInvalid(
+            f"spec.shards is {settings.shards}; the restored state was created with {stored.shards}, which cannot "
+            "change: leave the field out"
+        )
+    stored.shards_of_slot(0, settings.slots)  # refuses more slots than shards
+    return replace(stored)
+
+
+def _outcome(end: End) -> Outcome:
+    messages = {
+        End.INPUT_ENDED: "the input has ended and all of it is committed",
+        End.SAVEPOINT: "stopped with a savepoint",
+        End.CANCELLED: "stopped; the last checkpoint is kept",
+    }
+    return Outcome({End.INPUT_ENDED: "Finished", End.SAVEPOINT: "Suspended", End.CANCELLED: "Cancelled"}[end], messages[end])

@@ -1,0 +1,90 @@
+"""What people ask of a running job: savepoints, a checkpoint, the end. Survives incarnations; thread-safe."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from sparkstate.control import port
+from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
+
+
+@dataclass
+class PendingSavepoint:
+    """A request and what became of it."""
+
+    request: SavepointRequest
+    status: SavepointStatus
+
+    @property
+    def open(self) -> bool:
+        return self.status.status in (SavepointPhase.PENDING, SavepointPhase.IN_PROGRESS)
+
+
+class Requests:
+    """Savepoints by trigger id, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._savepoints: dict[str, PendingSavepoint] = {}
+        self._checkpoint = False
+        self.cancelled = threading.Event()
+
+    def add(self, request: SavepointRequest) -> SavepointStatus:
+        """Note a request, or answer for the one of the same trigger id.
+
+        Raises ``TriggerConflict`` if that one asked for something else.
+        """
+        assert request.trigger_id is not None
+        with self._lock:
+            known = self._savepoints.get(request.trigger_id)
+            if known is None:
+                status = SavepointStatus(
+                    trigger_id=request.trigger_id,
+                    status=SavepointPhase.PENDING,
+                    stop=request.stop,
+                    drain=request.drain,
+                )
+                self._savepoints[request.trigger_id] = PendingSavepoint(request, status)
+                return status
+            if known.request != request:
+                raise port.TriggerConflict(
+                    f"trigger id {request.trigger_id!r} was used for another request "
+                    f"({known.request.model_dump(exclude={'trigger_id'})}); choose another id"
+                )
+            return known.status
+
+    def find(self, trigger_id: str) -> SavepointStatus | None:
+        with self._lock:
+            known = self._savepoints.get(trigger_id)
+            return known.status if known else None
+
+    def next_open(self) -> SavepointRequest | None:
+        """The oldest request that is not done."""
+        with self._lock:
+            return next((pending.request for pending in self._savepoints.values() if pending.open), None)
+
+    def update(self, trigger_id: str, phase: SavepointPhase, **changes: object) -> None:
+        """Note progress."""
+        with self._lock:
+            pending = self._savepoints[trigger_id]
+            pending.status = pending.status.model_copy(update={"status": phase, **changes})
+
+    def fail_open(self, why: str) -> None:
+        """The job ended: nobody will serve what is open."""
+        with self._lock:
+            for pending in self._savepoints.values():
+                if pending.open:
+                    pending.status = pending.status.model_copy(
+                        update={"status": SavepointPhase.FAILED, "failure": why}
+                    )
+
+    def ask_checkpoint(self) -> None:
+        with self._lock:
+            self._checkpoint = True
+
+    def take_checkpoint(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        with self._lock:
+            asked, self._checkpoint = self._checkpoint, False
+            return asked

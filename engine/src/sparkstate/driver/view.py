@@ -1,0 +1,231 @@
+"""What the driver knows of its job right now, for the control endpoint. One lock, short sections, no I/O inside."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sparkstate.clock import Clock
+from sparkstate.control import documents
+from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
+from sparkstate.slots import protocol
+from sparkstate.slots.client import SlotAddress
+
+HISTORY = 500
+RATE_WINDOW_S = 10.0
+
+
+@dataclass
+class _RecoveryUnderWay:
+    at_ms: int
+    cause: str
+    restored_from: str | None = None
+    incarnation: int = 0
+
+
+class JobView:
+    """Thread-safe. Every ``note_…`` is called by the driver, ``status`` by the endpoint."""
+
+    def __init__(self, identity: documents.JobIdentity, name: str, namespace: str, backend: str, clock: Clock) -> None:
+        self._lock = threading.Lock()
+        self._clock = clock
+        self.identity = identity
+        self._name, self._namespace, self._backend = name, namespace, backend
+        self._started_ms = clock.now_ms()
+        self._phase = Phase.STARTING
+        self._lineage: str | None = None
+        self._incarnation: int | None = None
+        self._epoch: int | None = None
+        self._rows = 0
+        self._watermark = MIN_WATERMARK
+        self._recent: deque[tuple[float, int]] = deque()
+        self._slots: tuple[documents.SlotStatus, ...] = ()
+        self._native: list[tuple[int, str, float]] = []
+        self._checkpoints: dict[int, CheckpointInfo] = {}
+        self._completed = self._failed = self._restarts = 0
+        self._recoveries: list[documents.Recovery] = []
+        self._recovering: _RecoveryUnderWay | None = None
+        self._last_failure: documents.Failure | None = None
+        self._restored_from: str | None = None
+        self._sinks: tuple[str, ...] = ()
+        self._notices: tuple[str, ...] = ()
+        self._last_epoch_at = clock.monotonic()
+        self._on_epoch: Callable[[float], None] = lambda _: None
+        self._on_checkpoint: Callable[[CheckpointInfo], None] = lambda _: None
+
+    def observers(self, on_epoch: Callable[[float], None], on_checkpoint: Callable[[CheckpointInfo], None]) -> None:
+        """Who hears of every epoch's duration (seconds) and of every ended checkpoint."""
+        self._on_epoch, self._on_checkpoint = on_epoch, on_checkpoint
+
+    # -- notes of the driver ------------------------------------------------------------------------------------
+
+    def note_phase(self, phase: Phase) -> None:
+        with self._lock:
+            self._phase = phase
+
+    def note_notices(self, notices: Sequence[str]) -> None:
+        with self._lock:
+            self._notices = (*self._notices, *notices)
+
+    def note_job(self, lineage: str, sinks: Sequence[str]) -> None:
+        with self._lock:
+            self._lineage, self._sinks = lineage, tuple(sinks)
+
+    def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
+        with self._lock:
+            self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
+            if self._recovering is not None:
+                self._recovering.restored_from, self._recovering.incarnation = restored_from, number
+
+    def note_slots(self, addresses: Sequence[SlotAddress], replies: Sequence[protocol.SlotStatus]) -> None:
+        slots = tuple(_slot(address, reply) for address, reply in zip(addresses, replies, strict=True))
+        native = [(reply.slot, name, value) for reply in replies for name, value in reply.metrics.items()]
+        with self._lock:
+            self._slots, self._native = slots, native
+
+    def note_epoch(self, epoch: int, rows: int, watermark: int, seconds: float) -> None:
+        self._on_epoch(seconds)
+        now = self._clock.monotonic()
+        with self._lock:
+            self._epoch, self._watermark = epoch, watermark
+            self._rows += rows
+            self._last_epoch_at = now
+            self._recent.append((now, rows))
+            while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
+                self._recent.popleft()
+            if self._recovering is not None:
+                self._end_recovery(self._recovering)
+
+    def note_checkpoint(self, info: CheckpointInfo) -> None:
+        with self._lock:
+            before = self._checkpoints.pop(info.id, None)
+            self._checkpoints[info.id] = info
+            while len(self._checkpoints) > HISTORY:
+                del self._checkpoints[next(iter(self._checkpoints))]
+            if before is None or before.status != info.status:
+                self._completed += info.status == CheckpointStatus.COMPLETED
+                self._failed += info.status == CheckpointStatus.FAILED
+        if info.status != CheckpointStatus.IN_PROGRESS:
+            self._on_checkpoint(info)
+
+    def note_failure(self, reason: str, message: str, *, recovering: bool) -> None:
+        with self._lock:
+            now = self._clock.now_ms()
+            self._last_failure = documents.Failure(at_ms=now, reason=reason, message=message)
+            self._slots = tuple(slot.model_copy(update={"alive": False}) for slot in self._slots)
+            if recovering:
+                self._restarts += 1
+                self._phase = Phase.RECOVERING
+                self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
+
+    def _end_recovery(self, under_way: _RecoveryUnderWay) -> None:
+        self._recoveries.append(
+            documents.Recovery(
+                at_ms=under_way.at_ms,
+                cause=under_way.cause,
+                restored_from=under_way.restored_from,
+                duration_ms=self._clock.now_ms() - under_way.at_ms,
+                incarnation=under_way.incarnation,
+            )
+        )
+        self._recovering = None
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Phase:
+        return self._phase
+
+    @property
+    def epoch(self) -> int | None:
+        return self._epoch
+
+    def seconds_since_epoch(self) -> float:
+        """Since the last epoch ended (or the driver started). Takes no lock."""
+        return self._clock.monotonic() - self._last_epoch_at
+
+    def checkpoints(self) -> list[CheckpointInfo]:
+        with self._lock:
+            return sorted(self._checkpoints.values(), key=lambda info: info.id)
+
+    def native_metrics(self) -> list[tuple[int, str, float]]:
+        with self._lock:
+            return list(self._native)
+
+    def status(self) -> documents.JobStatus:
+        with self._lock:
+            recoveries = list(self._recoveries)
+            if self._recovering is not None:
+                under_way = self._recovering
+                recoveries.append(
+                    documents.Recovery(at_ms=under_way.at_ms, cause=under_way.cause, incarnation=under_way.incarnation)
+                )
+            watermark = None if self._watermark == MIN_WATERMARK else self._watermark
+            lag = None if watermark in (None, MAX_WATERMARK) else self._clock.now_ms() - (watermark or 0)
+            return documents.JobStatus(
+                job_uid=self.identity.job_uid,
+                attempt=self.identity.attempt,
+                name=self._name,
+                namespace=self._namespace,
+                backend=self._backend,
+                lineage=self._lineage,
+                incarnation=self._incarnation,
+                phase=self._phase,
+                started_ms=self._started_ms,
+                epoch=self._epoch,
+                rows_total=self._rows,
+                rows_per_s=self._rate(),
+                watermark_ms=watermark,
+                lag_ms=lag,
+                state_bytes=sum(slot.state_bytes for slot in self._slots),
+                slots=self._slots,
+                last_checkpoint=self._newest(CheckpointKind.CHECKPOINT),
+                last_savepoint=self._newest(CheckpointKind.SAVEPOINT),
+                checkpoints_completed=self._completed,
+                checkpoints_failed=self._failed,
+                checkpoints_in_progress=sum(
+                    info.status == CheckpointStatus.IN_PROGRESS for info in self._checkpoints.values()
+                ),
+                restarts=self._restarts,
+                recoveries=tuple(recoveries),
+                last_failure=self._last_failure,
+                restored_from=self._restored_from,
+                sinks=self._sinks,
+                notices=self._notices,
+            )
+
+    def _newest(self, kind: CheckpointKind) -> CheckpointInfo | None:
+        done = [
+            info
+            for info in self._checkpoints.values()
+            if info.kind == kind and info.status == CheckpointStatus.COMPLETED
+        ]
+        return max(done, key=lambda info: info.id, default=None)
+
+    def _rate(self) -> float:
+        if not self._recent:
+            return 0.0
+        window = max(self._clock.monotonic() - self._recent[0][0], 1.0)
+        return sum(rows for _, rows in self._recent) / min(window, RATE_WINDOW_S)
+
+
+def _slot(address: SlotAddress, reply: protocol.SlotStatus) -> documents.SlotStatus:
+    memory = reply.memory
+    return documents.SlotStatus(
+        index=reply.slot,
+        pid=reply.pid,
+        host=address.host,
+        shards=reply.shards,
+        state_bytes=reply.state_bytes,
+        rows=reply.state_rows,
+        rss_bytes=reply.rss_bytes,
+        memory=documents.SlotMemory(
+            budget=memory.get("budget"),
+            cache=memory.get("cache", 0),
+            write_buffers=memory.get("write_buffers", 0),
+            tables=memory.get("tables", 0),
+        ),
+    )

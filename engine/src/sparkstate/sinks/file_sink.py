@@ -1,0 +1,198 @@
+"""``FileSink``: exactly-once files.
+
+Every slot holds the output of its epochs on local disk. A checkpoint turns what is held into one staged file per slot
+(below ``_sparkstate_staging/``, which Spark and pyarrow readers skip), named in the checkpoint's metadata. When the
+checkpoint has committed, the driver publishes the staged files under their final names; after a crash a restore does it
+again, which is harmless: a name is used once and its content never changes. The idea is that of Flink's
+``FileSink`` with ``OnCheckpointRollingPolicy``.
+
+Final names: ``part-<incarnation>-<last epoch>-<slot>-<sink>-<lineage>.<format>``, so that a reader can tell up to which
+epoch a file reaches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from sparkstate import errors, settings, storage
+from sparkstate.checkpoint import downloader
+from sparkstate.checkpoint.metadata import Committable
+from sparkstate.storage.objectstore import ObjectStore
+
+Format = Literal["parquet", "json", "csv"]
+STAGING = "_sparkstate_staging"
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Write an operator's output as files, each record exactly once.
+
+    ``path`` is a folder (plain path or ``file://``) or ``s3://bucket/prefix``; ``format`` is ``parquet`` (default),
+    ``json`` (one object a line) or ``csv``. Files appear when a checkpoint commits, one per slot with output.
+    """
+
+    path: str
+    format: Format = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+    """``compression`` for parquet (default ``snappy``); ``delimiter`` for csv."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise errors.SpecInvalid("FileSink(path=…) is empty; give a folder or an s3:// URL")
+        if self.format not in get_args(Format):
+            raise errors.SpecInvalid(
+                f"FileSink(format={self.format!r}) is not known; use one of {', '.join(get_args(Format))}"
+            )
+
+
+def _json_default(value: Any) -> Any:
+    isoformat = getattr(value, "isoformat", None)
+    if isoformat is not None:
+        return isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
+    pyarrow.parquet.write_table(table, target, compression=options.get("compression", "snappy"))
+
+
+def _write_csv(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
+    pyarrow.csv.write_csv(
+        table, target, pyarrow.csv.WriteOptions(delimiter=options.get("delimiter", ","), quoting_style="needed")
+    )
+
+
+def _write_json(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
+    del options
+    with target.open("w", encoding="utf-8") as file:
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                file.write(json.dumps(row, default=_json_default, ensure_ascii=False) + "\n")
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "json": _write_json,
+}
+
+
+class FileSinkWriter:
+    """One slot's end of a ``FileSink``. ``directory`` is a private local folder."""
+
+    def __init__(
+        self, sink: FileSink, uid: str, slot: int, incarnation: int, lineage: str, directory: Path, s3: settings.S3Settings
+    ) -> None:
+        self.sink = sink
+        self.uid = uid
+        self._slot = slot
+        self._suffix = f"{slot:03d}-{uid}-{lineage[:8]}.{sink.format}"
+        self._staging = f"{STAGING}/{lineage}/{incarnation:05d}"
+        self._incarnation = incarnation
+        self._directory = directory
+        self._s3 = s3
+        self._store: ObjectStore | None = None
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+        self._held = directory / f"held-{uid}.arrow"
+        self._rows = 0
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def hold(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Keep the output of a committed epoch until the next checkpoint."""
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if self._writer is None:
+                self._writer = pa.ipc.new_file(str(self._held), batch.schema)
+            self._writer.write_batch(batch)
+            self._rows += batch.num_rows
+
+    def rotate(self, checkpoint_id: int) -> tuple[Path, int] | None:
+        """The short part of a checkpoint: set aside what is held. None if there is nothing."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        self._writer = None
+        rotated = self._directory / f"rotated-{self.uid}-{checkpoint_id}.arrow"
+        self._held.rename(rotated)
+        rows, self._rows = self._rows, 0
+        return rotated, rows
+
+    def stage(self, rotated: tuple[Path, int], checkpoint_id: int, epoch: int) -> Committable:
+        """The long part: write the file in its format and store it under its staging name."""
+        source, rows = rotated
+        target = source.with_suffix("." + self.sink.format)
+        with pa.memory_map(str(source)) as mapped:
+            _WRITERS[self.sink.format](pa.ipc.open_file(mapped).read_all(), target, self.sink.options)
+        source.unlink()
+        staged = Committable(
+            sink=self.uid,
+            slot=self._slot,
+            staged=f"{self._staging}/{checkpoint_id:09d}-{self._suffix}",
+            final=f"part-{self._incarnation:05d}-{epoch:09d}-{self._suffix}",
+            size=target.stat().st_size,
+            checksum=downloader.file_checksum(target),
+            rows=rows,
+        )
+        self._open_store().put_file(staged.staged, target)
+        target.unlink()
+        return staged
+
+    def _open_store(self) -> ObjectStore:
+        if self._store is None:
+            self._store = storage.open_store(self.sink.path, self._s3)
+        return self._store
+
+    def close(self) -> None:
+        """Drop what is held."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def publish(store: ObjectStore, staged: Committable) -> bool:
+    """Make a staged file visible under its final name. Idempotent; returns whether this call did it.
+
+    Raises ``CorruptData`` if neither the staged nor the final file is there with the recorded size.
+    """
+    try:
+        if store.head(staged.final).size == staged.size:
+            store.delete([staged.staged])
+            return False
+    except errors.NotFound:
+        pass
+    try:
+        store.copy(staged.staged, staged.final)
+    except errors.NotFound as error:
+        raise errors.CorruptData(
+            f"{store.url}/{staged.staged} is named by a committed checkpoint and is missing, and so is "
+            f"{staged.final}; the records of that file are lost: restore an older savepoint into a new folder"
+        ) from error
+    store.delete([staged.staged])
+    return True
+
+
+def sweep_staging(store: ObjectStore, lineage: str, before_incarnation: int) -> int:
+    """Delete what incarnations before ``before_incarnation`` staged and never committed. Returns the number of files.
+
+    Call it after the committables of the restored record were published.
+    """
+    prefix = f"{STAGING}/{lineage}/"
+    old = [
+        info.key
+        for info in store.list(prefix)
+        if info.key[len(prefix) :].split("/", 1)[0].isdigit()
+        and int(info.key[len(prefix) :].split("/", 1)[0]) < before_incarnation
+    ]
+    store.delete(old)
+    return len(old)

@@ -1,0 +1,66 @@
+"""The slot process: ``python -m sparkstate.slots``, started by a Spark task in a session of its own.
+
+It reads one JSON line from standard input (token, directory, slot number, pid of the executor's JVM, TCP host or null),
+writes one JSON line with its addresses to standard output, and lives until the driver says ``Stop`` or the JVM is gone;
+then it removes its directory. The JVM is watched through a pidfd, so that a reused process id cannot fool it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import selectors
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from sparkstate import clock, phases
+from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.runtime import SlotRuntime
+from sparkstate.slots.server import SlotServer
+
+
+def main() -> None:
+    """Serve until stopped or orphaned."""
+    configuration = json.loads(sys.stdin.readline())
+    sys.path[:0] = [entry for entry in configuration["python_path"] if entry not in sys.path]
+    directory = Path(configuration["directory"])
+    directory.mkdir(parents=True, mode=0o700)
+    parent = os.pidfd_open(configuration["jvm_pid"])
+    system_clock = clock.SystemClock()
+    recorder = phases.Phases(f"slot-{configuration['slot']}", system_clock, os.environ)
+
+    def make_runtime(plan: SlotPlan) -> SlotRuntime:
+        return SlotRuntime(plan, directory, system_clock, recorder)
+
+    server = SlotServer(configuration["token"], directory / "s", configuration["tcp_host"], make_runtime)
+    server.start()
+    gc.freeze()
+    answer = {"pid": os.getpid(), "unix_path": str(directory / "s"), "tcp_port": server.tcp_port}
+    print(json.dumps(answer), flush=True)
+    os.close(1)
+    os.open(os.devnull, os.O_WRONLY)
+    _wait(server, parent)
+    try:
+        server.close()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        # Daemon threads may still hold connections; nothing is left to flush.
+        os._exit(0)
+
+
+def _wait(server: SlotServer, parent: int) -> None:
+    """Until ``Stop``, SIGTERM or the end of the JVM, whose pidfd becomes readable then."""
+    signal.signal(signal.SIGTERM, lambda *_: server.stopped.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with selectors.DefaultSelector() as selector:
+        selector.register(parent, selectors.EVENT_READ)
+        while not server.stopped.is_set():
+            if selector.select(timeout=0.2):
+                return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The client side of a slot's socket: used by the driver (control) and by Spark tasks (feed, output)."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sparkstate import errors
+from sparkstate.slots import protocol
+
+_R = TypeVar("_R", bound=protocol.Message)
+
+_KINDS: dict[str, type[errors.SparkstateError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.SpecInvalid,
+        errors.NotInThisVersion,
+        errors.UserCodeError,
+        errors.StateError,
+        errors.StateMigrationError,
+        errors.SerializationError,
+        errors.RestoreBlocked,
+        errors.StorageError,
+        errors.StorageUnavailable,
+        errors.NotFound,
+        errors.CorruptData,
+        errors.SlotLost,
+    )
+}
+
+
+@dataclass(frozen=True)
+class SlotAddress:
+    """Where a slot listens: a Unix socket on its own host, TCP from elsewhere."""
+
+    slot: int
+    host: str
+    pid: int
+    unix_path: str
+    tcp_port: int = 0
+
+
+def error_of(reason: str, message: str) -> errors.SparkstateError:
+    """Our error of that class name, as it was raised in the slot."""
+    return _KINDS.get(reason, errors.SparkstateError)(message)
+
+
+def connect(address: SlotAddress, token: str, local_host: str, timeout_s: float = 30.0) -> socket.socket:
+    """Open an authenticated connection; raises ``SlotLost`` if there is nobody."""
+    try:
+        if address.host == local_host and address.unix_path:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(timeout_s)
+            connection.connect(address.unix_path)
+        else:
+            connection = socket.create_connection((address.host, address.tcp_port), timeout=timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        raise errors.SlotLost(f"slot {address.slot} (pid {address.pid}) cannot be reached: {error}") from error
+    try:
+        challenge = protocol.receive_exactly(connection, protocol.CHALLENGE_BYTES)
+        connection.sendall(protocol.answer(token, challenge))
+        connection.settimeout(None)
+    except (OSError, errors.SlotLost) as error:
+        connection.close()
+        raise errors.SlotLost(f"slot {address.slot} (pid {address.pid}) closed the connection: {error}") from error
+    return connection
+
+
+class SlotClient:
+    """The driver's connection to one slot; one request at a time, callable from several threads."""
+
+    def __init__(self, address: SlotAddress, token: str, local_host: str) -> None:
+        self.address = address
+        self._token = token
+        self._local_host = local_host
+        self._connection: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    def call(self, request: protocol.Message, expect: type[_R], timeout_s: float | None = None) -> _R:
+        """Send ``request`` and return its reply; the slot's own errors are raised here as they were there."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = connect(self.address, self._token, self._local_host)
+                self._connection.settimeout(timeout_s)
+                protocol.send(self._connection, request)
+                reply = protocol.receive_reply(self._connection)
+            except (OSError, errors.SlotLost) as error:
+                self._drop()
+                raise errors.SlotLost(f"slot {self.address.slot} (pid {self.address.pid}): {error}") from error
+        if isinstance(reply, protocol.Failed):
+            raise error_of(reply.reason, reply.message)
+        if not isinstance(reply, expect):
+            raise errors.SlotLost(f"slot {self.address.slot} answered {type(reply).__name__}")
+        return reply
+
+    def close(self) -> None:
+        """Close the connection; the slot goes on."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+            self._connection = None

@@ -1,0 +1,58 @@
+"""The driver's view of all slots of one incarnation: the same request to each, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sparkstate import errors
+from sparkstate.slots import protocol
+from sparkstate.slots.client import SlotAddress, SlotClient
+
+_R = TypeVar("_R", bound=protocol.Message)
+
+
+class SlotGroup:
+    """Clients of every slot, in order. Two connections each: epochs do not wait behind snapshots' questions."""
+
+    def __init__(self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str) -> None:
+        self.addresses = addresses
+        self.token = token
+        self.incarnation = incarnation
+        self._epochs = [SlotClient(address, token, local_host) for address in addresses]
+        self._questions = [SlotClient(address, token, local_host) for address in addresses]
+        self._pool = ThreadPoolExecutor(2 * len(addresses), thread_name_prefix="slots")
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+    def each(self, request: Callable[[int], protocol.Message], expect: type[_R]) -> list[_R]:
+        """Send ``request(slot)`` to every slot at once and return the replies in order.
+
+        Waits for all; if some fail, the one whose error says most is raised (a lost slot last: it is often a consequence).
+        """
+        return self._all(self._epochs, request, expect, None)
+
+    def ask(self, request: Callable[[int], protocol.Message], expect: type[_R], timeout_s: float | None = None) -> list[_R]:
+        """As :meth:`each`, on the connections that do not disturb epochs."""
+        return self._all(self._questions, request, expect, timeout_s)
+
+    def ask_one(self, slot: int, request: protocol.Message, expect: type[_R]) -> _R:
+        """Ask one slot."""
+        return self._questions[slot].call(request, expect, 30.0)
+
+    def _all(
+        self, clients: list[SlotClient], request: Callable[[int], protocol.Message], expect: type[_R], timeout_s: float | None
+    ) -> list[_R]:
+        futures = [self._pool.submit(c.call, request(slot), expect, timeout_s) for slot, c in enumerate(clients)]
+        failures = [failure for future in futures if (failure := future.exception()) is not None]
+        if failures:
+            raise min(failures, key=lambda failure: isinstance(failure, errors.SlotLost))
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """Close the connections."""
+        for client in (*self._epochs, *self._questions):
+            client.close()
+        self._pool.shutdown(wait=False)

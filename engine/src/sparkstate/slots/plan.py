@@ -1,0 +1,41 @@
+"""What a slot is told when it is configured: its place, its operators, its sinks, its backend and storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkstate import settings
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.sinks.file_sink import FileSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkPlan:
+    """A sink of ours that takes the output ``tag`` (None = main) of operator ``operator``."""
+
+    uid: str
+    operator: str
+    tag: str | None
+    sink: FileSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotPlan:
+    """Carried as a cloudpickle in ``protocol.Configure``: operators hold the user's functions."""
+
+    slot: int
+    slots: int
+    incarnation: int
+    lineage: str
+    key_space: KeySpace
+    operators: tuple[OperatorSpec, ...]
+    """In topological order."""
+    read_by_spark: frozenset[tuple[str, str | None]]
+    """Outputs (operator, tag) that Spark reads back: for a next operator or for a sink of the user's."""
+    sinks: tuple[SinkPlan, ...]
+    backend: settings.StateBackendSettings
+    storage_url: str
+    s3: settings.S3Settings
+    inline_threshold_bytes: int
+    write_buffer_bytes: int

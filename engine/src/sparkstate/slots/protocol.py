@@ -1,0 +1,255 @@
+"""What travels between driver, Spark tasks and slots: frames of msgpack, and Arrow streams after some of them.
+
+A frame is four bytes of length (big endian) and that many bytes of a tagged msgspec struct. A connection starts with a
+challenge: the slot sends 32 random bytes, the client answers with HMAC-SHA256 of them under the job's token. Only then
+are requests read, so nobody without the token can reach user code (``Configure`` carries a cloudpickle of it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import struct
+from typing import TypeAlias
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.checkpoint.metadata import Committable
+from sparkstate.handles import ShardHandle, StateMeta
+
+CHALLENGE_BYTES = 32
+MAX_FRAME_BYTES = 1 << 30
+_LENGTH = struct.Struct(">I")
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """Base of all requests and replies."""
+
+
+class Configure(Message):
+    """First request of the driver: what this slot is. ``plan`` is a cloudpickle of :class:`slots.plan.SlotPlan`."""
+
+    plan: bytes
+
+
+class RestoreShards(Message):
+    """Download and open the slot's shards, then open its operators. Empty ``shards`` means: start empty."""
+
+    shards: tuple[ShardHandle, ...] = ()
+    base_url: str = ""
+    """URL that the handles' paths are relative to (the lineage's root, or a savepoint's folder)."""
+    checkpoint_id: int = -1
+    """The checkpoint of this lineage that the handles belong to: the next one may refer to its shared files. -1: none."""
+
+
+class Feed(Message):
+    """A Spark task brings rows: an Arrow stream follows, then the reply :class:`FeedAck`."""
+
+    incarnation: int
+    epoch: int
+    operator: str
+    attempt: int
+    watermark: int
+    processing_time: int
+
+
+class Finish(Message):
+    """Of these attempts, ``attempt`` won (-1: nobody fed, as in an idle epoch). Fire timers up to ``watermark``."""
+
+    incarnation: int
+    epoch: int
+    operator: str
+    attempt: int
+    watermark_before: int
+    watermark: int
+    processing_time: int
+
+
+class ReadOutput(Message):
+    """A Spark task asks for an operator's output of an epoch; the reply is an Arrow stream."""
+
+    incarnation: int
+    epoch: int
+    operator: str
+    tag: str | None = None
+
+
+class Commit(Message):
+    """The overlays of this epoch are state from now on."""
+
+    incarnation: int
+    epoch: int
+
+
+class Snapshot(Message):
+    """Take a snapshot of the committed state. Answered when the request is accepted; ask for the result."""
+
+    incarnation: int
+    checkpoint_id: int
+    epoch: int
+    canonical: bool = False
+    target_url: str = ""
+    """A savepoint's own folder; empty: the lineage."""
+    base: int = -1
+    """The committed checkpoint whose shared files may be referred to; -1: upload everything."""
+
+
+class SnapshotPoll(Message):
+    checkpoint_id: int
+
+
+class CheckpointDone(Message):
+    """The checkpoint completed (its files are a base for increments) or was given up."""
+
+    checkpoint_id: int
+    completed: bool
+
+
+class Status(Message):
+    """Ask for :class:`SlotStatus`."""
+
+
+class ReadState(Message):
+    operator: str
+    state: str
+    key: str
+    """JSON of the key: a scalar, or a list for several key columns."""
+    key_group: int
+    namespace: str | None = None
+
+
+class Stop(Message):
+    """Close the operators and end the process."""
+
+
+class Ok(Message):
+    pass
+
+
+class Failed(Message):
+    """``reason`` is the name of the error class; ``message`` tells what to do."""
+
+    reason: str
+    message: str
+
+
+class FeedAck(Message):
+    rows: int
+
+
+class Restored(Message):
+    bytes_read: int
+    states: tuple[str, ...] = ()
+    """``uid/name`` of every restored table."""
+
+
+class Finished(Message):
+    rows_in: int
+    rows_by_tag: dict[str, int]
+    """Rows of the main output (``\"\"``) and of side outputs."""
+    late_rows: int
+    timers_fired: int
+
+
+class Committed(Message):
+    next_event_timer: int | None = None
+    next_processing_timer: int | None = None
+    waited_ms: float = 0.0
+    """How long the commit waited for the synchronous part of a snapshot."""
+
+
+class SnapshotState(Message):
+    """``done`` with handles, or not yet. ``sync_ms``: flush and freeze; ``upload_ms``: the rest."""
+
+    done: bool
+    shards: tuple[ShardHandle, ...] = ()
+    committables: tuple[Committable, ...] = ()
+    sync_ms: float = 0.0
+    upload_ms: float = 0.0
+    failure: str = ""
+    failure_reason: str = ""
+    states: tuple[StateMeta, ...] = ()
+
+
+class SlotStatus(Message):
+    slot: int
+    pid: int
+    shards: tuple[int, ...]
+    state_bytes: int
+    state_rows: int
+    rss_bytes: int
+    memory: dict[str, int]
+    metrics: dict[str, float]
+    event_timers: int = 0
+    processing_timers: int = 0
+
+
+class StateValue(Message):
+    """``kind`` of the state, and JSON of the committed value; ``null`` when there is none."""
+
+    kind: str
+    value: str
+
+
+Request: TypeAlias = (
+    Configure
+    | RestoreShards
+    | Feed
+    | Finish
+    | ReadOutput
+    | Commit
+    | Snapshot
+    | SnapshotPoll
+    | CheckpointDone
+    | Status
+    | ReadState
+    | Stop
+)
+Reply: TypeAlias = (
+    Ok | Failed | FeedAck | Restored | Finished | Committed | SnapshotState | SlotStatus | StateValue
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_REQUESTS = msgspec.msgpack.Decoder(Request)
+_REPLIES = msgspec.msgpack.Decoder(Reply)
+
+
+def answer(token: str, challenge: bytes) -> bytes:
+    """The proof that one knows the token."""
+    return hmac.new(token.encode(), challenge, hashlib.sha256).digest()
+
+
+def send(connection: socket.socket, message: Message) -> None:
+    """Send one frame."""
+    data = _ENCODER.encode(message)
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive_exactly(connection: socket.socket, count: int) -> bytes:
+    """``count`` bytes, or ``SlotLost`` when the other side is gone."""
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise errors.SlotLost(f"the connection ended after {len(parts)} of {count} bytes")
+        parts += part
+    return bytes(parts)
+
+
+def _receive_frame(connection: socket.socket) -> bytes:
+    (length,) = _LENGTH.unpack(receive_exactly(connection, _LENGTH.size))
+    if length > MAX_FRAME_BYTES:
+        raise errors.SlotLost(f"a frame of {length} bytes was announced; the other side is no sparkstate process")
+    return receive_exactly(connection, length)
+
+
+def receive_request(connection: socket.socket) -> Request:
+    """The next request."""
+    return _REQUESTS.decode(_receive_frame(connection))
+
+
+def receive_reply(connection: socket.socket) -> Reply:
+    """The next reply."""
+    return _REPLIES.decode(_receive_frame(connection))

@@ -1,0 +1,63 @@
+"""Filling a slot's fresh stores from a checkpoint or savepoint, and describing what they hold."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sparkstate import storage
+from sparkstate.backends.base import ShardStore, TableSpec
+from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.keygroups import KeySpace
+from sparkstate.slots import protocol
+from sparkstate.slots.plan import SlotPlan
+
+
+def restore_shards(
+    plan: SlotPlan, stores: Mapping[int, ShardStore], request: protocol.RestoreShards, directory: Path
+) -> protocol.Restored:
+    """Download and verify what this slot's shards need, then fill them. Whole shards only: nothing is split."""
+    if not request.shards:
+        return protocol.Restored(bytes_read=0)
+    store = storage.open_store(request.base_url, plan.s3)
+    downloader = Downloader(store, plan.backend.transfer_threads)
+    try:
+        bytes_read = 0
+        for handle in request.shards:
+            folder = directory / f"shard-{handle.shard:05d}"
+            files = downloader.fetch(handle, folder)
+            stores[handle.shard].restore(files, handle.format)
+            shutil.rmtree(folder, ignore_errors=True)
+            bytes_read += sum(file.size for file in handle.files)
+    finally:
+        downloader.close()
+    return protocol.Restored(bytes_read=bytes_read, states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores)))
+
+
+def shards_needed(plan_space: KeySpace, slot: int, slots: int, handles: Iterable[ShardHandle]) -> tuple[ShardHandle, ...]:
+    """The handles of the shards that slot ``slot`` of ``slots`` owns."""
+    mine = plan_space.shards_of_slot(slot, slots)
+    return tuple(handle for handle in handles if handle.shard in mine)
+
+
+def state_metas(stores: Mapping[int, ShardStore]) -> list[StateMeta]:
+    """Every table of the slot once, in order."""
+    specs: dict[tuple[str, str], TableSpec] = {}
+    for store in stores.values():
+        for spec in store.tables():
+            specs.setdefault((spec.uid, spec.name), spec)
+    return [_meta(spec) for _, spec in sorted(specs.items())]
+
+
+def _meta(spec: TableSpec) -> StateMeta:
+    return StateMeta(
+        uid=spec.uid,
+        name=spec.name,
+        kind=spec.kind.value,
+        key_type=spec.key_type.describe(),
+        namespace_type=spec.namespace_type.describe() if spec.namespace_type else "",
+        value_type=spec.value_type.describe() if spec.value_type else "",
+        user_key_type=spec.user_key_type.describe() if spec.user_key_type else "",
+    )

@@ -1,0 +1,291 @@
+"""What a slot does, without its sockets: stores, operators, overlays, held output.
+
+Concurrency. Requests arrive on several connections. ``_run`` guards user code and overlays: one Arrow batch, one finish
+at a time. ``_commit_gate`` orders commits and the synchronous part of snapshots: a commit waits until the snapshots
+accepted before it are prepared (this wait is the pause of a checkpoint); feeding and finishing go on beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import clock, columns, errors, phases
+from sparkstate.backends import loader
+from sparkstate.backends.base import ShardStore, StoreFactory
+from sparkstate.operators import runtime as operator_runtime
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.sinks.file_sink import FileSinkWriter
+from sparkstate.slots import protocol
+from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.restoring import restore_shards, state_metas
+from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
+
+
+class Attempts:
+    """Overlays of one epoch of one operator: by attempt until finished, then the winner."""
+
+    def __init__(self) -> None:
+        self.by_attempt: dict[int, operator_runtime.Overlay] = {}
+        self.winner: operator_runtime.Overlay | None = None
+
+
+class SlotRuntime:
+    """The live slot. ``directory`` is private to this process and on the device of the state."""
+
+    def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
+        self.plan = plan
+        self._directory = directory
+        self._clock = clock_
+        self._phases = phases_
+        self._run = threading.Lock()
+        self._commit_gate = threading.Condition()
+        self._epochs: dict[tuple[int, str], Attempts] = {}
+        self._operators: dict[str, operator_runtime.KeyedOperator] = {}
+        self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / "db")
+        self._stores: dict[int, ShardStore] = {}
+        self._sinks = {
+            sink.uid: FileSinkWriter(
+                sink.sink, sink.uid, plan.slot, plan.incarnation, plan.lineage, directory / "held", plan.s3
+            )
+            for sink in plan.sinks
+        }
+        self._snapshots = SnapshotWorker(plan, directory / "snapshots", clock_, phases_)
+        self._jobs: dict[int, SnapshotJob] = {}
+        self._processing_time = 0
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def restore(self, request: protocol.RestoreShards) -> protocol.Restored:
+        """Build the stores, fill them from the handles, then open the operators (Flink: restore before open)."""
+        self._phases.enter(phases.Phase.RESTORE, incarnation=self.plan.incarnation)
+        plan = self.plan
+        for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
+            self._stores[shard] = self._factory.create(
+                shard, plan.key_space.key_groups_of_shard(shard), self._directory / "db" / f"shard-{shard:05d}"
+            )
+        restored = restore_shards(plan, self._stores, request, self._directory / "download")
+        if request.checkpoint_id >= 0:
+            self._snapshots.restored(request.checkpoint_id, request.shards)
+        for spec in plan.operators:
+            operator = operator_runtime.KeyedOperator(
+                spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots
+            )
+            self._operators[spec.uid] = operator
+            operator.open()
+        return restored
+
+    def close(self) -> None:
+        """Close operators and stores; every one of them is tried."""
+        with self._run:
+            for operator in self._operators.values():
+                operator.close()
+            self._snapshots.close()
+            for sink in self._sinks.values():
+                sink.close()
+            for store in self._stores.values():
+                store.close()
+            self._factory.close()
+
+    # -- one epoch ----------------------------------------------------------------------------------------------
+
+    def begin_feed(self, request: protocol.Feed) -> operator_runtime.Overlay:
+        """A fresh overlay for this task attempt."""
+        self._check_incarnation(request.incarnation)
+        operator = self._operator(request.operator)
+        with self._run:
+            self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
+            overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
+            self._attempts(request.epoch, request.operator).by_attempt[request.attempt] = overlay
+        return overlay
+
+    def feed(self, uid: str, overlay: operator_runtime.Overlay, batch: pa.RecordBatch) -> None:
+        """Run the operator over one batch, against that overlay only."""
+        with self._run:
+            self._operators[uid].process_batch(overlay, batch)
+
+    def finish(self, request: protocol.Finish) -> protocol.Finished:
+        """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
+        self._check_incarnation(request.incarnation)
+        operator = self._operator(request.operator)
+        with self._run:
+            self._phases.enter(phases.Phase.FINISH, epoch=request.epoch, incarnation=request.incarnation)
+            attempts = self._attempts(request.epoch, request.operator)
+            overlay = attempts.by_attempt.pop(request.attempt, None)
+            if overlay is None:
+                if request.attempt >= 0:
+                    raise errors.SlotLost(
+                        f"slot {self.plan.slot} has no attempt {request.attempt} of epoch {request.epoch}"
+                    )
+                overlay = operator.begin(request.epoch, request.watermark_before, request.processing_time)
+            attempts.by_attempt.clear()
+            operator.finish(overlay, request.watermark)
+            attempts.winner = overlay
+            return protocol.Finished(
+                rows_in=overlay.rows_in,
+                rows_by_tag=_rows_by_tag(operator, overlay),
+                late_rows=overlay.late_rows,
+                timers_fired=overlay.timers_fired,
+            )
+
+    def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The finished output of an operator; may be read any number of times until the commit."""
+        self._check_incarnation(request.incarnation)
+        attempts = self._epochs.get((request.epoch, request.operator))
+        if attempts is None or attempts.winner is None:
+            raise errors.SlotLost(f"slot {self.plan.slot} has no output of epoch {request.epoch}")
+        overlay = attempts.winner
+        self._phases.enter(phases.Phase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
+        schema = _output_schema(self._operators[request.operator].spec, request.tag)
+        return schema, iter(overlay.output(request.tag))
+
+    def commit(self, request: protocol.Commit) -> protocol.Committed:
+        """Overlays become state, sinks hold the output, older epochs are forgotten."""
+        self._check_incarnation(request.incarnation)
+        started = self._clock.monotonic()
+        with self._commit_gate:
+            self._commit_gate.wait_for(self._nothing_to_prepare)
+            waited = self._clock.monotonic() - started
+            with self._run:
+                self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
+                self._commit(request.epoch)
+                self._epochs = {key: value for key, value in self._epochs.items() if key[0] > request.epoch}
+                event, processing = self._next_timers()
+        return protocol.Committed(next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000)
+
+    def _commit(self, epoch: int) -> None:
+        winners = []
+        for spec in self.plan.operators:
+            attempts = self._epochs.get((epoch, spec.uid))
+            if attempts is not None and attempts.winner is not None:
+                winners.append((self._operators[spec.uid], attempts.winner))
+        operator_runtime.commit_overlays(winners)
+        by_uid = {operator.spec.uid: overlay for operator, overlay in winners}
+        for sink in self.plan.sinks:
+            if sink.operator in by_uid:
+                self._sinks[sink.uid].hold(by_uid[sink.operator].output(sink.tag))
+
+    def _next_timers(self) -> tuple[int | None, int | None]:
+        pairs = [operator.next_timer() for operator in self._operators.values()]
+        event = [pair[0] for pair in pairs if pair[0] is not None]
+        processing = [pair[1] for pair in pairs if pair[1] is not None]
+        return min(event, default=None), min(processing, default=None)
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def snapshot(self, request: protocol.Snapshot) -> None:
+        """Accept a snapshot of the state as of the last commit; it is prepared before the next one."""
+        self._check_incarnation(request.incarnation)
+        with self._commit_gate:
+            if request.checkpoint_id in self._jobs:
+                return
+            rotated = {} if request.canonical else self._rotate_sinks(request.checkpoint_id)
+            job = SnapshotJob(request, self._stores, self._sinks, rotated, state_metas(self._stores))
+            self._jobs[request.checkpoint_id] = job
+        self._snapshots.submit(job, self._prepared)
+
+    def _rotate_sinks(self, checkpoint_id: int) -> dict[str, tuple[Path, int]]:
+        rotated = {uid: sink.rotate(checkpoint_id) for uid, sink in self._sinks.items()}
+        return {uid: value for uid, value in rotated.items() if value is not None}
+
+    def _prepared(self) -> None:
+        with self._commit_gate:
+            self._commit_gate.notify_all()
+
+    def _nothing_to_prepare(self) -> bool:
+        return all(job.prepared for job in self._jobs.values())
+
+    def snapshot_state(self, checkpoint_id: int) -> protocol.SnapshotState:
+        """How far that snapshot is."""
+        job = self._jobs.get(checkpoint_id)
+        if job is None:
+            raise errors.SlotLost(f"slot {self.plan.slot} knows no snapshot {checkpoint_id}")
+        return job.state()
+
+    def checkpoint_done(self, request: protocol.CheckpointDone) -> None:
+        """Told by the driver; only now are the checkpoint's files a base for increments."""
+        job = self._jobs.pop(request.checkpoint_id, None)
+        if job is not None and not job.request.canonical:
+            self._snapshots.ended(request.checkpoint_id, request.completed)
+
+    # -- questions ----------------------------------------------------------------------------------------------
+
+    def status(self) -> protocol.SlotStatus:
+        """Sizes and memory now."""
+        with self._commit_gate:
+            stats = [store.stats() for store in self._stores.values()]
+        return protocol.SlotStatus(
+            slot=self.plan.slot,
+            pid=os.getpid(),
+            shards=tuple(self._stores),
+            state_bytes=sum(stat.bytes for stat in stats),
+            state_rows=sum(stat.rows for stat in stats),
+            rss_bytes=_resident_bytes(),
+            memory=dict(self._factory.memory()),
+            metrics=dict(self._factory.metrics()),
+        )
+
+    def read_state(self, request: protocol.ReadState) -> protocol.StateValue:
+        """One key's committed value, as JSON."""
+        operator = self._operator(request.operator)
+        key: Any = json.loads(request.key)
+        namespace = None if request.namespace is None else json.loads(request.namespace)
+        kinds = {
+            spec.name: spec.kind.value
+            for store in self._stores.values()
+            for spec in store.tables()
+            if spec.uid == request.operator
+        }
+        with self._commit_gate:
+            try:
+                value = operator.read_state(
+                    request.state, tuple(key) if isinstance(key, list) else key, namespace, request.key_group
+                )
+            except errors.StateError as error:
+                raise errors.SpecInvalid(str(error)) from error
+        return protocol.StateValue(kind=kinds.get(request.state, "value"), value=json.dumps(value))
+
+    # -- details ------------------------------------------------------------------------------------------------
+
+    def _attempts(self, epoch: int, uid: str) -> Attempts:
+        return self._epochs.setdefault((epoch, uid), Attempts())
+
+    def _operator(self, uid: str) -> operator_runtime.KeyedOperator:
+        try:
+            return self._operators[uid]
+        except KeyError:
+            raise errors.SpecInvalid(
+                f"there is no operator {uid!r}; this job has {', '.join(sorted(self._operators)) or 'none yet'}"
+            ) from None
+
+    def _check_incarnation(self, incarnation: int) -> None:
+        if incarnation != self.plan.incarnation:
+            raise errors.Fenced(
+                f"the request is of incarnation {incarnation}, this slot serves incarnation {self.plan.incarnation}"
+            )
+
+
+def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: operator_runtime.Overlay) -> dict[str, int]:
+    tags = [None, *operator.spec.side_schemas]
+    return {tag or "": sum(batch.num_rows for batch in overlay.output(tag)) for tag in tags}
+
+
+def _output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:
+    schema = spec.output_schema if tag is None else spec.side_schemas[tag]
+    if schema is None:
+        raise errors.StateError(f"operator {spec.uid!r} has no output schema. This is a bug. Please report.")
+    if tag is None and spec.emit_timestamps:
+        schema = schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
+    return schema
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,159 @@
+"""The slot's sockets: authenticated connections, a thread each, requests answered in order."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import cloudpickle
+import pyarrow as pa
+
+from sparkstate import errors
+from sparkstate.slots import protocol
+from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.runtime import SlotRuntime
+
+_AUTHENTICATION_TIMEOUT_S: Final = 10.0
+
+
+class SlotServer:
+    """Listens on a Unix socket and, if asked, on TCP. ``make_runtime`` builds the runtime once the plan is known."""
+
+    def __init__(self, token: str, unix_path: Path, tcp_host: str | None, make_runtime: Callable[[SlotPlan], SlotRuntime]) -> None:
+        self._token = token
+        self._make_runtime = make_runtime
+        self._runtime: SlotRuntime | None = None
+        self.stopped = threading.Event()
+        self._listeners = [_listen_unix(unix_path)]
+        self.tcp_port = 0
+        if tcp_host is not None:
+            listener = socket.create_server((tcp_host, 0))
+            self.tcp_port = listener.getsockname()[1]
+            self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Accept connections in the background."""
+        for listener in self._listeners:
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def close(self) -> None:
+        """Close listeners and runtime."""
+        for listener in self._listeners:
+            listener.close()
+        if self._runtime is not None:
+            self._runtime.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, errors.SlotLost), connection:
+            if not self._authenticated(connection):
+                return
+            while not self.stopped.is_set():
+                request = protocol.receive_request(connection)
+                try:
+                    self._answer(connection, request)
+                except errors.SparkstateError as error:
+                    protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
+                except Exception as error:  # a bug of ours: said, not swallowed; the driver restarts the job
+                    message = f"{type(error).__name__}: {error}"
+                    protocol.send(connection, protocol.Failed(reason="SlotLost", message=message))
+
+    def _authenticated(self, connection: socket.socket) -> bool:
+        challenge = os.urandom(protocol.CHALLENGE_BYTES)
+        connection.settimeout(_AUTHENTICATION_TIMEOUT_S)
+        connection.sendall(challenge)
+        expected = protocol.answer(self._token, challenge)
+        good = hmac.compare_digest(protocol.receive_exactly(connection, len(expected)), expected)
+        connection.settimeout(None)
+        return good
+
+    def _answer(self, connection: socket.socket, request: protocol.Request) -> None:
+        if isinstance(request, protocol.Configure):
+            self._runtime = self._make_runtime(cloudpickle.loads(request.plan))
+            protocol.send(connection, protocol.Ok())
+            return
+        if isinstance(request, protocol.Stop):
+            protocol.send(connection, protocol.Ok())
+            self.stopped.set()
+            return
+        if self._runtime is None:
+            raise errors.SlotLost("this slot was not configured yet")
+        if isinstance(request, protocol.Feed):
+            self._feed(connection, self._runtime, request)
+        elif isinstance(request, protocol.ReadOutput):
+            self._send_output(connection, self._runtime, request)
+        else:
+            protocol.send(connection, _reply(self._runtime, request))
+
+    def _feed(self, connection: socket.socket, runtime: SlotRuntime, request: protocol.Feed) -> None:
+        overlay = runtime.begin_feed(request)
+        failure: errors.SparkstateError | None = None
+        with connection.makefile("rb", buffering=1 << 20) as source, pa.ipc.open_stream(source) as stream:
+            for batch in stream:
+                if failure is not None:
+                    continue  # drained, so that the task reads the answer instead of a broken pipe
+                try:
+                    runtime.feed(request.operator, overlay, batch)
+                except errors.SparkstateError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
+        protocol.send(connection, protocol.FeedAck(rows=overlay.rows_in))
+
+    def _send_output(self, connection: socket.socket, runtime: SlotRuntime, request: protocol.ReadOutput) -> None:
+        schema, batches = runtime.output(request)
+        protocol.send(connection, protocol.Ok())
+        with connection.makefile("wb", buffering=1 << 20) as sink, pa.ipc.new_stream(sink, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
+    match request:
+        case protocol.RestoreShards():
+            return runtime.restore(request)
+        case protocol.Finish():
+            return runtime.finish(request)
+        case protocol.Commit():
+            return runtime.commit(request)
+        case protocol.Snapshot():
+            runtime.snapshot(request)
+            return protocol.Ok()
+        case protocol.SnapshotPoll():
+            return runtime.snapshot_state(request.checkpoint_id)
+        case protocol.CheckpointDone():
+            runtime.checkpoint_done(request)
+            return protocol.Ok()
+        case protocol.Status():
+            return runtime.status()
+        case protocol.ReadState():
+            return runtime.read_state(request)
+        case _:
+            raise errors.SlotLost(f"a slot does not answer {type(request).__name__}")
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        raise errors.SpecInvalid(
+            f"cannot listen on {path}: {error}; the working directory's path may be too long for a Unix socket "
+            "(about 100 characters): choose a shorter --work-dir"
+        ) from error
+    path.chmod(0o600)
+    listener.listen(64)
+    return listener

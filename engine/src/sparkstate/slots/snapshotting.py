@@ -1,0 +1,165 @@
+"""Snapshots of a slot: prepared in order, uploaded beside the epochs, their outcome asked for by the driver."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sparkstate import clock, errors, phases, storage
+from sparkstate.backends.base import ShardSnapshot, ShardStore
+from sparkstate.checkpoint.known import KnownFiles
+from sparkstate.checkpoint.metadata import Committable
+from sparkstate.checkpoint.uploader import Uploader, UploadTarget
+from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.sinks.file_sink import FileSinkWriter
+from sparkstate.slots import protocol
+from sparkstate.slots.plan import SlotPlan
+
+
+class SnapshotJob:
+    """One snapshot of one slot, from its acceptance to its result."""
+
+    def __init__(
+        self,
+        request: protocol.Snapshot,
+        stores: Mapping[int, ShardStore],
+        sinks: Mapping[str, FileSinkWriter],
+        rotated: Mapping[str, tuple[Path, int]],
+        states: Sequence[StateMeta],
+    ) -> None:
+        self.request = request
+        self.stores = stores
+        self.sinks = sinks
+        self.rotated = rotated
+        self.states = tuple(states)
+        self.prepared = False
+        self.shards: tuple[ShardHandle, ...] = ()
+        self.committables: tuple[Committable, ...] = ()
+        self.sync_ms = 0.0
+        self.upload_ms = 0.0
+        self.failure: errors.SparkstateError | None = None
+        self.done = False
+
+    def state(self) -> protocol.SnapshotState:
+        """What the driver is told."""
+        return protocol.SnapshotState(
+            done=self.done,
+            shards=self.shards,
+            committables=self.committables,
+            sync_ms=self.sync_ms,
+            upload_ms=self.upload_ms,
+            failure=str(self.failure) if self.failure else "",
+            failure_reason=self.failure.reason if self.failure else "",
+            states=self.states,
+        )
+
+
+class SnapshotWorker:
+    """Two threads: one prepares (short, commits wait for it), one uploads. So a savepoint's upload does not delay the
+    preparation of the next checkpoint.
+    """
+
+    def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._clock = clock_
+        self._phases = phases_
+        self._known = KnownFiles()
+        self._uploader = self._new_uploader(plan.storage_url + "/" + plan.lineage)
+        self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._upload = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
+
+    def submit(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
+        """Prepare and upload in the background; ``prepared`` is called when commits may go on."""
+        self._prepare.submit(self._run_prepare, job, prepared)
+
+    def restored(self, checkpoint_id: int, shards: Sequence[ShardHandle]) -> None:
+        """The files of the checkpoint that was restored are a base for increments."""
+        self._known.uploaded(checkpoint_id, shards)
+        self._known.complete(checkpoint_id)
+
+    def ended(self, checkpoint_id: int, completed: bool) -> None:
+        """The driver's word on a checkpoint."""
+        if completed:
+            self._known.complete(checkpoint_id)
+        else:
+            self._known.abort(checkpoint_id)
+
+    def close(self) -> None:
+        """End the threads; what is under way is dropped with the process."""
+        self._prepare.shutdown(wait=False, cancel_futures=True)
+        self._upload.shutdown(wait=False, cancel_futures=True)
+
+    def _run_prepare(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
+        request = job.request
+        started = self._clock.monotonic()
+        snapshots: dict[int, ShardSnapshot] = {}
+        self._enter(phases.Phase.CHECKPOINT_SYNC, request)
+        folder = self._directory / str(request.checkpoint_id)
+        try:
+            for shard, store in job.stores.items():
+                directory = folder / f"shard-{shard:05d}"
+                directory.mkdir(parents=True)
+                snapshots[shard] = store.prepare_snapshot(request.checkpoint_id, directory, request.canonical)
+        except Exception as error:
+            job.failure = _ours(error, f"preparing snapshot {request.checkpoint_id}")
+        finally:
+            job.sync_ms = (self._clock.monotonic() - started) * 1000
+            job.prepared = True
+            prepared()
+            self._upload.submit(self._run_upload, job, snapshots, folder)
+
+    def _run_upload(self, job: SnapshotJob, snapshots: dict[int, ShardSnapshot], folder: Path) -> None:
+        started = self._clock.monotonic()
+        try:
+            if job.failure is None:
+                self._enter(phases.Phase.CHECKPOINT_UPLOAD, job.request)
+                job.committables = tuple(
+                    job.sinks[uid].stage(rotated, job.request.checkpoint_id, job.request.epoch)
+                    for uid, rotated in job.rotated.items()
+                )
+                job.shards = tuple(self._store_snapshots(job.request, snapshots))
+        except Exception as error:
+            job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
+        finally:
+            for snapshot in snapshots.values():
+                snapshot.release()
+            shutil.rmtree(folder, ignore_errors=True)
+            job.upload_ms = (self._clock.monotonic() - started) * 1000
+            job.done = True
+
+    def _store_snapshots(
+        self, request: protocol.Snapshot, snapshots: Mapping[int, ShardSnapshot]
+    ) -> list[ShardHandle]:
+        if request.target_url:
+            uploader = self._new_uploader(request.target_url)
+            try:
+                return uploader.upload(UploadTarget.savepoint(request.incarnation, request.checkpoint_id), snapshots)
+            finally:
+                uploader.close()
+        base = self._known.base(request.base) if request.base >= 0 else {}
+        target = UploadTarget.checkpoint(request.incarnation, request.checkpoint_id)
+        shards = self._uploader.upload(target, snapshots, base)
+        self._known.uploaded(request.checkpoint_id, shards)
+        return shards
+
+    def _new_uploader(self, url: str) -> Uploader:
+        return Uploader(
+            storage.open_store(url, self._plan.s3),
+            threads=self._plan.backend.transfer_threads,
+            inline_threshold_bytes=self._plan.inline_threshold_bytes,
+            write_buffer_bytes=self._plan.write_buffer_bytes,
+        )
+
+    def _enter(self, phase: phases.Phase, request: protocol.Snapshot) -> None:
+        self._phases.enter(
+            phase, epoch=request.epoch, checkpoint=request.checkpoint_id, incarnation=request.incarnation
+        )
+
+
+def _ours(error: Exception, what: str) -> errors.SparkstateError:
+    if isinstance(error, errors.SparkstateError):
+        return error
+    return errors.StorageError(f"{what} failed: {type(error).__name__}: {error}")

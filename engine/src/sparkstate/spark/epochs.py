@@ -1,0 +1,283 @@
+"""One epoch: feed, finish, output, commit, for every operator in order."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sparkstate import clock, columns, errors, phases
+from sparkstate.keygroups import KeySpace
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots import client, protocol
+from sparkstate.slots.group import SlotGroup
+from sparkstate.spark import feed, graph, plans
+from sparkstate.spark.watermarks import Watermarks
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """What an epoch did. ``waited_ms`` is the longest time a slot's commit waited for a checkpoint."""
+
+    epoch: int
+    rows: int
+    late_rows: int
+    timers_fired: int
+    watermarks: Watermarks
+    next_event_timer: int | None
+    next_processing_timer: int | None
+    waited_ms: float
+    duration_ms: float
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """Prepared once per operator: the columns shipped and the slot of a row. Column objects are unresolved names."""
+
+    operator: graph.Operator
+    selected: tuple[Column, ...]
+    slot: Column
+
+
+class EpochRunner:
+    """Runs epochs of one incarnation. Not thread-safe: one epoch at a time."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        declared: graph.Graph,
+        key_space: KeySpace,
+        group: SlotGroup,
+        watermarks: Watermarks,
+        clock_: clock.Clock,
+        phases_: phases.Phases,
+        may_go_on: Callable[[], None],
+        sink_timeout_s: float,
+    ) -> None:
+        self._session = session
+        self._graph = declared
+        self._key_space = key_space
+        self._group = group
+        self.watermarks = watermarks
+        self._clock = clock_
+        self._phases = phases_
+        self._may_go_on = may_go_on
+        self._sink_timeout_s = sink_timeout_s
+        self._feeds = {uid: self._prepare(operator) for uid, operator in declared.operators.items()}
+        self._sink_pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sink")
+        self._next_event: int | None = None
+        self._next_processing: int | None = None
+        self._know_timers = False
+
+    # -- planning -----------------------------------------------------------------------------------------------
+
+    def _prepare(self, operator: graph.Operator) -> _Feed:
+        struct = plans.input_type(self._graph, operator)
+        keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
+        group = plans.key_group(keys, self._key_space.max_parallelism).alias(columns.KEY_GROUP)
+        selected = [F.col(f"`{name}`") for name in struct.names]
+        hidden = hidden_keys(operator, struct)
+        selected += [
+            key.alias(name)
+            for key, name in zip(keys, hidden, strict=True)
+            if name.startswith(columns.KEY_PREFIX)
+        ]
+        selected.append(group)
+        if operator.event_time is not None:
+            selected.append(
+                plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType).alias(columns.TIMESTAMP)
+            )
+        elif operator.upstream is not None and operator.upstream[1] is None:
+            selected.append(F.col(columns.TIMESTAMP))
+        if operator.upstream is None and len(self._graph.sources) > 1:
+            selected.append(F.col(columns.SOURCE))
+        slot = plans.slot_of(
+            F.col(columns.KEY_GROUP), self._key_space.max_parallelism, self._key_space.shards, len(self._group)
+        )
+        return _Feed(operator, tuple(selected), slot)
+
+    # -- the epoch ----------------------------------------------------------------------------------------------
+
+    def run(self, batch: DataFrame | None, epoch: int, *, ended: bool = False) -> EpochResult:
+        """Run one epoch up to its commit. ``batch`` None: no new rows, timers only; ``ended``: watermark +∞."""
+        started = self._clock.monotonic()
+        before = self.watermarks.current
+        self._may_go_on()
+        self._enter(phases.Phase.EPOCH_BEGIN, epoch)
+        now = self._clock.now_ms()
+        rows_out: dict[tuple[str, str | None], int] = {}
+        totals = [0, 0, 0]
+        after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
+        if batch is None and not ended and not self._timers_due(after.current, now):
+            self.watermarks = after
+            return self._result(epoch, totals, 0.0, started)
+        for uid, prepared in self._feeds.items():
+            attempts: dict[int, int] = {}
+            frame = self._input(prepared.operator, batch, epoch, rows_out)
+            if frame is not None:
+                acks = self._feed(prepared, frame, epoch, before, now)
+                attempts = {ack.slot: ack.attempt for ack in acks}
+                if prepared.operator.upstream is None:
+                    after = self._advance(after, acks, now, ended)
+            for reply in self._finish(uid, epoch, attempts, before, after.current, now):
+                for tag, rows in reply.rows_by_tag.items():
+                    key = (uid, tag or None)
+                    rows_out[key] = rows_out.get(key, 0) + rows
+                if prepared.operator.upstream is None:
+                    totals[0] += reply.rows_in
+                totals[1] += reply.late_rows
+                totals[2] += reply.timers_fired
+        self._call_sinks(epoch, rows_out)
+        waited = self._commit(epoch)
+        self.watermarks = after
+        return self._result(epoch, totals, waited, started)
+
+    def _advance(self, after: Watermarks, acks: Sequence[feed.Ack], now: int, ended: bool) -> Watermarks:
+        largest: dict[int, int] = {}
+        for ack in acks:
+            for source, time in ack.largest.items():
+                largest[source] = max(time, largest.get(source, time))
+        advanced = self.watermarks.advance(largest, now)
+        return advanced.ended() if ended else advanced
+
+    def _timers_due(self, watermark: int, now: int) -> bool:
+        if not self._know_timers:
+            return True
+        event_due = self._next_event is not None and self._next_event <= watermark
+        return event_due or (self._next_processing is not None and self._next_processing <= now)
+
+    def _input(
+        self,
+        operator: graph.Operator,
+        batch: DataFrame | None,
+        epoch: int,
+        rows_out: dict[tuple[str, str | None], int],
+    ) -> DataFrame | None:
+        if operator.upstream is None:
+            return batch
+        if not rows_out.get(operator.upstream):
+            return None
+        return self._output(*operator.upstream, epoch, with_timestamps=operator.upstream[1] is None)
+
+    def _output(self, uid: str, tag: str | None, epoch: int, *, with_timestamps: bool = False) -> DataFrame:
+        struct = plans.output_type(self._graph, uid, tag)
+        if tag is None and self._graph.feeds_an_operator(uid):
+            full = plans.with_timestamp(struct)
+        else:
+            full = struct
+        task = feed.OutputTask(self._group.addresses, self._group.token, self._group.incarnation, epoch, uid, tag)
+        slots = len(self._group)
+        frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
+        return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
+
+    def _feed(self, prepared: _Feed, frame: DataFrame, epoch: int, before: int, now: int) -> list[feed.Ack]:
+        self._enter(phases.Phase.FEED, epoch)
+        task = feed.FeedTask(
+            addresses=self._group.addresses,
+            token=self._group.token,
+            incarnation=self._group.incarnation,
+            epoch=epoch,
+            operator=prepared.operator.uid,
+            watermark=before,
+            processing_time=now,
+            several_sources=len(self._graph.sources) > 1 and prepared.operator.upstream is None,
+        )
+        shipped = frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
+        rows = shipped.mapInArrow(task.__call__, feed.ACK_DDL).collect()
+        acks = [
+            feed.Ack(row.slot, row.attempt, row.rows, feed.decode_largest(bytes(row.largest)), row.reason, row.message)
+            for row in rows
+        ]
+        for ack in acks:
+            if ack.reason is not None:
+                raise protocol_error(ack)
+        return acks
+
+    def _finish(
+        self, uid: str, epoch: int, attempts: dict[int, int], before: int, watermark: int, now: int
+    ) -> list[protocol.Finished]:
+        self._enter(phases.Phase.FINISH, epoch)
+        return self._group.each(
+            lambda slot: protocol.Finish(
+                incarnation=self._group.incarnation,
+                epoch=epoch,
+                operator=uid,
+                attempt=attempts.get(slot, -1),
+                watermark_before=before,
+                watermark=watermark,
+                processing_time=now,
+            ),
+            protocol.Finished,
+        )
+
+    def _call_sinks(self, epoch: int, rows_out: dict[tuple[str, str | None], int]) -> None:
+        self._enter(phases.Phase.OUTPUT, epoch)
+        for node in self._graph.sinks:
+            if isinstance(node.sink, FileSink) or not rows_out.get((node.operator, node.tag)):
+                continue
+            self._may_go_on()
+            call: concurrent.futures.Future[Any] = self._sink_pool.submit(
+                node.sink, self._output(node.operator, node.tag, epoch), epoch
+            )
+            try:
+                call.result(self._sink_timeout_s)
+            except concurrent.futures.TimeoutError:
+                raise errors.UserCodeError(
+                    f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch {epoch}; "
+                    "make it faster or raise spec.sinkTimeout"
+                ) from None
+            except errors.SparkstateError:
+                raise
+            except Exception as error:
+                raise errors.UserCodeError(
+                    f"the sink of {node.uid!r} raised in epoch {epoch}: {type(error).__name__}: {error}"
+                ) from error
+
+    def _commit(self, epoch: int) -> float:
+        self._may_go_on()
+        self._enter(phases.Phase.COMMIT, epoch)
+        request = protocol.Commit(incarnation=self._group.incarnation, epoch=epoch)
+        replies = self._group.each(lambda _: request, protocol.Committed)
+        event = [reply.next_event_timer for reply in replies if reply.next_event_timer is not None]
+        processing = [reply.next_processing_timer for reply in replies if reply.next_processing_timer is not None]
+        self._next_event = min(event, default=None)
+        self._next_processing = min(processing, default=None)
+        self._know_timers = True
+        return max(reply.waited_ms for reply in replies)
+
+    def _result(self, epoch: int, totals: Sequence[int], waited: float, started: float) -> EpochResult:
+        return EpochResult(
+            epoch,
+            totals[0],
+            totals[1],
+            totals[2],
+            self.watermarks,
+            self._next_event,
+            self._next_processing,
+            waited,
+            (self._clock.monotonic() - started) * 1000,
+        )
+
+    def _enter(self, phase: phases.Phase, epoch: int) -> None:
+        self._phases.enter(phase, epoch=epoch, incarnation=self._group.incarnation)
+
+    def close(self) -> None:
+        """Let go of the thread that calls sinks; a call that hangs is not waited for."""
+        self._sink_pool.shutdown(wait=False, cancel_futures=True)
+
+
+def hidden_keys(operator: graph.Operator, struct: Any) -> tuple[str, ...]:
+    """The column that holds each canonical key: the user's own, or a hidden one where they differ (floats)."""
+    return tuple(
+        f"{columns.KEY_PREFIX}{i}" if struct[name].dataType.typeName() in ("float", "double") else name
+        for i, name in enumerate(operator.keys)
+    )
+
+
+def protocol_error(ack: feed.Ack) -> errors.SparkstateError:
+    """The slot's error, as it was raised there."""
+    return client.error_of(ack.reason or "", ack.message or "")

@@ -1,0 +1,128 @@
+"""The job as it was declared: a tree of keyed operators over one set of streaming DataFrames. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from sparkstate import errors
+from sparkstate.functions import KeyedProcessFunction, OutputTag
+from sparkstate.sinks.file_sink import FileSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+UserSink = Callable[["DataFrame", int], None]
+"""A sink of the user's: gets the epoch's output and the epoch's number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One streaming DataFrame. ``event_time`` is a column of it, ``delay_ms`` how late rows may be."""
+
+    frame: DataFrame
+    event_time: str | None = None
+    delay_ms: int = 0
+    idle_timeout_ms: int | None = None
+
+
+@dataclass(kw_only=True)
+class Operator:
+    """One ``keyed(…).process(…)``. ``upstream`` is (uid, tag), or None for the sources."""
+
+    uid: str
+    function: KeyedProcessFunction
+    keys: tuple[str, ...]
+    upstream: tuple[str, str | None] | None
+    event_time: str | None
+    output_schema: str
+    on_error: Literal["fail", "side-output"] = "fail"
+    error_tag: OutputTag | None = None
+    late_tag: OutputTag | None = None
+    sort_by_event_time: bool = False
+    side_outputs: dict[str, OutputTag] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkNode:
+    """Where an output goes: a sink of ours, run in the slots, or a function of the user's."""
+
+    uid: str
+    operator: str
+    tag: str | None
+    sink: FileSink | UserSink
+
+
+@dataclass
+class Graph:
+    """Everything that ``job(spark, params)`` declared, in the order of declaration."""
+
+    sources: list[Source] = field(default_factory=list)
+    operators: dict[str, Operator] = field(default_factory=dict)
+    sinks: list[SinkNode] = field(default_factory=list)
+
+    def add_sources(self, sources: list[Source]) -> None:
+        """The job's input. A second ``keyed`` over the same DataFrames shares it, over others it is refused."""
+        if self.sources and [id(s.frame) for s in sources] != [id(s.frame) for s in self.sources]:
+            raise errors.SpecInvalid(
+                "sparkstate.keyed was called on two different streaming DataFrames; a job has one input: pass the "
+                "DataFrames as a list, sparkstate.keyed([a, b], …), or union them"
+            )
+        self.sources = sources
+
+    def add(self, operator: Operator) -> None:
+        """Declare an operator; uids are unique, for state is found again by them."""
+        if operator.uid in self.operators:
+            raise errors.SpecInvalid(f"two operators have the uid {operator.uid!r}; give each its own")
+        self.operators[operator.uid] = operator
+
+    def add_sink(self, operator: str, tag: str | None, sink: FileSink | UserSink) -> None:
+        """Declare a sink; its uid is derived, so that a restarted job finds its committables."""
+        same = sum(1 for node in self.sinks if (node.operator, node.tag) == (operator, tag))
+        uid = "-".join(filter(None, [operator, tag, str(same) if same else ""]))
+        self.sinks.append(SinkNode(uid=uid, operator=operator, tag=tag, sink=sink))
+
+    def check(self) -> None:
+        """A job needs an operator, and every leaf output a sink somewhere."""
+        if not self.operators:
+            raise errors.SpecInvalid(
+                "the job's function declared no keyed operator; call sparkstate.keyed(df, key).process(…).sink(…)"
+            )
+        if not self.sinks:
+            raise errors.SpecInvalid("the job has no sink; end it with .sink(FileSink(…)) or .sink(function)")
+
+    def outputs_read_by_spark(self) -> frozenset[tuple[str, str | None]]:
+        """Outputs that a next operator or a sink of the user's reads."""
+        to_operators = {op.upstream for op in self.operators.values() if op.upstream is not None}
+        to_functions = {(node.operator, node.tag) for node in self.sinks if not isinstance(node.sink, FileSink)}
+        return frozenset(to_operators | to_functions)
+
+    def feeds_an_operator(self, uid: str) -> bool:
+        """Whether another operator reads this one's main output, which then needs timestamps."""
+        return any(op.upstream == (uid, None) for op in self.operators.values())
+
+
+_current: list[Graph] = []
+
+
+def current() -> Graph:
+    """The graph of the job being declared."""
+    if not _current:
+        raise errors.SpecInvalid(
+            "sparkstate.keyed was called outside of a job; put it into `def job(spark, params)` and start it with "
+            "`sparkstate run job.yaml`"
+        )
+    return _current[-1]
+
+
+def declare(function: Callable[..., Any], *arguments: Any) -> Graph:
+    """Call the job's function and return what it declared."""
+    graph = Graph()
+    _current.append(graph)
+    try:
+        function(*arguments)
+    finally:
+        _current.pop()
+    graph.check()
+    return graph

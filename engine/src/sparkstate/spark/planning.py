@@ -1,0 +1,48 @@
+"""From the declared graph to what slots are told: operator specs with Arrow schemas and key types."""
+
+from __future__ import annotations
+
+from sparkstate import columns
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde.types import Types
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots.plan import SinkPlan
+from sparkstate.spark import epochs, graph, plans
+
+
+def operator_specs(declared: graph.Graph) -> tuple[OperatorSpec, ...]:
+    """One spec per operator, upstream first (declaration order is topological)."""
+    return tuple(_spec(declared, operator) for operator in declared.operators.values())
+
+
+def _spec(declared: graph.Graph, operator: graph.Operator) -> OperatorSpec:
+    struct = plans.input_type(declared, operator)
+    kinds = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
+    has_time = operator.event_time is not None or (operator.upstream is not None and operator.upstream[1] is None)
+    wanted = set(operator.side_outputs)
+    return OperatorSpec(
+        uid=operator.uid,
+        function=operator.function,
+        row_columns=tuple(struct.names),
+        key_columns=epochs.hidden_keys(operator, struct),
+        key_type=kinds[0] if len(kinds) == 1 else Types.TUPLE(kinds),
+        event_time_column=columns.TIMESTAMP if has_time else None,
+        output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
+        side_schemas={
+            tag: plans.arrow_schema(plans.output_type(declared, operator.uid, tag)) for tag in sorted(wanted)
+        },
+        on_error=operator.on_error,
+        error_tag=operator.error_tag.tag_id if operator.error_tag is not None else "errors",
+        late_tag=operator.late_tag.tag_id if operator.late_tag is not None else None,
+        sort_by_event_time=operator.sort_by_event_time,
+        emit_timestamps=declared.feeds_an_operator(operator.uid),
+    )
+
+
+def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:
+    """The sinks that run in the slots."""
+    return tuple(
+        SinkPlan(uid=node.uid, operator=node.operator, tag=node.tag, sink=node.sink)
+        for node in declared.sinks
+        if isinstance(node.sink, FileSink)
+    )

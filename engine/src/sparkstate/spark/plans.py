@@ -1,0 +1,233 @@
+"""Reading Spark plans: event time of a source, what cannot work and why, key columns, Arrow schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from sparkstate import columns, errors
+from sparkstate.serde.types import TypeInformation, Types
+from sparkstate.spark import graph
+
+_STATEFUL = re.compile(
+    r"^(Aggregate|Deduplicate|DeduplicateWithinWatermark|TransformWithState|FlatMapGroupsWithState|"
+    r"FlatMapGroupsIn\w+WithState|TransformWithStateIn\w+|GlobalLimit|Limit)$"
+)
+_BOUND_OPTION = re.compile(r"max\w*pertrigger|rowsperbatch", re.IGNORECASE)
+_REFUSED_SOURCES = {
+    "rate": "it has no bound per epoch: use 'rate-micro-batch' with rowsPerBatch",
+    "socket": "it cannot be read again after a failure: use Kafka or files",
+}
+_BOUND_HINTS = {"kafka": "maxOffsetsPerTrigger"}
+
+
+def nodes(frame: DataFrame) -> Iterator[Any]:
+    """Every node of the analysed plan (py4j objects)."""
+    pending = [frame._jdf.queryExecution().analyzed()]
+    while pending:
+        node = pending.pop()
+        yield node
+        children = node.children()
+        pending.extend(children.apply(i) for i in range(children.size()))
+
+
+def watermark_of(frame: DataFrame) -> tuple[str | None, int]:
+    """Column and delay (ms) of ``withWatermark`` on the frame; (None, 0) if there is none."""
+    for node in nodes(frame):
+        if node.nodeName() == "EventTimeWatermark":
+            column = str(node.eventTime().name())
+            if column not in frame.columns:
+                raise errors.SpecInvalid(
+                    f"withWatermark was set on {column!r}, which the DataFrame no longer has ({frame.columns}); "
+                    "keep the column or say keyed(…, event_time=…, delay=…)"
+                )
+            interval = node.delay()
+            days = interval.months * 31 + interval.days
+            return column, days * 86_400_000 + interval.microseconds // 1000
+    return None, 0
+
+
+def check_event_time(frame: DataFrame, column: str) -> None:
+    """Event time is a timestamp, or a long of milliseconds."""
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.LongType)):
+        raise errors.SpecInvalid(
+            f"event time column {column!r} is {kind.simpleString()}; it must be a timestamp, or a bigint of milliseconds"
+        )
+
+
+def check_source(frame: DataFrame) -> None:
+    """Refuse what would lose or repeat rows, with a sentence."""
+    if not isinstance(frame, DataFrame) or not hasattr(frame, "_jdf"):
+        raise errors.SpecInvalid(
+            f"sparkstate.keyed got {type(frame).__name__}; it needs a streaming DataFrame of a classic session "
+            "(Spark Connect cannot reach the executors' slots)"
+        )
+    if not frame.isStreaming:
+        raise errors.SpecInvalid("sparkstate.keyed got a batch DataFrame; read it with spark.readStream")
+    for name in frame.columns:
+        if name.startswith(columns.PREFIX):
+            raise errors.SpecInvalid(f"column {name!r}: names starting with {columns.PREFIX!r} are reserved")
+    for node in nodes(frame):
+        name = str(node.nodeName())
+        if _STATEFUL.match(name) and node.isStreaming():
+            raise errors.SpecInvalid(
+                f"the input of sparkstate.keyed holds Spark's own stateful operator {name}; its state would not be in "
+                "our checkpoints: do that step in a KeyedProcessFunction"
+            )
+        if name == "Join" and all(node.children().apply(i).isStreaming() for i in range(2)):
+            raise errors.SpecInvalid("the input of sparkstate.keyed holds a stream-stream join; join in a KeyedProcessFunction")
+        if node.getClass().getSimpleName() in ("StreamingRelation", "StreamingRelationV2"):
+            _check_relation(node)
+
+
+def _check_relation(node: Any) -> None:
+    source = str(node.sourceName())
+    simple = node.getClass().getSimpleName()
+    options = dict(node.extraOptions()) if simple == "StreamingRelationV2" else _scala_map(node.dataSource().options())
+    lowered = {key.lower(): str(value) for key, value in options.items()}
+    short = "file" if source.lower().startswith("filesource") else source.split(" ")[0].lower()
+    if short in _REFUSED_SOURCES:
+        raise errors.SpecInvalid(f"source {short!r} is refused: {_REFUSED_SOURCES[short]}")
+    if lowered.get("cleansource", "off").lower() != "off":
+        raise errors.SpecInvalid(
+            f"source option cleanSource={lowered['cleansource']!r} frees files when Spark commits, before our checkpoint "
+            "does: rows would be lost after a failure; leave it off and clean up by age"
+        )
+    if not any(_BOUND_OPTION.fullmatch(key) for key in lowered):
+        hint = _BOUND_HINTS.get(short, "maxFilesPerTrigger or maxBytesPerTrigger")
+        raise errors.SpecInvalid(
+            f"source {source!r} has no bound per epoch, so the first epoch after an outage could not fit; set {hint}"
+        )
+
+
+def _scala_map(options: Any) -> dict[str, str]:
+    iterator = options.iterator()
+    result = {}
+    while iterator.hasNext():
+        pair = iterator.next()
+        result[str(pair._1())] = str(pair._2())
+    return result
+
+
+def canonical_key(name: str, kind: T.DataType) -> Column:
+    """The key column with one representation per value: ``-0.0`` is ``0.0``, every NaN the same."""
+    column = F.col(f"`{name}`")
+    if isinstance(kind, (T.FloatType, T.DoubleType)):
+        zero, nan = F.lit(0.0).cast(kind), F.lit(float("nan")).cast(kind)
+        return F.when(F.isnan(column), nan).when(column == zero, zero).otherwise(column)
+    return column
+
+
+def key_type(name: str, kind: T.DataType) -> TypeInformation:
+    """The key's type in the slots. Only types with one binary form per value are keys."""
+    simple: dict[type[T.DataType], TypeInformation] = {
+        T.BooleanType: Types.BOOLEAN(),
+        T.ByteType: Types.LONG(),
+        T.ShortType: Types.LONG(),
+        T.IntegerType: Types.LONG(),
+        T.LongType: Types.LONG(),
+        T.FloatType: Types.DOUBLE(),
+        T.DoubleType: Types.DOUBLE(),
+        T.DecimalType: Types.BIG_DEC(),
+        T.DateType: Types.SQL_DATE(),
+        T.TimestampType: Types.SQL_TIMESTAMP(),
+        T.TimestampNTZType: Types.SQL_TIMESTAMP(),
+        T.BinaryType: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    }
+    if isinstance(kind, T.StringType):
+        if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+            raise errors.SpecInvalid(
+                f"key column {name!r} has the collation {kind.collation}; equal keys would differ in their bytes: "
+                "key by collate(…, 'UTF8_BINARY') of a normalised column"
+            )
+        return Types.STRING()
+    try:
+        return simple[type(kind)]
+    except KeyError:
+        raise errors.SpecInvalid(
+            f"key column {name!r} is {kind.simpleString()}; keys are strings, numbers, booleans, dates, timestamps, "
+            "decimals or binary"
+        ) from None
+
+
+def key_group(keys: list[Column], max_parallelism: int) -> Column:
+    """``pmod(xxhash64(canonical key columns), max parallelism)``: the one place where key groups are computed."""
+    return F.pmod(F.xxhash64(*keys), F.lit(max_parallelism)).cast("int")
+
+
+def slot_of(key_group_column: Column, max_parallelism: int, shards: int, slots: int) -> Column:
+    """The slot that owns a key group, by the arithmetic of ``keygroups.KeySpace``."""
+    shard = F.floor(key_group_column.cast("long") * shards / max_parallelism)
+    return F.floor(shard * slots / shards).cast("int")
+
+
+def event_time_ms(column: str, kind: T.DataType) -> Column:
+    """Event time as milliseconds since the Unix epoch."""
+    if isinstance(kind, T.LongType):
+        return F.col(f"`{column}`")
+    return F.unix_millis(F.col(f"`{column}`").cast("timestamp"))
+
+
+def schema_of(ddl: str, what: str) -> T.StructType:
+    """Parse a DDL schema string."""
+    try:
+        parsed = T.StructType.fromDDL(ddl)
+    except Exception as error:
+        raise errors.SpecInvalid(f"{what} is {ddl!r}, which Spark cannot parse: {str(error).splitlines()[0]}") from error
+    if not isinstance(parsed, T.StructType) or not parsed.fields:
+        raise errors.SpecInvalid(f"{what} is {ddl!r}; write columns: 'name string, total long'")
+    return parsed
+
+
+def arrow_schema(struct: T.StructType) -> pa.Schema:
+    """Arrow schema of a Spark schema; timestamps in UTC."""
+    return to_arrow_schema(struct, timezone="UTC")
+
+
+def input_type(declared: graph.Graph, operator: graph.Operator) -> T.StructType:
+    """The columns that an operator's rows have."""
+    if operator.upstream is None:
+        return declared.sources[0].frame.schema
+    return output_type(declared, *operator.upstream)
+
+
+def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructType:
+    """The columns of an operator's main or side output."""
+    operator = declared.operators[uid]
+    if tag is None:
+        return schema_of(operator.output_schema, f"output_schema of {uid!r}")
+    declared_tag = operator.side_outputs.get(tag)
+    if declared_tag is not None and declared_tag.schema is not None:
+        return schema_of(declared_tag.schema, f"schema of side output {tag!r} of {uid!r}")
+    rows = input_type(declared, operator)
+    if operator.error_tag is not None and operator.error_tag.tag_id == tag:
+        return T.StructType([*rows.fields, T.StructField("error", T.StringType())])
+    return rows
+
+
+def with_timestamp(struct: T.StructType) -> T.StructType:
+    """The columns of an output that feeds another operator: the hidden timestamp comes last."""
+    return T.StructType([*struct.fields, T.StructField(columns.TIMESTAMP, T.LongType())])
+
+
+def key_group_of(session: SparkSession, struct: T.StructType, keys: Sequence[str], key: Any, max_parallelism: int) -> int:
+    """The key group of one key given as JSON value (a list for several columns), computed by Spark as always."""
+    values = list(key) if isinstance(key, list) else [key]
+    if len(values) != len(keys):
+        raise errors.SpecInvalid(f"the key {key!r} has {len(values)} part(s); the operator is keyed by {list(keys)}")
+    literals = [
+        F.lit(value).cast(struct[name].dataType).alias(name) for name, value in zip(keys, values, strict=True)
+    ]
+    one = session.range(1).select(*literals)
+    canonical = [canonical_key(name, struct[name].dataType) for name in keys]
+    row = one.select(key_group(canonical, max_parallelism).alias("g")).first()
+    assert row is not None
+    return int(row.g)

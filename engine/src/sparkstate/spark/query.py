@@ -1,0 +1,120 @@
+"""The streaming query of one incarnation: sources, heartbeat, callback, an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from sparkstate import columns
+from sparkstate.settings import TriggerSettings
+from sparkstate.spark import graph, position
+
+OnEpoch = Callable[[DataFrame | None, int], None]
+
+
+class _Stopping(Exception):
+    """Ends the query from within its callback: the one place where no epoch is half done."""
+
+
+class Query:
+    """Starts epochs until the input ends, a callback fails, or :meth:`stop`.
+
+    Idle sources start no epochs, so a heartbeat (a rate source whose rows are filtered out) is added unless the input
+    is bounded; an epoch that only the heartbeat started calls back without a DataFrame and costs no Spark job.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        declared: graph.Graph,
+        directory: Path,
+        trigger: TriggerSettings,
+        on_epoch: OnEpoch,
+    ) -> None:
+        self._session = session
+        self._sources = declared.sources
+        self.directory = directory
+        self._trigger = trigger
+        self._on_epoch = on_epoch
+        self._stopping = threading.Event()
+        self._in_callback = threading.Lock()
+        self._query: StreamingQuery | None = None
+        self.failure: BaseException | None = None
+        _quiet(session)
+
+    def start(self) -> None:
+        """Start the query; a seeded directory resumes after its epoch."""
+        arguments: dict[str, Any] = (
+            {"availableNow": True}
+            if self._trigger.available_now
+            else {"processingTime": f"{self._trigger.processing_time_ms} milliseconds"}
+        )
+        self._query = (
+            self._input()
+            .writeStream.foreachBatch(self._callback)
+            .option("checkpointLocation", str(self.directory))
+            .trigger(**arguments)
+            .start()
+        )
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end; whether it has come. Look at :attr:`failure` then."""
+        assert self._query is not None
+        try:
+            return bool(self._query.awaitTermination(timeout_s))
+        except Exception as error:
+            if self.failure is None and not self._stopping.is_set():
+                self.failure = error
+            return True
+
+    def stop(self, patience_s: float = 10.0) -> None:
+        """End between epochs. Stopping while a callback runs can overflow the stream thread's stack, so the next
+        callback ends the query from within; only if none comes the query is stopped from outside.
+        """
+        self._stopping.set()
+        if self._query is None or self.wait(patience_s):
+            return
+        with self._in_callback, contextlib.suppress(Exception):
+            self._query.stop()
+
+    def _callback(self, frame: DataFrame, epoch: int) -> None:
+        with self._in_callback:
+            if self._stopping.is_set():
+                raise _Stopping
+            idle = not self._trigger.available_now and position.only_heartbeat(self.directory, epoch)
+            try:
+                self._on_epoch(None if idle else frame, epoch)
+            except BaseException as error:
+                self.failure = error
+                self._stopping.set()
+                raise
+
+    def _input(self) -> DataFrame:
+        frames = []
+        several = len(self._sources) > 1
+        names = self._sources[0].frame.columns
+        for number, source in enumerate(self._sources):
+            frame = source.frame.select(*[f"`{name}`" for name in names])
+            frames.append(frame.withColumn(columns.SOURCE, F.lit(number)) if several else frame)
+        if not self._trigger.available_now:
+            frames.append(self._heartbeat(frames[0]))
+        return reduce(DataFrame.union, frames)
+
+    def _heartbeat(self, like: DataFrame) -> DataFrame:
+        beats = self._session.readStream.format("rate").option("rowsPerSecond", 1).load().where(F.lit(False))
+        return beats.select(*[F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema.fields])
+
+
+def _quiet(session: SparkSession) -> None:
+    """Spark logs the end of a query by an exception with its stack; ours are said by the driver instead."""
+    log4j = session._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for name in ("streaming.runtime.MicroBatchExecution", "streaming.MicroBatchExecution"):
+        log4j.core.config.Configurator.setLevel(f"org.apache.spark.sql.execution.{name}", log4j.Level.OFF)

@@ -1,0 +1,75 @@
+"""The Spark session of a job: what we set, what a user may set, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from sparkstate import errors
+from sparkstate.settings import MIB, JobSettings
+
+_DEFAULTS: Final[Mapping[str, str]] = {
+    # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # An epoch's plans are small and known; re-planning them costs more than it saves.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.authenticate": "true",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.stopTimeout": "20s",
+    # A stream's thread can overflow the default stack in a regular expression over an error's text.
+    "spark.driver.extraJavaOptions": "-Xss8m",
+    "spark.log.level": "ERROR",
+}
+_REFUSED: Final[Mapping[str, tuple[str, str]]] = {
+    "spark.dynamicAllocation.enabled": (
+        "true",
+        "slots hold state on their executors, so executors must not come and go: remove the setting",
+    ),
+    "spark.remote": ("", "Spark Connect cannot start slots on executors: use a classic session"),
+    "spark.api.mode": ("connect", "Spark Connect cannot start slots on executors: use classic"),
+    "spark.python.worker.reuse": ("false", "feeding would start a Python process per task: leave it on"),
+}
+
+
+def check_conf(conf: Mapping[str, str]) -> None:
+    """Refuse settings that cannot work, each with its reason."""
+    for key, (bad, why) in _REFUSED.items():
+        value = str(conf.get(key, "")).lower()
+        if key in conf and (value == bad or not bad):
+            raise errors.SpecInvalid(f"spec.sparkConf[{key!r}] is {conf[key]!r}: {why}")
+
+
+def effective_conf(settings: JobSettings) -> dict[str, str]:
+    """Our defaults, then the user's settings; the user's JVM options are added to ours."""
+    check_conf(settings.spark_conf)
+    conf = dict(_DEFAULTS)
+    conf["spark.ui.enabled"] = str(settings.ui).lower()
+    conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
+    conf["spark.sql.shuffle.partitions"] = str(settings.slots)
+    if settings.deployment == "local":
+        conf["spark.master"] = f"local[{max(settings.cores, settings.slots)}]"
+        conf["spark.driver.host"] = "127.0.0.1"
+        conf["spark.driver.bindAddress"] = "127.0.0.1"
+    if settings.work_dir:
+        conf["spark.local.dir"] = f"{settings.work_dir}/spark"
+        conf["spark.sql.warehouse.dir"] = f"{settings.work_dir}/spark/warehouse"
+    java_options = "spark.driver.extraJavaOptions"
+    for key, value in settings.spark_conf.items():
+        conf[key] = f"{conf[key]} {value}" if key == java_options else value
+    return conf
+
+
+def start(settings: JobSettings) -> SparkSession:
+    """Start the session. Java must be found already (``sparkstate.java``)."""
+    conf = SparkConf(loadDefaults=True)
+    for key, value in effective_conf(settings).items():
+        conf.set(key, value)
+    session = SparkSession.builder.appName(settings.name).config(conf=conf).getOrCreate()
+    check_conf(dict(session.sparkContext.getConf().getAll()))
+    return session

@@ -1,0 +1,186 @@
+"""The API of a job: ``keyed(df, keys).process(fn, uid=…, output_schema=…).sink(…)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sparkstate import errors
+from sparkstate.functions import KeyedProcessFunction, OutputTag
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.spark import graph, plans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
+_UNIT_MS = {"ms": 1, "mi": 60_000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms(text: str | int, what: str) -> int:
+    """``"2 hours"``, ``"500 ms"`` or a number of milliseconds."""
+    if isinstance(text, int):
+        return text
+    match = _DELAY.fullmatch(text)
+    if match is None:
+        raise errors.SpecInvalid(f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'")
+    unit = match[2]
+    key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
+    return int(match[1]) * _UNIT_MS[key]
+
+
+def keyed(
+    df: DataFrame | Sequence[DataFrame],
+    keys: str | Sequence[str],
+    *,
+    event_time: str | None = None,
+    delay: str | int | None = None,
+    idle_timeout: str | int | None = None,
+) -> KeyedStream:
+    """Partition a streaming DataFrame by key columns.
+
+    ``df`` is one streaming DataFrame or a list of them with the same columns (each then has a watermark of its own, and
+    the least of them holds). ``keys`` are column names. Event time comes from ``df.withWatermark(column, delay)``, or
+    from ``event_time`` and ``delay`` here (default ``0 seconds``); ``idle_timeout`` lets a source without new rows for
+    that long stop holding back the watermark (default: never).
+    """
+    declared = graph.current()
+    frames = list(df) if isinstance(df, (list, tuple)) else [df]
+    if not frames:
+        raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
+    sources = []
+    for frame in frames:
+        plans.check_source(frame)
+        column, delay_ms = _event_time(frame, event_time, delay)
+        idle = None if idle_timeout is None else duration_ms(idle_timeout, "keyed(idle_timeout=…)")
+        sources.append(graph.Source(frame=frame, event_time=column, delay_ms=delay_ms, idle_timeout_ms=idle))
+    columns = list(frames[0].columns)
+    for frame in frames[1:]:
+        if sorted(frame.columns) != sorted(columns):
+            raise errors.SpecInvalid(f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}")
+    declared.add_sources(sources)
+    return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
+
+
+def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -> tuple[str | None, int]:
+    if column is not None:
+        if column not in frame.columns:
+            raise errors.SpecInvalid(f"keyed(event_time={column!r}): the DataFrame has {frame.columns}")
+        plans.check_event_time(frame, column)
+        return column, duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
+    if delay is not None:
+        raise errors.SpecInvalid(f"keyed(delay={delay!r}) needs event_time= as well")
+    return plans.watermark_of(frame)
+
+
+def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    names = (keys,) if isinstance(keys, str) else tuple(keys)
+    if not names:
+        raise errors.SpecInvalid("keyed() needs at least one key column")
+    for name in names:
+        if name not in columns:
+            raise errors.SpecInvalid(f"key column {name!r} is not in the data; its columns are {list(columns)}")
+    return names
+
+
+@dataclass(frozen=True)
+class KeyedStream:
+    """A stream partitioned by key; ``process`` puts an operator on it."""
+
+    _graph: graph.Graph
+    _upstream: tuple[str, str | None] | None
+    _keys: tuple[str, ...]
+    _event_time: str | None
+
+    def process(
+        self,
+        function: KeyedProcessFunction,
+        *,
+        uid: str,
+        output_schema: str,
+        on_error: Literal["fail", "side-output"] = "fail",
+        error_output: OutputTag | None = None,
+        late_output: OutputTag | None = None,
+        sort_by_event_time: bool = False,
+    ) -> ProcessedStream:
+        """Run ``function`` for every row, with keyed state and timers.
+
+        ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the function
+        yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the error's text,
+        into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the watermark go to
+        ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its rows
+        of an epoch in order of event time.
+        """
+        if not _UID.fullmatch(uid):
+            raise errors.SpecInvalid(
+                f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
+                "letter or digit"
+            )
+        if not isinstance(function, KeyedProcessFunction):
+            raise errors.SpecInvalid(
+                f"process({function!r}) of {uid!r} is no KeyedProcessFunction object"
+                + ("; create an instance of the class" if isinstance(function, type) else "")
+            )
+        if on_error not in ("fail", "side-output"):
+            raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
+        if sort_by_event_time and self._event_time is None:
+            raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
+        operator = graph.Operator(
+            uid=uid,
+            function=function,
+            keys=self._keys,
+            upstream=self._upstream,
+            event_time=self._event_time,
+            output_schema=output_schema,
+            on_error=on_error,
+            error_tag=error_output or (OutputTag("errors") if on_error == "side-output" else None),
+            late_tag=late_output,
+            sort_by_event_time=sort_by_event_time,
+        )
+        plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
+        self._graph.add(operator)
+        return ProcessedStream(self._graph, uid, None)
+
+
+@dataclass(frozen=True)
+class ProcessedStream:
+    """An operator's output. It is no DataFrame: it exists only within an epoch."""
+
+    _graph: graph.Graph
+    _uid: str
+    _tag: str | None
+
+    def side_output(self, tag: OutputTag) -> ProcessedStream:
+        """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
+        operator = self._graph.operators[self._uid]
+        built_in = {t.tag_id for t in (operator.late_tag, operator.error_tag) if t is not None}
+        if tag.schema is None and tag.tag_id not in built_in:
+            raise errors.SpecInvalid(f"side_output({tag.tag_id!r}) needs a schema: OutputTag({tag.tag_id!r}, 'a long, …')")
+        operator.side_outputs[tag.tag_id] = tag
+        return ProcessedStream(self._graph, self._uid, tag.tag_id)
+
+    def keyed(self, keys: str | Sequence[str], *, event_time: str | None = None) -> KeyedStream:
+        """Partition the output again, for a next operator of the same epoch.
+
+        ``event_time`` names a timestamp column of the output; without it, rows carry the timestamp of the row or timer
+        that made them, as in Flink.
+        """
+        schema = plans.output_type(self._graph, self._uid, self._tag)
+        names = _key_columns(keys, schema.names)
+        if event_time is not None and event_time not in schema.names:
+            raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
+        return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
+
+    def sink(self, sink: FileSink | graph.UserSink) -> ProcessedStream:
+        """Send the output to ``FileSink(…)`` (exactly once) or to ``function(df, epoch_id)``.
+
+        A function of the user's is called once per epoch before the epoch commits. After a failure, epochs since the last
+        checkpoint run again and may be cut differently: such a sink sees rows at least once (docs/formats.md).
+        """
+        if not isinstance(sink, FileSink) and not callable(sink):
+            raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")
+        self._graph.add_sink(self._uid, self._tag, sink)
+        return self
