@@ -14,8 +14,10 @@ import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from sparkstate import errors
+from sparkstate.settings import MIB
 from sparkstate.storage import naming
 from sparkstate.storage.objectstore import ObjectInfo
 
@@ -57,6 +59,7 @@ class LocalStore:
             self._publish(key, lambda temporary: _write(temporary, data))
 
     def put_file(self, key: str, source: Path) -> None:
+        source.stat()  # the caller's file: its absence is not the storage's error
         with self._mapped("store", key):
             self._publish(key, lambda temporary: _copy(source, temporary))
 
@@ -66,8 +69,12 @@ class LocalStore:
 
     def get_file(self, key: str, target: Path) -> None:
         beside = target.with_name(f".{target.name}.{self._ids()}")
-        with self._mapped("read", key), _removed(beside):
-            shutil.copyfile(self._path(key), beside)
+        with self._mapped("read", key):
+            source = self._path(key).open("rb")
+        with source, _removed(beside):
+            with beside.open("wb") as file:
+                while data := self._read(source, key):
+                    file.write(data)
             beside.replace(target)
 
     def head(self, key: str) -> ObjectInfo:
@@ -95,6 +102,10 @@ class LocalStore:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     path.unlink()
                 self._prune(path.parent)
+
+    def _read(self, source: IO[bytes], key: str) -> bytes:
+        with self._mapped("read", key):
+            return source.read(MIB)
 
     def _path(self, key: str) -> Path:
         return self._root / naming.check_key(key)

@@ -14,6 +14,7 @@ import base64
 import contextlib
 import hashlib
 import shutil
+import ssl
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,8 +54,9 @@ class S3Store:
         self._bucket, _, prefix = self._url.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._ids = ids
-        self._once = _client(settings, attempts=1, connections=4 * threads)
-        self._client = _client(settings, attempts=3, connections=4 * threads)
+        session = boto3.session.Session()
+        self._once = _client(session, settings, attempts=1, connections=4 * threads)
+        self._client = _client(session, settings, attempts=3, connections=4 * threads)
         self._parts = ThreadPoolExecutor(threads, thread_name_prefix="s3-part")
 
     @property
@@ -94,6 +96,13 @@ class S3Store:
                 beside.unlink()
 
     def head(self, key: str) -> ObjectInfo:
+        try:
+            return self._head(key)
+        except errors.NotFound:
+            self._require_bucket(key)
+            raise
+
+    def _head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._full(key))
             return ObjectInfo(
@@ -140,6 +149,18 @@ class S3Store:
                         bucket=self._bucket,
                         key=failure.get("Key", ""),
                     )
+
+    def _require_bucket(self, key: str) -> None:
+        """The answer to HEAD has no body, so that a missing bucket looks like a missing object; tell them
+        apart.
+        """
+        try:
+            self._client.head_bucket(Bucket=self._bucket)
+        except botocore.exceptions.ClientError as error:
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
+                raise s3_errors.translate(
+                    "NoSuchBucket", 404, "", operation="look up", bucket=self._bucket, key=self._prefix + key
+                ) from error
 
     def _full(self, key: str) -> str:
         return self._prefix + naming.check_key(key)
@@ -199,18 +220,21 @@ class S3Store:
                 "AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, a profile, or a role that boto3's default chain finds"
             ) from error
-        except (botocore.exceptions.BotoCoreError, OSError) as error:
-            # Connection refused or reset, time-outs, a body cut short, name resolution.
+        except (botocore.exceptions.BotoCoreError, ConnectionError, TimeoutError, ssl.SSLError) as error:
+            # Refused or reset, time-outs, a body cut short, name resolution. Errors of local files pass
+            # unchanged.
             raise errors.StorageUnavailable(
                 f"s3://{self._bucket}/{full}: {operation} failed: {error}"
             ) from error
 
 
-def _client(settings: S3Settings, attempts: int, connections: int) -> S3Client:
-    client = boto3.session.Session().client(
+def _client(session: boto3.Session, settings: S3Settings, attempts: int, connections: int) -> S3Client:
+    # Servers other than Amazon's take any region, but botocore insists on one for signing.
+    fallback = "us-east-1" if settings.endpoint and not session.region_name else None
+    client = session.client(
         "s3",
         endpoint_url=settings.endpoint,
-        region_name=settings.region or (_region_of_custom_endpoint() if settings.endpoint else None),
+        region_name=settings.region or fallback,
         config=botocore.config.Config(
             s3={"addressing_style": "path" if settings.path_style else "auto"},
             retries={"mode": "standard", "total_max_attempts": attempts},
@@ -223,11 +247,6 @@ def _client(settings: S3Settings, attempts: int, connections: int) -> S3Client:
     )
     client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
     return client
-
-
-def _region_of_custom_endpoint() -> str | None:
-    """Servers other than Amazon's take any region, but botocore insists on one for signing."""
-    return boto3.session.Session().region_name or "us-east-1"
 
 
 def _add_content_md5(params: dict[str, Any], **_: Any) -> None:

@@ -1,0 +1,108 @@
+"""Storages for tests: the real ones, and wrappers that make a real one fail on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from sparkstate import errors
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+
+WRITES = frozenset({"put_if_absent", "put_file", "copy", "delete"})
+
+
+class Crash(BaseException):
+    """Stands for ``kill -9``: nothing in the code under test may catch it and go on."""
+
+
+class HookedStore:
+    """Passes every operation on to ``store``; ``before`` and ``after`` see (operation, key) and may raise."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store = store
+        self.before: Callable[[str, str], None] = lambda operation, key: None
+        self.after: Callable[[str, str], None] = lambda operation, key: None
+        self.calls: list[tuple[str, str]] = []
+
+    @property
+    def url(self) -> str:
+        return self.store.url
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self._around("put_if_absent", key, lambda: self.store.put_if_absent(key, data))
+
+    def put_file(self, key: str, source: Path) -> None:
+        self._around("put_file", key, lambda: self.store.put_file(key, source))
+
+    def get(self, key: str) -> bytes:
+        return self._around("get", key, lambda: self.store.get(key))
+
+    def get_file(self, key: str, target: Path) -> None:
+        self._around("get_file", key, lambda: self.store.get_file(key, target))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._around("head", key, lambda: self.store.head(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._around("list", prefix, lambda: iter(list(self.store.list(prefix))))
+
+    def copy(self, source: str, target: str) -> None:
+        self._around("copy", target, lambda: self.store.copy(source, target))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        # One at a time, so that a crash can come between two of them.
+        for key in list(keys):
+            self._around("delete", key, lambda key=key: self.store.delete([key]))
+
+    def _around(self, operation, key, act):
+        self.calls.append((operation, key))
+        self.before(operation, key)
+        answer = act()
+        self.after(operation, key)
+        return answer
+
+    def crash_at_write(self, number: int, *, after: bool) -> None:
+        """Raise ``Crash`` at the ``number``-th write from now (0 = the next), before or after it took
+        place.
+        """
+        left = [number]
+
+        def hook(operation: str, key: str) -> None:
+            if operation in WRITES:
+                if left[0] == 0:
+                    raise Crash(f"{operation} {key}")
+                left[0] -= 1
+
+        if after:
+            self.after = hook
+        else:
+            self.before = hook
+
+    def heal(self) -> None:
+        self.before = self.after = lambda operation, key: None
+
+    def unplug(self) -> None:
+        """From now on every operation fails as in an outage."""
+
+        def away(operation: str, key: str) -> None:
+            raise errors.StorageUnavailable(f"{operation} {key}: the storage is away")
+
+        self.before = away
+
+
+class ManualClock:
+    """Time that moves when told to; sleeping moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.slept: list[float] = []
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds

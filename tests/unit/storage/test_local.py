@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.storage import open_store
+from sparkstate.storage.local import LocalStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalStore(str(tmp_path / "root"))
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_temporary_files_never_show_and_never_stay(store, tmp_path):
+    store.put_if_absent("a/b", b"1")
+    with pytest.raises(errors.AlreadyExists):
+        store.put_if_absent("a/b", b"2")
+    assert files_below(tmp_path / "root") == ["a/b"]
+    (tmp_path / "root" / ".tmp" / "host-1-x").write_bytes(b"half")
+    assert [info.key for info in store.list("")] == ["a/b"]
+
+
+def test_a_writer_killed_half_way_leaves_no_object_and_its_remains_go_with_the_next_opening(tmp_path):
+    root = tmp_path / "root"
+    script = (
+        "import os, signal, sys\n"
+        "from sparkstate.storage import local\n"
+        "store = local.LocalStore(sys.argv[1])\n"
+        "os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "store.put_if_absent('a', b'x' * 1000)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(root)], check=False)
+    assert ended.returncode == -9
+    assert len(files_below(root)) == 1
+    store = LocalStore(str(root))
+    assert files_below(root) == []
+    with pytest.raises(errors.NotFound):
+        store.get("a")
+
+
+def test_empty_folders_are_not_left_behind(store, tmp_path):
+    store.put_if_absent("chk-1/a", b"1")
+    store.put_if_absent("chk-1/b", b"1")
+    store.delete(["chk-1/a"])
+    assert (tmp_path / "root" / "chk-1").is_dir()
+    store.delete(["chk-1/b"])
+    assert not (tmp_path / "root" / "chk-1").exists()
+
+
+def test_a_folder_that_vanishes_is_an_outage_and_never_an_empty_storage(store, tmp_path):
+    store.put_if_absent("log/1", b"1")
+    (tmp_path / "root").rename(tmp_path / "away")
+    for act in (
+        lambda: store.get("log/1"),
+        lambda: store.get("log/2"),
+        lambda: list(store.list("")),
+        lambda: store.put_if_absent("log/2", b""),
+        lambda: store.delete(["log/1"]),
+    ):
+        with pytest.raises(errors.StorageUnavailable, match=r"gone.*mounted"):
+            act()
+    assert not (tmp_path / "root").exists()
+    (tmp_path / "away").rename(tmp_path / "root")
+    assert store.get("log/1") == b"1"
+
+
+def test_opening_to_read_makes_no_folder(tmp_path):
+    with pytest.raises(errors.NotFound, match="no folder"):
+        open_store(f"{tmp_path}/nothing", create=False)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_root_that_is_a_file_is_refused_with_the_remedy(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.StorageError, match="it must be a folder"):
+        LocalStore(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "remedy"),
+    [
+        pytest.param(errno.ENOSPC, errors.StorageUnavailable, "free some space", id="disk full"),
+        pytest.param(errno.EIO, errors.StorageUnavailable, "Input/output", id="disk broken"),
+        pytest.param(errno.EACCES, errors.StorageError, "read and write access", id="no permission"),
+        pytest.param(errno.EPERM, errors.StorageError, "no hard links", id="file system without links"),
+    ],
+)
+def test_what_the_system_refuses_is_said_with_the_remedy(store, monkeypatch, number, kind, remedy):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(kind, match=remedy) as caught:
+        store.put_if_absent("a", b"1")
+    assert type(caught.value) is kind
+
+
+def test_the_object_and_its_folder_are_flushed_before_the_creation_is_reported(store, monkeypatch):
+    flushed = []
+    fsync = os.fsync
+
+    def watch(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}").rsplit("/root", 1)[1])
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    store.put_if_absent("x/y", b"1")
+    assert flushed[0].startswith("/.tmp/")
+    assert "" in flushed[1:]  # the root, which got the folder x
+    assert flushed[-1] == "/x"

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from support.stores import HookedStore, ManualClock
+
+from sparkstate import errors
+from sparkstate.storage.local import LocalStore
+from sparkstate.storage.probe import require_conditional_create
+from sparkstate.storage.retrying import RetryingStore, RetryPolicy
+
+
+@pytest.fixture
+def shaky(tmp_path):
+    return HookedStore(LocalStore(str(tmp_path)))
+
+
+def fail_times(count, error=errors.StorageUnavailable):
+    left = [count]
+
+    def hook(operation, key):
+        if left[0]:
+            left[0] -= 1
+            raise error("away")
+
+    return hook
+
+
+def retrying(store, attempts=4):
+    clock = ManualClock()
+    policy = RetryPolicy(attempts=attempts, first_pause_s=1.0, max_pause_s=3.0)
+    return RetryingStore(store, policy, random.Random(7), clock), clock
+
+
+def test_an_outage_shorter_than_the_attempts_is_not_seen(shaky):
+    store, clock = retrying(shaky)
+    shaky.before = fail_times(3)
+    store.put_if_absent("a", b"1")
+    assert store.get("a") == b"1"
+    first, second, third = clock.slept
+    assert 0.5 <= first <= 1.0 <= second <= 2.0
+    assert 1.5 <= third <= 3.0
+
+
+def test_a_longer_outage_is_raised_after_the_last_attempt(shaky):
+    store, clock = retrying(shaky)
+    shaky.before = fail_times(4)
+    with pytest.raises(errors.StorageUnavailable):
+        store.get("a")
+    assert len(clock.slept) == 3
+
+
+@pytest.mark.parametrize("error", [errors.StorageError, errors.NotFound, errors.AlreadyExists])
+def test_what_will_not_get_better_is_not_repeated(shaky, error):
+    store, clock = retrying(shaky)
+    shaky.before = fail_times(1, error)
+    with pytest.raises(error):
+        store.get("a")
+    assert clock.slept == []
+
+
+def test_a_listing_that_breaks_begins_anew_and_has_no_doubles(shaky):
+    store, _ = retrying(shaky)
+    for name in "abc":
+        store.put_if_absent(name, b"")
+    shaky.before = fail_times(2)
+    assert [info.key for info in store.list("")] == ["a", "b", "c"]
+
+
+def test_pauses_differ_between_two_writers():
+    policy = RetryPolicy()
+    pauses = {policy.pause_s(3, random.Random(seed)) for seed in range(20)}
+    assert len(pauses) == 20
+    assert max(pauses) <= 0.4
+    assert policy.pause_s(50, random.Random(1)) <= policy.max_pause_s
+
+
+class Overwriting(HookedStore):
+    """A server that ignores If-None-Match, as many did for years."""
+
+    def put_if_absent(self, key, data):
+        self.store.delete([key])
+        self.store.put_if_absent(key, data)
+
+
+def test_a_storage_that_overwrites_is_refused(tmp_path):
+    store = Overwriting(LocalStore(str(tmp_path)))
+    with pytest.raises(errors.StorageError, match=r"If-None-Match.*Use a storage with conditional writes"):
+        require_conditional_create(store)
+    assert list(store.list("")) == []
+
+
+def test_the_probe_is_not_fooled_by_its_own_lost_answer(shaky):
+    shaky.after = fail_times(1)
+    store, _ = retrying(shaky)
+    require_conditional_create(store)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.settings import S3Settings
+from sparkstate.storage import open_store, s3_errors
+from sparkstate.storage.retrying import RetryPolicy
+
+NO_RETRY = RetryPolicy(attempts=1)
+
+
+@pytest.mark.s3
+def test_wrong_credentials_are_named_with_their_source(s3, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(errors.StorageError, match=r"credentials of this process .*'state'"):
+        open_store("s3://state/x", s3.settings, check=True)
+
+
+@pytest.mark.s3
+def test_missing_credentials_are_named_with_the_remedy(s3, monkeypatch):
+    for name in s3.environment:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    with pytest.raises(errors.StorageError, match="set AWS_ACCESS_KEY_ID"):
+        open_store("s3://state/x", s3.settings, check=True)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("operation", ["get", "head", "list", "put_if_absent"])
+def test_a_missing_bucket_is_never_taken_for_an_empty_one(s3, operation):
+    store = open_store("s3://nowhere/x", s3.settings)
+    act = {
+        "get": lambda: store.get("a"),
+        "head": lambda: store.head("a"),
+        "list": lambda: list(store.list("")),
+        "put_if_absent": lambda: store.put_if_absent("a", b""),
+    }[operation]
+    with pytest.raises(errors.StorageError, match="aws s3 mb s3://nowhere") as caught:
+        act()
+    assert type(caught.value) is errors.StorageError
+
+
+@pytest.mark.s3
+def test_a_server_that_is_away_is_an_outage_and_the_store_goes_on_when_it_is_back(s3):
+    store = open_store("s3://state/outage", s3.settings, retry=NO_RETRY)
+    store.put_if_absent("a", b"1")
+    s3.stop()
+    try:
+        with pytest.raises(errors.StorageUnavailable, match="s3://state/outage/a"):
+            store.get("a")
+        with pytest.raises(errors.StorageUnavailable):
+            store.put_if_absent("b", b"2")
+    finally:
+        s3.start()
+    assert store.get("a") == b"1"
+    store.put_if_absent("b", b"2")
+
+
+@pytest.mark.s3
+def test_a_multipart_upload_that_fails_leaves_no_parts(s3, tmp_path, monkeypatch):
+    from sparkstate.storage import s3 as module
+
+    store = module.S3Store("s3://state/parts", s3.settings)
+    source = tmp_path / "file"
+    source.write_bytes(os.urandom(module.SINGLE_PUT_LIMIT + 5))
+    put_part = store._put_part
+
+    def cut_after_the_first(name, upload, path, number, size):
+        if number == 2:
+            raise ConnectionResetError("cut")
+        return put_part(name, upload, path, number, size)
+
+    monkeypatch.setattr(store, "_put_part", cut_after_the_first)
+    with pytest.raises(errors.StorageUnavailable, match="cut"):
+        store.put_file("big", source)
+    uploads = store._client.list_multipart_uploads(Bucket="state")
+    assert not uploads.get("Uploads")
+    with pytest.raises(errors.NotFound):
+        store.head("big")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "words"),
+    [
+        ("PreconditionFailed", 412, errors.AlreadyExists, ""),
+        ("ConditionalRequestConflict", 409, errors.StorageUnavailable, ""),
+        ("SlowDown", 503, errors.StorageUnavailable, ""),
+        ("RequestTimeout", 400, errors.StorageUnavailable, ""),
+        ("InternalError", 500, errors.StorageUnavailable, ""),
+        ("NoSuchKey", 404, errors.NotFound, ""),
+        ("404", 404, errors.NotFound, ""),
+        ("NoSuchBucket", 404, errors.StorageError, "create it"),
+        ("AccessDenied", 403, errors.StorageError, "credentials"),
+        ("ExpiredToken", 400, errors.StorageError, "credentials"),
+        ("NotImplemented", 501, errors.StorageError, "lacks an operation"),
+        ("PermanentRedirect", 301, errors.StorageError, "region"),
+        ("InvalidArgument", 400, errors.StorageError, "InvalidArgument"),
+    ],
+)
+def test_each_answer_of_a_server_has_its_meaning(code, status, kind, words):
+    error = s3_errors.translate(code, status, "said so", operation="read", bucket="b", key="k")
+    assert type(error) is kind
+    assert "s3://b/k: read failed" in str(error)
+    assert words in str(error)
+
+
+def test_without_a_scheme_that_we_know_the_message_names_those_we_do():
+    with pytest.raises(errors.SpecInvalid, match=r"'gs'.*file:// \(or a path\) and s3://"):
+        open_store("gs://bucket/x", S3Settings())
