@@ -35,14 +35,16 @@ class Stage:
     name: str
     limit_s: int
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
+    fetches: bool = False
+    """Whether its tests start more than Python, which is fetched first."""
 
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 900),
+    Stage("unit", 900, fetches=True),
     Stage("stateful", 600),
     Stage("contract", 300),
-    Stage("integration", 1500),
+    Stage("integration", 1500, fetches=True),
 )
 
 
@@ -145,6 +147,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such stage: {' '.join(sorted(unknown))}")
     chosen = [stage for stage in STAGES if not options.stages or stage.name in options.stages]
 
+    if any(stage.fetches for stage in chosen):
+        subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
     REPORTS.mkdir(parents=True, exist_ok=True)
     for old in REPORTS.glob("*.xml"):
         old.unlink()

@@ -1,0 +1,39 @@
+"""Fetches what the tests start beside Python: S3 server, Kafka's jars, a browser. Run before the first stage.
+
+The tests would fetch them too, but pytest hides what a fixture prints, and the time would count against the first
+test that asks. What cannot be fetched is named here and fails there.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support import maven, s3server  # noqa: E402 - found only now
+
+PARTS: dict[str, Callable[[], object]] = {
+    "S3 server (versitygw)": s3server.find_binary,
+    "Kafka broker": lambda: maven.jars("kafka-broker"),
+    "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
+}
+
+
+def fetch() -> None:
+    """Fetches each part that is not in the cache; says what failed and goes on."""
+    for name, part in PARTS.items():
+        started = time.monotonic()
+        try:
+            part()
+        except Exception as error:
+            print(f"{name}: {error}", file=sys.stderr, flush=True)
+            continue
+        if time.monotonic() - started > 1:
+            print(f"{name}: fetched in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    fetch()
