@@ -1,7 +1,7 @@
 """Fetches what the tests start beside Python: S3 server, Kafka's jars, a browser. Run before the first stage.
 
-The tests would fetch them too, but pytest hides what a fixture prints, and the time would count against the first
-test that asks. What cannot be fetched is named here and fails there.
+The tests would fetch them too, but pytest hides what a fixture prints, and the time would count against the
+first test that asks. What cannot be fetched is named here and fails there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support import maven, s3server  # noqa: E402 - found only now
+from support import maven, s3server
 
 PARTS: dict[str, Callable[[], object]] = {
     "S3 server (versitygw)": s3server.find_binary,
