@@ -7,6 +7,7 @@ rocksdict.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from sparkstate import errors
 from sparkstate.backends.rocksdb import failures
 from sparkstate.clock import Clock
 
+_log = logging.getLogger("sparkstate.backends.rocksdb")
 _MULTI_GET = 1000
 """Keys per call: RocksDB's own batches are small, and longer lists measured slower
 (benchmarks/shards_trial.py).
@@ -104,8 +106,8 @@ class Family:
         """Let go of everything."""
         self.forget_iterator()
         self.get = _closed
-        self.rdict.close()
-        self.rdict = self.handle = None
+        rdict, self.rdict, self.handle = self.rdict, None, None
+        _close_quietly(rdict)
 
 
 class Database:
@@ -123,7 +125,7 @@ class Database:
         self._failed: Exception | None = None
         self._options = new_options()
         self._families: dict[str, Family] = {}
-        self._snapshots: list[Any] = []
+        self._views: list[Iterator[tuple[bytes, bytes]]] = []
         self._write_options = rocksdict.WriteOptions()
         # What a crash takes away is restored from a checkpoint, so there is nothing to log.
         self._write_options.disable_wal = True
@@ -240,16 +242,21 @@ class Database:
         with failures.translated(self.path, "snapshotting"):
             rocksdict.Checkpoint(self._db).create_checkpoint(str(target))
 
-    def snapshot(self, family: Family) -> Any:
-        """A view of one column family that later commits do not change; give it back to :meth:`release`."""
+    def view(self, family: Family) -> Iterator[tuple[bytes, bytes]]:
+        """All rows of one column family as they are now, to be read once, in any thread, beside later
+        commits.
+
+        An iterator, for those of rocksdict's own snapshots show what was written later (rocksdict 0.3.29). It
+        keeps memtables in memory, so flush first. Give it back to :meth:`release`.
+        """
         self.check()
-        view = family.rdict.snapshot()
-        self._snapshots.append(view)
+        view: Iterator[tuple[bytes, bytes]] = family.rdict.items()
+        self._views.append(view)
         return view
 
-    def release(self, view: Any) -> None:
+    def release(self, view: Iterator[tuple[bytes, bytes]]) -> None:
         """Let go of a view (the caller must let go too)."""
-        self._snapshots = [held for held in self._snapshots if held is not view]
+        self._views = [held for held in self._views if held is not view]
 
     def statistics(self) -> str:
         """RocksDB's statistics as text; empty unless they are switched on."""
@@ -262,10 +269,9 @@ class Database:
         for family in self._families.values():
             family.close()
         self._families.clear()
-        self._snapshots.clear()
+        self._views.clear()
         database, self._db = self._db, None
-        database.cancel_all_background(True)
-        database.close()
+        _close_quietly(database)
 
 
 def _slices(write: FamilyWrites, batch_bytes: int) -> Iterator[tuple[list[bytes], list[bytes], list[bytes]]]:
@@ -291,6 +297,15 @@ def _by_size(
             start, size = index + 1, 0
     if start < len(keys):
         yield [], keys[start:], values[start:]
+
+
+def _close_quietly(rdict: Any) -> None:
+    """Closing flushes, in vain: nothing of it is read again. So a full disk must not keep the rest from
+    closing."""
+    try:
+        rdict.close()
+    except Exception as error:
+        _log.info("closing RocksDB: %s", error)
 
 
 def _closed(_key: bytes) -> bytes | None:

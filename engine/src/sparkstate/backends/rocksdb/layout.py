@@ -119,8 +119,8 @@ def check_lengths(
         for what, length in (("key", len(key)), ("value", len(value))):
             if length > limit:
                 raise errors.StateError(
-                    f"state {spec.name!r} of operator {spec.uid!r}, key {_shown(cell)}: an encoded {what} has "
-                    f"{length} bytes; RocksDB holds {limit} at most. Split it, e.g. into a MapState"
+                    f"state {spec.name!r} of operator {spec.uid!r}, key {_shown(cell)}: an encoded {what} "
+                    f"has {length} bytes; RocksDB holds {limit} at most. Split it, e.g. into a MapState"
                 )
 
 

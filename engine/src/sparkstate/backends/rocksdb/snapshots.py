@@ -9,7 +9,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -115,22 +114,27 @@ class CanonicalSnapshot:
         self,
         directory: Path,
         tables: Sequence[TableSpec],
-        sources: Sequence[Any],
+        sources: Sequence[Iterator[tuple[bytes, bytes]] | None],
         heap_rows: dict[int, list[CanonicalRow]],
         release: Callable[[], None],
     ) -> None:
         self._path = directory / canonical.FORMAT
         self._tables = tuple(tables)
-        self._sources: list[Any] = list(sources)
+        self._sources = list(sources)
         self._heap_rows = heap_rows
         self._release = release
 
     def files(self) -> Sequence[SnapshotFile]:
+        # A view can be read once, so a second call gets the file of the first.
+        if not self._path.exists():
+            self._write()
+        return [SnapshotFile(canonical.FORMAT, self._path, self._path.stat().st_size, shared=False)]
+
+    def _write(self) -> None:
         with canonical.CanonicalWriter(self._path, self._tables) as writer:
             for number, (spec, source) in enumerate(zip(self._tables, self._sources, strict=True)):
                 for row in self._heap_rows.get(number, ()) if source is None else rows(number, spec, source):
                     writer.write(row)
-        return [SnapshotFile(canonical.FORMAT, self._path, self._path.stat().st_size, shared=False)]
 
     def release(self) -> None:
         self._sources = []
@@ -139,17 +143,17 @@ class CanonicalSnapshot:
         self._path.unlink(missing_ok=True)
 
 
-def rows(number: int, spec: TableSpec, source: Any) -> Iterator[CanonicalRow]:
+def rows(number: int, spec: TableSpec, source: Iterable[tuple[bytes, bytes]]) -> Iterator[CanonicalRow]:
     """All rows of one table's view as canonical rows of table ``number``, in order of their key groups."""
     codec = layout.RowCodec(spec)
     if spec.kind in TIMER_KINDS:
         # Stored by time, wanted by key group.
-        for key in sorted(source.keys(), key=lambda row: row[8:10]):
+        for key in sorted([key for key, _ in source], key=lambda row: row[8:10]):
             key_group, key_bytes, namespace, _ = codec.split(key[8:])
             yield CanonicalRow(number, key_group, key_bytes, namespace, key[:8], b"")
         return
     split = codec.split
-    for key, value in source.items():
+    for key, value in source:
         key_group, key_bytes, namespace, sub = split(key)
         yield CanonicalRow(number, key_group, key_bytes, namespace, sub, value)
 

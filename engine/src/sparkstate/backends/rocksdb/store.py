@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,8 @@ class RocksDBShardStore:
 
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
         specs = list(self._specs.values())
-        views: list[Any] = []
+        views: list[Iterator[tuple[bytes, bytes]] | None] = []
+        database.flush()  # the views would keep memtables in memory, beyond the budget
         heap_rows: dict[int, list[base.CanonicalRow]] = {}
         for number, spec in enumerate(specs):
             table = self._tables.get((spec.uid, spec.name))
@@ -180,11 +181,13 @@ class RocksDBShardStore:
                 heap_rows[number] = heap.rows(table, spec, number)
                 views.append(None)
             else:
-                views.append(database.snapshot(self._family(spec)))
+                views.append(database.view(self._family(spec)))
 
         def release() -> None:
             while views:
-                database.release(views.pop())
+                view = views.pop()
+                if view is not None:
+                    database.release(view)
 
         return snapshots.CanonicalSnapshot(directory, specs, views, heap_rows, release)
 

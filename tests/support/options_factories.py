@@ -1,0 +1,88 @@
+"""RocksDB options factories that tests name by their class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableSequence
+from typing import Any
+
+from sparkstate.backends.rocksdb.options import (
+    BlockBasedTableConfig,
+    ColumnFamilyOptions,
+    ConfigurableRocksDBOptionsFactory,
+    DBOptions,
+    RocksDBOptionsFactory,
+)
+
+
+class Closeable:
+    """Counts how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+class ExampleFactory(RocksDBOptionsFactory):
+    """Changes one option of each kind, and registers a handle."""
+
+    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+        handles_to_close.append(Closeable())
+        return current_options.set_max_background_jobs(3)
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        return current_options.set_write_buffer_size(5 << 20).set_table_format_config(
+            BlockBasedTableConfig().set_block_cache_size(7 << 20)
+        )
+
+
+class MyOptionsFactory(ConfigurableRocksDBOptionsFactory):
+    """The options factory of Flink's "State Backends" page."""
+
+    RESTART_INTERVAL = "my.custom.rocksdb.block.restart-interval"
+
+    def __init__(self) -> None:
+        self._restart_interval = 16
+
+    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+        return current_options.set_increase_parallelism(4).set_use_fsync(False)
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        table = BlockBasedTableConfig().set_block_restart_interval(self._restart_interval)
+        return current_options.set_table_format_config(table)
+
+    def configure(self, configuration: Mapping[str, str]) -> RocksDBOptionsFactory:
+        self._restart_interval = int(configuration.get(self.RESTART_INTERVAL, "16"))
+        return self
+
+
+class StallingFactory(RocksDBOptionsFactory):
+    """Stops writes after two files at level 0."""
+
+    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+        return current_options
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        return (
+            current_options.set_disable_auto_compactions(True)
+            .set_level_zero_file_num_compaction_trigger(2)
+            .set_level_zero_slowdown_writes_trigger(2)
+            .set_level_zero_stop_writes_trigger(2)
+        )
+
+
+class ForgetfulFactory(ExampleFactory):
+    """Returns nothing, by mistake."""
+
+    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+        return None  # type: ignore[return-value]
+
+
+class NoFactory:
+    """No options factory at all."""

@@ -1,0 +1,82 @@
+"""Old and new names of backends, as they stand in configurations of every age."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.settings import StateBackendSettings
+from sparkstate.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    from_value,
+    implied_checkpoint_storage,
+    normalize_backend_name,
+)
+
+NAMES = [
+    ("hashmap", "hashmap", None),
+    ("HashMap", "hashmap", None),
+    (" rocksdb ", "rocksdb", None),
+    ("jobmanager", "hashmap", "jobmanager"),
+    ("filesystem", "hashmap", "filesystem"),
+    ("HashMapStateBackend", "hashmap", None),
+    ("EmbeddedRocksDBStateBackend", "rocksdb", None),
+    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap", None),
+    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackend", "hashmap", None),
+    ("org.apache.flink.runtime.state.memory.MemoryStateBackendFactory", "hashmap", "jobmanager"),
+    ("org.apache.flink.runtime.state.filesystem.FsStateBackendFactory", "hashmap", "filesystem"),
+    ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", "rocksdb", "filesystem"),
+    ("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "rocksdb", None),
+    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory", "rocksdb", None),
+    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend", "rocksdb", None),
+    ("sparkstate.state_backend:EmbeddedRocksDBStateBackend", "rocksdb", None),
+]
+
+
+@pytest.mark.parametrize(("name", "backend", "storage"), NAMES, ids=[name for name, _, _ in NAMES])
+def test_every_name_means_one_backend_and_perhaps_a_storage(
+    name: str, backend: str, storage: str | None
+) -> None:
+    assert normalize_backend_name(name) == backend
+    assert implied_checkpoint_storage(name) == storage
+
+
+@pytest.mark.parametrize(
+    "name", ["forst", "my.module:Backend", "org.apache.flink.state.forst.ForStStateBackendFactory"]
+)
+def test_a_backend_that_is_none_of_ours_is_not_in_this_version(name: str) -> None:
+    with pytest.raises(errors.NotInThisVersion, match="hashmap or rocksdb"):
+        normalize_backend_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "rocks", "hash map"])
+def test_a_word_that_names_nothing_is_refused_with_the_choices(name: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match="must be hashmap or rocksdb"):
+        normalize_backend_name(name)
+
+
+def test_nothing_stays_nothing() -> None:
+    assert from_value(None) is None
+
+
+def test_a_backend_stays_itself() -> None:
+    backend = HashMapStateBackend()
+    assert from_value(backend) is backend
+
+
+def test_names_and_settings_become_backends() -> None:
+    assert isinstance(from_value("filesystem"), HashMapStateBackend)
+    assert isinstance(from_value("rocksdb"), EmbeddedRocksDBStateBackend)
+    assert from_value("my.module:Backend") == CustomStateBackend("my.module:Backend")
+    assert isinstance(from_value(StateBackendSettings(type="hashmap")), HashMapStateBackend)
+    rocks = from_value(StateBackendSettings(type="rocksdb", transfer_threads=7))
+    assert isinstance(rocks, EmbeddedRocksDBStateBackend)
+    assert rocks.get_number_of_transfer_threads() == 7
+
+
+@pytest.mark.parametrize("wrong", [42, object, {}])
+def test_anything_else_is_a_type_error(wrong: object) -> None:
+    with pytest.raises(TypeError, match="is not an instance of StateBackend"):
+        from_value(wrong)
