@@ -76,7 +76,7 @@ def _wrong_kind(document: Mapping[str, Any]) -> list[Problem]:
         if value is None:
             found.append(Problem(field, f"is missing; it must be {wanted}"))
         elif value != wanted:
-            found.append(Problem(field, f"must be {wanted}", repr(value)))
+            found.append(Problem(field, f"must be {wanted}", f"it is {value!r}"))
     return found
 
 
@@ -85,7 +85,7 @@ def _metadata(document: Mapping[str, Any]) -> list[Problem]:
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return [Problem("metadata.name", "is missing; it names the job")]
     return [
-        Problem(f"metadata.{field}", "must be text; write it in quotes", repr(metadata[field]))
+        Problem(f"metadata.{field}", "must be text; write it in quotes", f"it is {metadata[field]!r}")
         for field in ("name", "namespace")
         if field in metadata and not isinstance(metadata[field], str)
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkstate.manifest import flink_keys, schema
-from sparkstate.manifest.problems import Problem
+from sparkstate.manifest.flink_tables import METRICS, ROCKSDB, ROCKSDB_OPTIONS
 
 JOB = "job"
 CLUSTER_DEFAULT = "cluster default"
@@ -45,38 +45,23 @@ def leaves(spec: Mapping[str, Any], node: Mapping[str, Any], path: str = "") -> 
             yield where, value
 
 
-def fold(spec: Mapping[str, Any], origin: str) -> tuple[dict[str, Given], list[Problem]]:
-    """All leaves of one layer, Flink's keys folded in. Problems: unreadable values, one setting given
-    twice."""
-    problems: list[Problem] = []
+def fold(spec: Mapping[str, Any], origin: str) -> dict[str, Given]:
+    """All leaves of one layer, Flink's keys folded into the fields they mean. The rules were asked before."""
     plain = {key: value for key, value in spec.items() if key != "configuration"}
     given = {path: Given(value, origin) for path, value in leaves(plain, schema.spec())}
-    by: dict[str, str] = {path: f"spec.{path}" for path in given}
     metrics: list[str] = []
     for key, text in spec.get("configuration", {}).items():
-        where = schema.join("spec.configuration", key)
-        known = flink_keys.BY_SPELLING.get(key)
-        try:
-            if known:
-                path, value = known.path, known.convert(text)
-            elif key.startswith(flink_keys.METRICS_PREFIX):
-                metrics += [key.removeprefix(flink_keys.METRICS_PREFIX)] if flink_keys._boolean(text) else []
-                continue
-            elif key.startswith(f"{flink_keys.ROCKSDB}."):
-                path, value = schema.join("stateBackend.options", key), text
-            else:
-                continue
-        except ValueError as error:
-            problems.append(Problem(where, str(error)))
-            continue
-        if path in by:
-            problems.append(Problem(where, f"says the same as {by[path]}; keep one of the two"))
-            continue
-        by[path] = where
-        given[path] = Given(value, f"{origin} ({key})")
-    if metrics and "stateBackend.nativeMetrics" not in given:
-        given["stateBackend.nativeMetrics"] = Given(metrics, f"{origin} ({flink_keys.METRICS_PREFIX}*)")
-    return given, problems
+        name = key.removeprefix(f"{METRICS}.")
+        if key in flink_keys.BY_SPELLING:
+            known = flink_keys.BY_SPELLING[key]
+            given[known.path] = Given(known.read(text), f"{origin} ({key})")
+        elif key.removeprefix(f"{ROCKSDB}.") in ROCKSDB_OPTIONS:
+            given[schema.join("stateBackend.options", key)] = Given(text, f"{origin} ({key})")
+        elif name != key and text == "true":
+            metrics.append(name)
+    if metrics:
+        given["stateBackend.nativeMetrics"] = Given(metrics, f"{origin} ({METRICS}.*)")
+    return given
 
 
 def merge(job: Mapping[str, Given], defaults: Mapping[str, Given]) -> dict[str, Given]:

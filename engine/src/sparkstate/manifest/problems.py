@@ -12,16 +12,15 @@ NOT_IN_THIS_VERSION = "not in this version"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, the value if it
-    helps."""
+    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, a note on the
+    value."""
 
     path: str
     message: str
-    value: str = ""
+    note: str = ""
 
     def __str__(self) -> str:
-        found = f" (it is {self.value})" if self.value else ""
-        return f"{self.path}: {self.message}{found}"
+        return f"{self.path}: {self.message}{f' ({self.note})' if self.note else ''}"
 
 
 def raise_if_any(problems: Sequence[Problem], name: str) -> None:

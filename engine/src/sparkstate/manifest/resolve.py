@@ -58,14 +58,10 @@ def resolve(
 
 
 def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Given]:
-    raise_if_any(schema.check(dict(defaults), schema.spec(), "defaults"), "cluster defaults")
-    below, problems = layers.fold(defaults, layers.CLUSTER_DEFAULT)
-    raise_if_any(
-        [replace(p, path=p.path.replace("spec.", "defaults.", 1)) for p in problems], "cluster defaults"
-    )
-    job, problems = layers.fold(manifest.spec, layers.JOB)
-    raise_if_any(problems, manifest.source)
-    given = layers.merge(_mark_overridden(job, manifest.overridden), below)
+    found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
+    raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
+    job = _mark_overridden(layers.fold(manifest.spec, layers.JOB), manifest.overridden)
+    given = layers.merge(job, layers.fold(defaults, layers.CLUSTER_DEFAULT))
     document = {"metadata": {"name": manifest.name}, "spec": layers.nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         rules.with_schema_defaults(document)

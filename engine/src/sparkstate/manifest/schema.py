@@ -8,13 +8,14 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import jsonschema
 import yaml
 from jsonschema.protocols import Validator
 
 from sparkstate.manifest import units
+from sparkstate.manifest.judging import SECRET_NAMES
 from sparkstate.manifest.problems import Problem
 
 Schema = Mapping[str, Any]
@@ -50,8 +51,15 @@ def _pattern(
         yield jsonschema.ValidationError(f"{value!r} does not match")
 
 
+def _required(
+    _validator: Validator, names: list[str], value: Any, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    if isinstance(value, dict):
+        yield from (jsonschema.ValidationError(name) for name in names if name not in value)
+
+
 _Validator: type[Validator] = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator, {"pattern": _pattern}
+    jsonschema.Draft202012Validator, {"pattern": _pattern, "required": _required}
 )
 
 
@@ -116,12 +124,10 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
     shown = json.dumps(error.instance, default=str)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     if error.validator == "required":
-        wanted: list[str] = list(cast("list[str]", error.validator_value))
-        missing = next(name for name in wanted if name not in error.instance)
-        return Problem(join(path, missing), "is missing")
+        return Problem(join(path, error.message), "is missing")
     if error.validator == "type" and error.instance is None:
         return Problem(path, "is empty; give it a value or leave it out")
-    return Problem(path, _remedy(error), shown)
+    return Problem(path, _remedy(error), "" if SECRET_NAMES.search(path) else f"it is {shown}")
 
 
 def _remedy(error: jsonschema.ValidationError) -> str:

@@ -44,7 +44,8 @@ MORE_TWICE = (
     Rule(
         "spec",
         "!has(self.configuration) || !has(self.stateBackend) || !has(self.stateBackend.nativeMetrics) || "
-        f"!self.configuration.exists(key, key.startsWith('{METRICS}.'))",
+        f"!self.configuration.exists(key, key.startsWith('{METRICS}.') && "
+        f"key != '{METRICS}.column-family-as-variable')",
         f"spec.stateBackend.nativeMetrics and {METRICS}.* say the same; keep one",
         ".configuration",
     ),

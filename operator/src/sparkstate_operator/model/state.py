@@ -17,7 +17,8 @@ NATIVE_METRICS = (
     "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
     "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
     "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots",
-    "num-live-versions", "estimate-live-data-size", "total-sst-files-size", "live-sst-files-size",
+    "num-live-versions", "estimate-live-data-size", "min-log-number-to-keep",
+    "total-sst-files-size", "live-sst-files-size",
     "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes",
     "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage",
     "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss",
@@ -25,7 +26,7 @@ NATIVE_METRICS = (
     "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes",
     "compaction-write-bytes", "stall-micros",
 )  # fmt: skip
-"""Flink's names: 26 properties, the files per level, 11 tickers."""
+"""Flink's names: 27 properties, the files per level, 11 tickers."""
 
 ROCKSDB_OPTIONS = (
     "thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir",
@@ -35,7 +36,9 @@ ROCKSDB_OPTIONS = (
     "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key",
     "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters",
     "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time",
-    "restore-overlap-fraction-threshold",
+    "restore-overlap-fraction-threshold", "use-ingest-db-restore-mode",
+    "incremental-restore-async-compact-after-rescale", "rescaling.use-delete-files-in-range",
+    "metrics.column-family-as-variable",
 )  # fmt: skip
 """Flink's configurable RocksDB keys, without their common prefix."""
 

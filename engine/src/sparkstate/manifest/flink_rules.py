@@ -1,0 +1,169 @@
+"""The rules on ``spec.configuration``: which of Flink's keys are understood, and what is said about the
+others."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from sparkstate.manifest import flink_keys, schema
+from sparkstate.manifest.flink_tables import (
+    CHOICES,
+    FIXED,
+    LATER,
+    LATER_SWITCHES,
+    LOCATIONS,
+    METRICS,
+    NOT_APPLICABLE,
+    ROCKSDB,
+    ROCKSDB_OPTIONS,
+    VALUES,
+)
+from sparkstate.manifest.judging import Rule, View
+
+PATH = "spec.configuration"
+VARIABLE = f"{METRICS}.column-family-as-variable"
+
+
+def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], object]) -> Rule:
+    """A rule that some keys break, each judged by itself; the note names them."""
+
+    def found(view: View) -> list[str]:
+        given = view.entries(PATH)
+        return [key for key in given if broken(given, key)]
+
+    return Rule(name, PATH, message, lambda view: bool(found(view)), lambda view: ", ".join(found(view)))
+
+
+def _twice() -> Iterator[Rule]:
+    for known in flink_keys.KEYS:
+        names = [f"spec.{known.path}", *(f"configuration['{key}']" for key in known.spellings)]
+        yield Rule(
+            f"{known.path} once",
+            PATH,
+            f"{', '.join(names[:-1])} and {names[-1]} say the same; keep one",
+            lambda view, known=known: (  # type: ignore[misc]
+                (view[f"spec.{known.path}"] is not None)
+                + sum(key in view.entries(PATH) for key in known.spellings)
+                > 1
+            ),
+        )
+
+
+def native_metrics() -> list[str]:
+    """The names of RocksDB's metrics, from the schema."""
+    names: list[str] = schema.spec()["properties"]["stateBackend"]["properties"]["nativeMetrics"]["items"][
+        "enum"
+    ]
+    return names
+
+
+def understood() -> set[str]:
+    """Every key that stands for something, or is answered by a rule of its own."""
+    fixed = [key for keys, _, _ in FIXED for key in keys]
+    options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
+    metrics = [f"{METRICS}.{name}" for name in native_metrics()]
+    return {*flink_keys.BY_SPELLING, *fixed, *LATER_SWITCHES, *options, *metrics}
+
+
+def _unknown() -> Rule:
+    answered = tuple(prefix for prefixes, _ in (*NOT_APPLICABLE, *LATER) for prefix in prefixes)
+    starts = (*answered, "s3.access", "s3.secret")
+    known = sorted(understood())
+
+    def unknown(view: View) -> list[str]:
+        return [key for key in view.entries(PATH) if key not in known and not key.startswith(starts)]
+
+    def described(key: str) -> str:
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+        return f"{key}, did you mean {near[0]}?" if near else key
+
+    return Rule(
+        "known keys",
+        PATH,
+        "a key is none that this version understands; docs/features.md lists them",
+        lambda view: bool(unknown(view)),
+        lambda view: ", ".join(described(key) for key in unknown(view)),
+    )
+
+
+def _values() -> Iterator[Rule]:
+    kinds = {**{key: known.kind for key, known in flink_keys.BY_SPELLING.items()}}
+    kinds |= {f"{METRICS}.{name}": "boolean" for name in native_metrics()}
+    for kind, (pattern, message) in VALUES.items():
+        matches = re.compile(re.sub(r"\$$", r"\\Z", pattern))
+        yield _rule(
+            f"values: {kind}",
+            message,
+            lambda given, key, kind=kind, matches=matches: (  # type: ignore[misc]
+                kinds.get(key) == kind and not matches.search(given[key])
+            ),
+        )
+    for keys, values, message in CHOICES:
+        yield _rule(
+            f"values of {keys[0]}",
+            message,
+            lambda given, key, keys=keys, values=values: key in keys and given[key] not in values,  # type: ignore[misc]
+        )
+    for pattern, wanted, message in LOCATIONS:
+        yield _rule(
+            f"locations: {message}",
+            message,
+            lambda given, key, pattern=pattern, wanted=wanted: (  # type: ignore[misc]
+                kinds.get(key) == "location" and bool(re.search(pattern, given[key])) != wanted
+            ),
+        )
+
+
+def _prefixed(prefixes: tuple[str, ...], message: str) -> Rule:
+    return _rule(message, message, lambda given, key: key.startswith(prefixes))
+
+
+def _later(prefixes: tuple[str, ...], message: str) -> Rule:
+    return _rule(
+        message,
+        message,
+        lambda given, key: (
+            key.startswith(prefixes) and not (key.endswith(".enabled") and given[key] == "false")
+        ),
+    )
+
+
+def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
+    return _rule(message, message, lambda given, key: key in keys and given[key] != value)
+
+
+ALL = (
+    *_twice(),
+    Rule(
+        "native metrics once",
+        PATH,
+        f"spec.stateBackend.nativeMetrics and {METRICS}.* say the same; keep one",
+        lambda view: (
+            view["spec.stateBackend.nativeMetrics"] is not None
+            and any(key.startswith(f"{METRICS}.") and key != VARIABLE for key in view.entries(PATH))
+        ),
+    ),
+    Rule(
+        "options once",
+        PATH,
+        "an option stands in stateBackend.options too; keep one",
+        lambda view: bool(view.entries("spec.stateBackend.options").keys() & view.entries(PATH).keys()),
+    ),
+    *(_prefixed(prefixes, message) for prefixes, message in NOT_APPLICABLE),
+    *(_later(prefixes, message) for prefixes, message in LATER),
+    _rule(
+        "local recovery",
+        "local recovery is not in this version",
+        lambda given, key: key in LATER_SWITCHES and given[key] != "false",
+    ),
+    *(_fixed(keys, value, message) for keys, value, message in FIXED),
+    _rule(
+        "no keys of S3",
+        "keys are never written into a job; put them into a Secret and name it by s3.secretRef",
+        lambda given, key: key.startswith(("s3.access", "s3.secret")),
+    ),
+    _unknown(),
+    *_values(),
+)

@@ -1,0 +1,151 @@
+"""What one rule is, and the kinds of rules that recur. Pure functions over a spec whose types are right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate.manifest import units
+from sparkstate.manifest.problems import NOT_IN_THIS_VERSION, Problem
+
+LATER_SCHEMES = re.compile("^(gs|gcs|abfs|abfss|wasb|wasbs|hdfs|viewfs)://")
+SECRET_NAMES = re.compile("(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)")
+SECRET_REFERENCES = re.compile("(?i)secretkeyref")
+"""``spark.kubernetes.driver.secretKeyRef.X`` names a Secret; it holds none."""
+ACCESS_KEY_IDS = re.compile("(^|[^A-Z0-9])(AKIA|ASIA)[A-Z0-9]{16}")
+
+
+class View:
+    """A document read by dotted paths; what is not there is None."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def __getitem__(self, path: str) -> Any:
+        node: Any = self._document
+        for name in path.split("."):
+            node = node.get(name) if isinstance(node, Mapping) else None
+        return node
+
+    def count(self, *paths: str) -> int:
+        """How many of the paths are there."""
+        return sum(self[path] is not None for path in paths)
+
+    def entries(self, path: str) -> Mapping[str, str]:
+        """A free map, empty when it is not there."""
+        found: Mapping[str, str] = self[path] or {}
+        return found
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``broken`` tells whether a document breaks the rule; ``note`` what in it does (never a secret)."""
+
+    name: str
+    path: str
+    message: str
+    broken: Callable[[View], bool]
+    note: Callable[[View], str] = lambda view: ""
+
+    def check(self, view: View) -> Problem | None:
+        """The finding, if there is one."""
+        return Problem(self.path, self.message, self.note(view)) if self.broken(view) else None
+
+
+def shown(path: str) -> Callable[[View], str]:
+    """A note that shows the value of ``path``."""
+    return lambda view: f"it is {view[path]}"
+
+
+def positive(*paths: str) -> tuple[Rule, ...]:
+    """Durations that may not be zero."""
+
+    def rule(path: str) -> Rule:
+        return Rule(
+            f"{path} is positive",
+            path,
+            "must be more than 0",
+            lambda view: view[path] is not None and units.parse_duration_ms(view[path]) == 0,
+            shown(path),
+        )
+
+    return tuple(rule(path) for path in paths)
+
+
+def not_in_this_version(path: str, value: Any, what: str) -> Rule:
+    """A field, or one value of it, that exists for a later version."""
+    return Rule(
+        f"{path} {value} is for later",
+        path,
+        f"{what} {NOT_IN_THIS_VERSION}",
+        lambda view: view[path] is not None if value is None else view[path] == value,
+    )
+
+
+def location(path: str) -> tuple[Rule, ...]:
+    """What a storage URL may be."""
+
+    def rule(name: str, message: str, broken: Callable[[str], object]) -> Rule:
+        return Rule(
+            f"{path} {name}",
+            path,
+            message,
+            lambda v: v[path] is not None and bool(broken(v[path])),
+            shown(path),
+        )
+
+    return (
+        rule(
+            "is for later",
+            f"storage on Google Cloud, Azure or HDFS is {NOT_IN_THIS_VERSION}",
+            LATER_SCHEMES.search,
+        ),
+        rule(
+            "has a known scheme",
+            "the scheme must be s3:// or file:// (s3a:// and s3n:// are written s3://)",
+            lambda text: (
+                "://" in text and not text.startswith(("s3://", "file://")) and not LATER_SCHEMES.search(text)
+            ),
+        ),
+        Rule(
+            f"{path} holds no credentials",
+            path,
+            "a URL never holds credentials; use spec.s3.secretRef",
+            lambda view: bool(re.search("^[a-z0-9]+://[^/]*@", view[path] or "")),
+        ),
+        rule(
+            "is whole",
+            "write s3://bucket/prefix or file:///path",
+            re.compile(r"^(file://[^/]|s3:///|s3://\Z|file:///?\Z)").search,
+        ),
+    )
+
+
+def no_secrets(path: str) -> tuple[Rule, ...]:
+    """Keys written into a free map, by the name of the entry or by what AWS's ids look like."""
+
+    def named(view: View) -> list[str]:
+        names = view.entries(path)
+        return [name for name in names if SECRET_NAMES.search(name) and not SECRET_REFERENCES.search(name)]
+
+    def valued(view: View) -> list[str]:
+        return [name for name, value in view.entries(path).items() if ACCESS_KEY_IDS.search(value)]
+
+    return (
+        Rule(
+            f"{path} names no keys",
+            path,
+            "keys and passwords are never written into a job; use spec.s3.secretRef or serviceAccountName",
+            lambda view: bool(named(view)),
+            lambda view: ", ".join(named(view)),
+        ),
+        Rule(
+            f"{path} holds no keys",
+            path,
+            "a value looks like an access key id; use spec.s3.secretRef or serviceAccountName",
+            lambda view: bool(valued(view)),
+            lambda view: ", ".join(valued(view)),
+        ),
+    )
