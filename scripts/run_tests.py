@@ -4,7 +4,7 @@ A stage is a folder under ``tests/``; each runs in a pytest of its own, so that 
 others, and stages with Spark never compete for memory. All stages run, whatever the earlier ones said. JUnit
 files go to ``build/junit``, and the feature list is compared with them last.
 
-Arguments choose stages (``make test ARGS="unit tidy"``); ``--slow`` adds the tests marked ``slow``.
+Arguments choose stages (``make test ARGS="unit tidy"``); ``--extras`` adds the tests marked ``extra``.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Result:
         return self.exit_code in {0, NO_TESTS_COLLECTED}
 
 
-def run_stage(stage: Stage, slow: bool) -> Result:
+def run_stage(stage: Stage, extras: bool) -> Result:
     """Runs one folder; its output goes straight to the screen."""
     report = REPORTS / f"{stage.name}.xml"
     command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
     command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
-    command += [] if slow else ["-m", "not slow"]
+    command += [] if extras else ["-m", "not extra"]
     started = time.monotonic()
     exit_code = run_with_limit(command, stage.limit_s)
     cases = list(junit.read_file(report)) if report.exists() else []
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
     """Entry point of ``make test``; 0 when every stage and the feature list are in order."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("stages", nargs="*", metavar="STAGE", help=" ".join(stage.name for stage in STAGES))
-    parser.add_argument("--slow", action="store_true", help="also the tests marked slow")
+    parser.add_argument("--extras", action="store_true", help="also the tests marked extra")
     options = parser.parse_args(arguments)
     unknown = set(options.stages) - {stage.name for stage in STAGES}
     if unknown:
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     results = []
     for number, stage in enumerate(chosen, 1):
         print(f"\n[{number}/{len(chosen)}] {stage.name}", flush=True)
-        results.append(run_stage(stage, options.slow))
+        results.append(run_stage(stage, options.extras))
     problems = features.compare_with_run(REPORTS) if len(chosen) == len(STAGES) else []
     return report(results, problems)
 
