@@ -29,7 +29,7 @@ from sparkstate import KeyedProcessFunction, MapStateDescriptor, OutputTag, Type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sparkstate import Context, OnTimerContext, RuntimeContext
+    from sparkstate.functions import Context, OnTimerContext, RuntimeContext
 
 HOUR_MS = 3_600_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

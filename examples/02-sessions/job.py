@@ -31,11 +31,10 @@ from sparkstate import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sparkstate import Context, OnTimerContext, RuntimeContext
+    from sparkstate.functions import Context, OnTimerContext, RuntimeContext
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
-ALLOWED_DELAY = "10 minutes"
 
 CLICK = "user string, page string, at timestamp"
 SESSIONS = "user string, started timestamp, ended timestamp, clicks long, landing string"
@@ -149,8 +148,8 @@ def read_clicks(spark: SparkSession, params: Mapping[str, str]) -> DataFrame:
 
 
 def job(spark: SparkSession, params: Mapping[str, str]) -> None:
-    """Parameters: ``input``, or ``kafka`` and ``topic``; ``output``; ``gap_minutes``; ``idle_seconds``."""
-    clicks = read_clicks(spark, params).withWatermark("at", ALLOWED_DELAY)
+    """Parameters: ``input``, or ``kafka`` and ``topic``; ``output``; the others have defaults."""
+    clicks = read_clicks(spark, params).withWatermark("at", params.get("delay", "10 minutes"))
     gap_ms = int(params.get("gap_minutes", "30")) * 60_000
     idle_ms = int(params.get("idle_seconds", "60")) * 1000
     output = params["output"]

@@ -48,14 +48,16 @@ class Broker:
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         client.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=30)
 
-    def produce(self, topic: str, messages: Iterable[tuple[str, str]]) -> int:
-        """Write (key, value) pairs and wait until the broker has them all; returns how many."""
+    def produce(self, topic: str, messages: Iterable[str], partitions: int) -> int:
+        """Deal the messages out to the partitions in turn;
+
+        returns their number when the broker has them all.
+        """
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
         count = 0
-        for key, value in messages:
-            producer.produce(topic, key=key.encode(), value=value.encode())
+        for count, message in enumerate(messages, start=1):
+            producer.produce(topic, message.encode(), partition=count % partitions)
             producer.poll(0)
-            count += 1
         if remaining := producer.flush(60):
             raise RuntimeError(f"{remaining} of {count} messages did not reach the broker {self.bootstrap}")
         return count

@@ -1,0 +1,102 @@
+"""The session job, reading from a real Kafka broker: killed, restored, its sessions exact."""
+
+import os
+import signal
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from support import example, kafka, maven
+
+example.add_demo_to_path()
+
+from demo import job_process, oracle  # noqa: E402
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
+
+EXAMPLE = example.EXAMPLES / "02-sessions"
+clicks = example.load(EXAMPLE / "clicks.py")
+expected = example.load(EXAMPLE / "expected.py")
+GAP = timedelta(minutes=30)
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with kafka.running_broker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker, tmp_path):
+    regular = clicks.make_clicks(users=150, days=3)
+    late = clicks.make_late_clicks(regular, 15)
+    stream = clicks.with_late_clicks(regular, late)
+    broker.create_topic("clicks", PARTITIONS)
+    broker.produce("clicks", (click.to_json() for click in stream), PARTITIONS)
+    params = {
+        "kafka": broker.bootstrap,
+        "topic": "clicks",
+        "output": str(tmp_path / "output"),
+        "rows_per_epoch": "500",
+        # Partitions are not read in step; hours are enough for that, and less than the late ones are late.
+        "delay": "6 hours",
+    }
+    changes = {
+        "params": params,
+        "sparkConf": {"spark.jars": ",".join(str(jar) for jar in maven.jars("spark-kafka"))},
+        "checkpointing": {"storage": (tmp_path / "state").as_uri(), "interval": "2s"},
+    }
+    manifest = job_process.write_manifest(
+        EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-kafka", changes
+    )
+    job = job_process.JobProcess(manifest, tmp_path / "work", {})
+    job.start()
+    try:
+        killed = job.wait_until("epochs after a completed checkpoint", lambda: replayable(job), 120)
+        os.kill(killed["pid"], signal.SIGKILL)
+        back = job.wait_until("the restored driver", lambda: restored(job, killed), 60)
+        assert back["restored_from"] is not None
+        assert back["incarnation"] > killed["incarnation"]
+        end_ms = newest_ms(regular) - 6 * 3_600_000
+        job.wait_until(
+            "the end of the topic", lambda: (job.status() or {}).get("watermark_ms") == end_ms, 120
+        )
+        job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
+        assert job.wait(60) == 0, job.last_words()
+    finally:
+        job.stop()
+
+    sessions = expected.sessions(regular, GAP)
+    assert found(tmp_path, "sessions", ("user", "started", "ended", "clicks", "landing")) == sessions
+    assert sessions.total() > 1_000
+    assert found(tmp_path, "landing-pages", ("landing", "day", "sessions", "clicks", "seconds")) == (
+        expected.landing_pages(sessions, GAP)
+    )
+    assert found(tmp_path, "late", ("user", "page", "at")) == Counter(
+        (one.user, one.page, one.at) for one in late
+    )
+
+
+def replayable(job):
+    """The status when there is a checkpoint, state, and later epochs that would have to be replayed."""
+    status, driver = job.status(), job.driver()
+    if status is None or driver is None or status["last_checkpoint"] is None:
+        return None
+    if status["epoch"] <= status["last_checkpoint"]["epoch"] or status["state_bytes"] == 0:
+        return None
+    return {**status, "pid": driver[0]}
+
+
+def restored(job, killed):
+    status, driver = job.status(), job.driver()
+    if status is None or driver is None or driver[0] == killed["pid"] or status["phase"] != "RUNNING":
+        return None
+    return status
+
+
+def newest_ms(some):
+    return max(round(one.at.timestamp() * 1000) for one in some)
+
+
+def found(folder, output, columns):
+    return oracle.written(oracle.committed_files(folder / "output" / output), columns)
