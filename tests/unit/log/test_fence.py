@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from support.stores import HookedStore, ManualClock
+
+from sparkstate import errors
+from sparkstate.clock import SystemClock
+from sparkstate.log import FenceGuard, LineageLog, Verdict
+from sparkstate.storage.local import LocalStore
+
+
+@pytest.fixture
+def store(tmp_path):
+    return HookedStore(LocalStore(str(tmp_path)))
+
+
+@pytest.fixture
+def clock():
+    return ManualClock()
+
+
+@pytest.fixture
+def guard(store, clock):
+    log = LineageLog(store, clock)
+    log.claim(1, "me")
+    return FenceGuard(log, 30.0, clock)
+
+
+def test_a_new_guard_lets_the_driver_go(guard):
+    assert guard.allow()
+
+
+def test_the_log_is_read_every_third_of_the_timeout_and_not_more(guard, store, clock):
+    store.calls.clear()
+    for _ in range(60):
+        clock.now += 1.0
+        guard.poll()
+    assert len(store.calls) == 6
+    assert guard.check() is Verdict.GO
+
+
+def test_an_outage_pauses_the_driver_when_its_last_success_is_too_old(guard, store, clock):
+    store.unplug()
+    clock.now += 29.0
+    guard.poll()
+    assert guard.allow()
+    clock.now += 1.0
+    assert guard.check() is Verdict.PAUSED
+    assert isinstance(guard.cause, errors.StorageUnavailable)
+
+
+def test_the_driver_goes_on_when_the_storage_is_back(guard, store, clock):
+    store.unplug()
+    clock.now += 300.0
+    guard.poll()
+    assert not guard.allow()
+    store.heal()
+    clock.now += 10.0
+    guard.poll()
+    assert guard.allow()
+    assert guard.cause is None
+
+
+def test_a_slow_read_counts_from_its_begin(guard, store, clock):
+    def slow(operation, key):
+        clock.now += 31.0
+
+    store.before = slow
+    guard.read()
+    assert guard.check() is Verdict.PAUSED
+
+
+def test_a_driver_that_polls_no_more_is_paused_by_its_own_clock(guard, clock):
+    clock.now += 30.0
+    assert guard.check() is Verdict.PAUSED
+
+
+def test_a_newer_claim_is_found_and_said_for_ever(guard, store, clock):
+    LineageLog(store, clock).claim(2, "successor")
+    clock.now += 10.0
+    with pytest.raises(errors.Fenced, match="successor"):
+        guard.poll()
+    store.unplug()
+    with pytest.raises(errors.Fenced, match="successor"):
+        guard.allow()
+
+
+def test_a_timeout_of_nothing_is_refused(guard, store, clock):
+    with pytest.raises(errors.SpecInvalid, match="fenceTimeout is 0"):
+        FenceGuard(LineageLog(store, clock), 0, clock)
+
+
+def test_the_thread_finds_a_newer_claim_by_itself_and_ends(store):
+    log = LineageLog(store, SystemClock())
+    log.claim(1, "me")
+    guard = FenceGuard(log, 0.3, SystemClock())
+    guard.start()
+    try:
+        LineageLog(store, SystemClock()).claim(2, "successor")
+        with pytest.raises(errors.Fenced):
+            for _ in range(100):
+                guard.check()
+                time.sleep(0.05)
+    finally:
+        guard.stop()
+    assert not guard._thread.is_alive()
