@@ -86,16 +86,17 @@ def probe(executable: Path) -> Probe | None:
 
 
 def find(
-    environ: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
     *,
     cache_dir: Path | None = None,
     probe_java: Callable[[Path], Probe | None] = probe,
 ) -> Java:
     """The first usable Java for a process with environment ``environ``; writes the shim if it needs one.
 
-    Raises :class:`JavaNotFound`.
+    ``environ`` is this process's own by default. Raises :class:`JavaNotFound`.
     """
     rejected: list[str] = []
+    environ = os.environ if environ is None else environ
     for origin, executable in _candidates(environ, rejected):
         answer = probe_java(executable)
         if answer is None:

@@ -10,7 +10,7 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import doctor, run
+from sparkstate.cli import doctor, driver, explain, jobs, run, stored
 
 INTERRUPTED = 130
 USAGE = 2
@@ -37,7 +37,20 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.obj = {"debug": debug}
 
 
-for command in (run.run, doctor.doctor):
+COMMANDS = (
+    run.run,
+    explain.explain,
+    jobs.status,
+    jobs.checkpoints,
+    jobs.savepoint,
+    jobs.cancel,
+    jobs.state,
+    stored.restore_info,
+    stored.savepoints,
+    doctor.doctor,
+    driver.driver,
+)
+for command in COMMANDS:
     cli.add_command(command)
 
 
@@ -68,3 +81,7 @@ def _fail(given: list[str], message: str, code: int) -> int:
         traceback.print_exc()
     click.echo(f"error: {message}", err=True)
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -145,7 +145,7 @@ class Supervisor:
         return 1 if watch.savepoint_failed else 0
 
     def _stop_savepoint(self, watch: watching.Watch) -> str | None:
-        """Where the savepoint of the stop lies: what the driver said, or, if it was gone too soon, the log."""
+        """Where the savepoint of the stop lies: the driver said it, or, if it was gone too soon, the log."""
         if watch.savepoint is not None:
             return watch.savepoint.location
         if not watch.stop_trigger or watch.savepoint_failed:

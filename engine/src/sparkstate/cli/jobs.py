@@ -1,0 +1,237 @@
+"""Commands that talk to a running job: status, checkpoints, savepoint, cancel, state."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from pydantic import BaseModel
+
+from sparkstate import clock as clocks
+from sparkstate import errors
+from sparkstate.cli import output, targets
+from sparkstate.control import documents
+from sparkstate.runner import progress
+
+
+class SavepointFailed(errors.SparkstateError):
+    """The job answered that the savepoint failed, and why."""
+
+
+@click.command()
+@targets.running_options
+@click.option(
+    "--open", "link", is_flag=True, help="Print the link to the job's page; it holds the token: a secret."
+)
+@output.format_option("json", "yaml")
+def status(link: bool, form: str, **target: Any) -> None:
+    """Show what a running job does: epoch, rate, lag, state, checkpoints, slots, recoveries.
+
+    \b
+    Examples:
+      sparkstate status job.yaml
+      sparkstate status job.yaml --open
+      SPARKSTATE_TOKEN=… sparkstate status --address http://10.0.0.7:8080 -o json
+    """
+    with targets.Running(**target).connect() as job:
+        if link:
+            click.echo(job.page_url)
+            return
+        answer = job.status()
+    if form != "table":
+        output.emit(_plain(answer), form)
+        return
+    _show_status(answer)
+
+
+def _show_status(job: documents.JobStatus) -> None:
+    now_ms = clocks.SystemClock().now_ms()
+    ended = job.watermark_ms == documents.END_OF_INPUT_WATERMARK
+    failure = f"{job.last_failure.reason}: {job.last_failure.message}" if job.last_failure else None
+    output.pairs(
+        [
+            ("job", f"{job.namespace}/{job.name}"),
+            ("phase", job.phase.value),
+            ("attempt", f"{job.attempt}, incarnation {job.incarnation}, lineage {job.lineage}"),
+            ("backend", job.backend),
+            ("epoch", job.epoch),
+            ("rows", f"{job.rows_total} ({progress.rate(job.rows_per_s)})"),
+            ("watermark", "the input has ended" if ended else moment(job.watermark_ms)),
+            ("lag", progress.duration(job.lag_ms) if job.lag_ms is not None and not ended else None),
+            ("state", progress.size(job.state_bytes)),
+            ("checkpoint", _last(job.last_checkpoint, now_ms)),
+            ("savepoint", _last(job.last_savepoint, now_ms)),
+            ("completed", f"{job.checkpoints_completed} checkpoints, {job.checkpoints_failed} failed"),
+            ("restored", job.restored_from),
+            ("restarts", job.restarts),
+            ("failure", failure),
+        ]
+    )
+    if job.slots:
+        click.echo()
+        output.table(
+            ("SLOT", "PID", "SHARDS", "STATE", "ROWS", "RESIDENT"), [_slot(slot) for slot in job.slots]
+        )
+    for notice in job.notices:
+        click.echo(f"\nnote: {notice}")
+
+
+def _slot(slot: documents.SlotStatus) -> tuple[object, ...]:
+    resident = progress.size(slot.rss_bytes) if slot.rss_bytes is not None else None
+    pid = slot.pid if slot.alive else f"{slot.pid} (gone)"
+    return slot.index, pid, len(slot.shards), progress.size(slot.state_bytes), slot.rows, resident
+
+
+def _last(info: documents.CheckpointInfo | None, now_ms: int) -> str | None:
+    if info is None:
+        return None
+    ended_ms = info.trigger_ms + (info.duration_ms or 0)
+    return f"{info.id}, epoch {info.epoch}, {progress.duration(max(0, now_ms - ended_ms))} ago, {info.path}"
+
+
+@click.command()
+@targets.running_options
+@output.format_option("json", "yaml")
+def checkpoints(form: str, **target: Any) -> None:
+    """List the checkpoints and savepoints of a running job, oldest first.
+
+    \b
+    Examples:
+      sparkstate checkpoints job.yaml
+      sparkstate checkpoints job.yaml -o json
+    """
+    with targets.Running(**target).connect() as job:
+        history = job.checkpoints()
+    if form != "table":
+        output.emit([_plain(info) for info in history], form)
+        return
+    header = ("ID", "KIND", "STATUS", "EPOCH", "STARTED", "TOOK", "PAUSE", "STATE", "UPLOADED", "PATH")
+    output.table(header, [_checkpoint_row(info) for info in history])
+
+
+def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
+    return (
+        info.id,
+        info.kind.value,
+        info.status.value,
+        info.epoch,
+        moment(info.trigger_ms),
+        None if info.duration_ms is None else progress.duration(info.duration_ms),
+        None if info.sync_pause_ms is None else f"{info.sync_pause_ms} ms",
+        None if info.state_bytes is None else progress.size(info.state_bytes),
+        None if info.uploaded_bytes is None else progress.size(info.uploaded_bytes),
+        info.failure or info.path,
+    )
+
+
+@click.command()
+@targets.running_options
+@click.option("--stop", is_flag=True, help="Stop the job with it: no epoch commits after the savepoint.")
+@click.option("--drain", is_flag=True, help="With --stop: fire all event-time timers first (watermark +∞).")
+@click.option("--target", "directory", metavar="URL", help="Folder for savepoints.  [default: the job's own]")
+@click.option(
+    "--trigger-id", metavar="ID", help="Your name for the request: asking again starts nothing new."
+)
+@click.option("--no-wait", is_flag=True, help="Return when it is accepted, not when it is complete.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, default=600.0, show_default=True, help="How long to wait."
+)
+@output.format_option("json", "yaml")
+def savepoint(
+    *,
+    stop: bool,
+    drain: bool,
+    directory: str | None,
+    trigger_id: str | None,
+    no_wait: bool,
+    timeout: float,
+    form: str,
+    **target: Any,
+) -> None:
+    """Take a savepoint of a running job and print its URL.
+
+    \b
+    Examples:
+      sparkstate savepoint job.yaml
+      sparkstate savepoint job.yaml --stop
+      sparkstate savepoint job.yaml --trigger-id before-upgrade --target s3://bucket/keep
+    """
+    if drain and not stop:
+        raise click.UsageError("--drain fires all timers, so the job cannot go on: give --stop too")
+    request = documents.SavepointRequest(
+        trigger_id=trigger_id, target_directory=directory, stop=stop, drain=drain
+    )
+    with targets.Running(**target).connect() as job:
+        answer = job.trigger_savepoint(request)
+        if not no_wait:
+            answer = job.wait_for_savepoint(answer.trigger_id, timeout)
+    if form != "table":
+        output.emit(_plain(answer), form)
+    elif answer.location:
+        click.echo(answer.location)
+    else:
+        click.echo(f"savepoint {answer.trigger_id} is {answer.status.value.lower()}")
+    if answer.status is documents.SavepointPhase.FAILED:
+        raise SavepointFailed(f"savepoint {answer.trigger_id} failed: {answer.failure}")
+
+
+@click.command()
+@targets.running_options
+def cancel(**target: Any) -> None:
+    """Stop a running job after its epoch, without a savepoint; its last checkpoint is kept.
+
+    \b
+    Example:
+      sparkstate cancel job.yaml
+    """
+    with targets.Running(**target).connect() as job:
+        job.cancel()
+    click.echo("the job stops after the epoch that runs")
+
+
+@click.group()
+def state() -> None:
+    """Read the state of a running job."""
+
+
+@state.command()
+@targets.running_options
+@click.option("--operator", required=True, metavar="UID", help="The operator's uid.")
+@click.option("--state", "name", required=True, metavar="NAME", help="The name in its descriptor.")
+@click.option("--key", required=True, metavar="JSON", help="The key; a JSON list for several key columns.")
+@click.option("--namespace", metavar="JSON", default="null", help="The namespace, for states that have one.")
+@output.format_option("json", "yaml", default="value")
+def get(operator: str, name: str, key: str, namespace: str, form: str, **target: Any) -> None:
+    """Show the committed value of one state under one key.
+
+    \b
+    Examples:
+      sparkstate state get job.yaml --operator rotation --state delay --key '"N14228"'
+      sparkstate state get job.yaml --operator visits --state count --key '["de", 7]' -o json
+    """
+    with targets.Running(**target).connect() as job:
+        answer = job.key_state(operator, name, _json("--key", key), _json("--namespace", namespace))
+    if form == "value":
+        click.echo(json.dumps(answer.value, ensure_ascii=False))
+    else:
+        output.emit(_plain(answer), form)
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise click.UsageError(
+            f"{option} {text} is no JSON; a text needs quotes within quotes: {option} '{json.dumps(text)}'"
+        ) from None
+
+
+def moment(ms: int | None) -> str | None:
+    """UTC, to the second."""
+    return None if ms is None else f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def _plain(document: BaseModel) -> Any:
+    return document.model_dump(mode="json")

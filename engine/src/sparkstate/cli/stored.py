@@ -1,0 +1,233 @@
+"""Commands that read, or tidy, a storage folder while no driver needs to run: restore-info, savepoints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from sparkstate import clock as clocks
+from sparkstate import errors, settings, storage
+from sparkstate.checkpoint import savepoint as checkpoint_savepoint
+from sparkstate.cli import jobs, manifests, output, targets
+from sparkstate.log import lineage
+from sparkstate.log.log import LineageLog
+from sparkstate.runner import inspection, progress
+
+
+@click.command("restore-info")
+@click.argument("target", metavar="JOB.YAML|URL")
+@manifests.set_option
+@targets.s3_options
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@output.format_option("json", "yaml")
+def restore_info(
+    target: str, overrides: tuple[str, ...], as_json: bool, form: str, job: str | None, **s3: Any
+) -> None:
+    """Read what a job could be restored from, out of the storage alone: no driver is needed.
+
+    The target is a manifest, a checkpoint storage (all its jobs, or the one that --job names), or the
+    folder of one checkpoint or savepoint.
+
+    \b
+    Examples:
+      sparkstate restore-info job.yaml
+      sparkstate restore-info s3://bucket/state --job rotations --json
+      sparkstate restore-info /data/state/savepoints/savepoint-1f2d3c-8a9b
+    """
+    place = targets.stored(target, overrides, s3_settings(**s3), job)
+    form = "json" if as_json else form
+    found = _look(place)
+    if form != "table":
+        output.emit(_document(found, place), form)
+    elif isinstance(found, inspection.SnapshotInfo):
+        _show_snapshot(found)
+    else:
+        for index, one in enumerate(found):
+            if index:
+                click.echo()
+            _show_job(one)
+
+
+def s3_settings(s3_endpoint: str | None, s3_region: str | None, s3_path_style: bool) -> settings.S3Settings:
+    """From the options of ``targets.s3_options``."""
+    return settings.S3Settings(endpoint=s3_endpoint, region=s3_region, path_style=s3_path_style)
+
+
+def _look(place: targets.Stored) -> inspection.SnapshotInfo | list[inspection.JobInfo]:
+    try:
+        root = place.open()
+    except errors.NotFound:
+        raise _nothing(place, "no such folder") from None
+    names = [place.job] if place.job else inspection.jobs(root)
+    found = [inspection.job_info(root, name, place.open, clocks.SystemClock()) for name in names]
+    present = [one for one in found if one is not None]
+    if present:
+        return present
+    if place.job is not None:
+        raise _nothing(place, f"no lineage of the job {place.job}")
+    try:
+        return inspection.read_snapshot(place.url, place.open)
+    except errors.NotFound:
+        raise _nothing(place, "neither jobs nor a checkpoint or savepoint") from None
+
+
+def _nothing(place: targets.Stored, what: str) -> errors.NotFound:
+    return errors.NotFound(
+        f"{place.url} holds {what}; give a manifest, a checkpoint storage or a savepoint's folder"
+    )
+
+
+def _document(found: inspection.SnapshotInfo | list[inspection.JobInfo], place: targets.Stored) -> Any:
+    if isinstance(found, inspection.SnapshotInfo):
+        return asdict(found)
+    return asdict(found[0]) if place.job is not None else {"jobs": [asdict(one) for one in found]}
+
+
+def _show_job(job: inspection.JobInfo) -> None:
+    output.pairs(
+        [
+            ("job", f"{job.cluster}/{job.namespace}/{job.name}"),
+            ("lineage", f"{job.lineage}, since {jobs.moment(job.created_ms)}"),
+            ("folder", job.url),
+            ("attempt", f"{job.attempt}, life {job.life}" if job.attempt is not None else None),
+            ("incarnation", job.incarnation),
+            ("closed by", job.closed_by),
+            ("restores", _short(job.restore_point) if job.restore_point else "nothing has completed yet"),
+            ("problem", job.problem),
+        ]
+    )
+    if job.restore_point is not None:
+        click.echo()
+        _show_snapshot(job.restore_point)
+    if job.checkpoints:
+        click.echo()
+        header = ("CHECKPOINT", "EPOCH", "COMPLETED", "STATE", "UPLOADED", "URL")
+        output.table(header, [_checkpoint_row(one) for one in job.checkpoints])
+    if job.savepoints:
+        click.echo()
+        _savepoint_table(job.savepoints)
+
+
+def _short(snapshot: inspection.SnapshotInfo) -> str:
+    return f"{snapshot.kind} {snapshot.id}, epoch {snapshot.epoch}, {snapshot.url}"
+
+
+def _checkpoint_row(one: inspection.SnapshotInfo) -> tuple[object, ...]:
+    state, uploaded = progress.size(one.state_bytes), progress.size(one.uploaded_bytes)
+    return one.id, one.epoch, jobs.moment(one.timestamp_ms), state, uploaded, one.url
+
+
+def _show_snapshot(snapshot: inspection.SnapshotInfo) -> None:
+    ended = "the input has ended" if snapshot.drained else None
+    output.pairs(
+        [
+            (snapshot.kind, f"{snapshot.id} of {snapshot.job}, lineage {snapshot.lineage}"),
+            ("url", snapshot.url),
+            ("trigger id", snapshot.trigger_id),
+            ("epoch", snapshot.epoch),
+            ("watermark", ended or jobs.moment(snapshot.watermark_ms)),
+            (
+                "completed",
+                f"{jobs.moment(snapshot.timestamp_ms)}, took {progress.duration(snapshot.duration_ms)}",
+            ),
+            ("state", f"{progress.size(snapshot.state_bytes)} in {snapshot.files} files, {snapshot.backend}"),
+            ("key space", f"{snapshot.max_parallelism} key groups in {snapshot.shards} shards"),
+            ("slots", f"{snapshot.slots} when it was taken"),
+            ("committables", snapshot.committables or None),
+        ]
+    )
+    rows = [
+        (operator.uid, state.name, state.kind, state.key_type, state.value_type)
+        for operator in snapshot.operators
+        for state in operator.states
+    ]
+    if rows:
+        click.echo()
+        output.table(("OPERATOR", "STATE", "KIND", "KEY", "VALUE"), rows)
+
+
+def _savepoint_table(savepoints: list[inspection.SavepointInfo]) -> None:
+    rows = [(one.trigger_id, one.epoch, jobs.moment(one.timestamp_ms), one.url) for one in savepoints]
+    output.table(("SAVEPOINT", "EPOCH", "COMPLETED", "URL"), rows)
+
+
+@click.group()
+def savepoints() -> None:
+    """List and delete the savepoints of a job, out of its storage."""
+
+
+@savepoints.command("list")
+@click.argument("target", metavar="JOB.YAML|URL")
+@manifests.set_option
+@targets.s3_options
+@output.format_option("json", "yaml")
+def list_savepoints(target: str, overrides: tuple[str, ...], form: str, job: str | None, **s3: Any) -> None:
+    """List the completed savepoints of a job, oldest first.
+
+    \b
+    Examples:
+      sparkstate savepoints list job.yaml
+      sparkstate savepoints list s3://bucket/state --job default/rotations -o json
+    """
+    place = targets.stored(target, overrides, s3_settings(**s3), job)
+    root, name = _one_job(place)
+    found = inspection.job_info(root, name, place.open, clocks.SystemClock())
+    made = found.savepoints if found is not None else []
+    if form != "table":
+        output.emit([asdict(one) for one in made], form)
+    elif made:
+        _savepoint_table(made)
+    else:
+        click.echo(f"{name} has no savepoints")
+
+
+@savepoints.command("delete")
+@click.argument("target", metavar="JOB.YAML|URL")
+@click.argument("urls", metavar="SAVEPOINT-URL...", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Delete even what a restart of the job would need.")
+@manifests.set_option
+@targets.s3_options
+def delete_savepoints(
+    target: str,
+    urls: tuple[str, ...],
+    force: bool,
+    overrides: tuple[str, ...],
+    job: str | None,
+    **s3: Any,
+) -> None:
+    """Delete savepoints of a job with all their files, also while the job runs or is down.
+
+    Each is first marked in the job's log, so a restore never begins from one that is being deleted.
+    Deleting one again finishes what was interrupted.
+
+    \b
+    Examples:
+      sparkstate savepoints delete job.yaml file:///data/savepoints/savepoint-1f2d3c-8a9b
+      sparkstate savepoints delete s3://bucket/state s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
+    """
+    place = targets.stored(target, overrides, s3_settings(**s3), job)
+    root, name = _one_job(place)
+    found = lineage.find(root, name)
+    if found is None:
+        raise errors.NotFound(f"{place.url} holds no lineage of the job {name}")
+    log = LineageLog(found.store, clocks.SystemClock())
+    kept = checkpoint_savepoint.Savepoints(found, log, place.open)
+    for url in urls:
+        kept.delete(url, force=force)
+        click.echo(f"deleted {url}")
+
+
+def _one_job(place: targets.Stored) -> tuple[storage.ObjectStore, lineage.JobName]:
+    try:
+        root = place.open()
+    except errors.NotFound:
+        raise _nothing(place, "no such folder") from None
+    if place.job is not None:
+        return root, place.job
+    names = inspection.jobs(root)
+    if len(names) != 1:
+        known = ", ".join(map(str, names)) or "none"
+        raise errors.SpecInvalid(f"{place.url} holds {len(names)} jobs ({known}); say which one with --job")
+    return root, names[0]

@@ -1,0 +1,136 @@
+"""Which job a command means: by its manifest, by the address of its endpoint, or by its storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sparkstate import clock as clocks
+from sparkstate import errors, manifest, settings, storage
+from sparkstate.cli import manifests
+from sparkstate.control import client as control
+from sparkstate.log import lineage
+from sparkstate.runner import workdir
+from sparkstate.storage.objectstore import ObjectStore
+
+TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class NotRunning(errors.SparkstateError):
+    """No driver of that job runs here. The message says how to start it and how to read its storage."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How to reach a running job."""
+
+    manifest_path: Path | None
+    work_dir: Path | None
+    address: str | None
+    token_file: Path | None
+
+    def connect(self) -> control.ControlClient:
+        """A client. Raises ``SpecInvalid`` if the options name no job, ``NotRunning`` if it is not there."""
+        if self.address is not None:
+            return control.ControlClient(self.address, self._given_token())
+        folder = self._folder()
+        driver = folder.driver()
+        if driver is None:
+            raise NotRunning(
+                f"no driver runs in {folder.root}: start it with `sparkstate run`, or read its storage with "
+                "`sparkstate restore-info`; a job elsewhere is reached with --address"
+            )
+        return control.ControlClient(driver.address, self._token() or folder.read_token() or "")
+
+    def _folder(self) -> workdir.WorkDir:
+        if self.work_dir is not None:
+            return workdir.WorkDir(self.work_dir)
+        if self.manifest_path is None:
+            raise errors.SpecInvalid(
+                "no job was named: give the path of its manifest (job.yaml), its --work-dir, or its --address"
+            )
+        name = manifest.load(self.manifest_path).name
+        return workdir.WorkDir(workdir.default_root(self.manifest_path, name))
+
+    def _given_token(self) -> str:
+        token = self._token()
+        if token is None:
+            raise errors.SpecInvalid(
+                f"--address {self.address} needs the job's token: give --token-file, or set {TOKEN_VARIABLE}"
+            )
+        return token
+
+    def _token(self) -> str | None:
+        if self.token_file is not None:
+            return self.token_file.read_text().strip()
+        return os.environ.get(TOKEN_VARIABLE)
+
+
+def running_options(command: Command) -> Command:
+    """``[JOB.YAML] --work-dir --address --token-file``: the parameters of :class:`Running`."""
+    kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    decorated = click.option(
+        "--token-file", type=kind, help=f"File with the job's token.  [default: ${TOKEN_VARIABLE}]"
+    )(command)
+    decorated = click.option("--address", metavar="URL", help="The control endpoint, instead of a manifest.")(
+        decorated
+    )
+    decorated = manifests.work_dir_option(decorated)
+    return click.argument("manifest_path", metavar="[JOB.YAML]", required=False, type=kind)(decorated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A checkpoint storage, and the job in it that is meant; ``job`` is None if the URL alone was given."""
+
+    url: str
+    s3: settings.S3Settings
+    job: lineage.JobName | None
+
+    def open(self, url: str | None = None) -> ObjectStore:
+        """The store at ``url`` (default: the storage itself); creates nothing."""
+        return storage.open_store(url or self.url, self.s3, clock=clocks.SystemClock(), create=False)
+
+
+def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Stored:
+    """What ``target`` means: the path of a manifest, else a URL.
+
+    ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``.
+    """
+    if Path(target).is_file() and target.endswith((".yaml", ".yml", ".json")):
+        resolved = manifest.resolve(manifest.load(Path(target), overrides)).settings
+        name = lineage.JobName(cluster=resolved.cluster, namespace=resolved.namespace, name=resolved.name)
+        return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=name)
+    return Stored(url=target, s3=s3, job=_job_name(job) if job else None)
+
+
+def _job_name(text: str) -> lineage.JobName:
+    parts = text.split("/")
+    if len(parts) > 3 or not all(parts):
+        raise errors.SpecInvalid(
+            f"--job {text!r} is no job: write name, namespace/name or cluster/namespace/name"
+        )
+    cluster, namespace, name = ["local", "default"][: 3 - len(parts)] + parts
+    return lineage.JobName(cluster=cluster, namespace=namespace, name=name)
+
+
+def s3_options(command: Command) -> Command:
+    """``--s3-endpoint --s3-region --s3-path-style`` and ``--job``, for targets that are URLs."""
+    decorated = click.option("--s3-endpoint", metavar="URL", help="S3-compatible server, for s3:// URLs.")(
+        command
+    )
+    decorated = click.option("--s3-region", metavar="REGION", help="Region, for s3:// URLs.")(decorated)
+    decorated = click.option(
+        "--s3-path-style", is_flag=True, help="Bucket in the path, not in the host name."
+    )(decorated)
+    return click.option(
+        "--job",
+        metavar="[[CLUSTER/]NAMESPACE/]NAME",
+        help="Which job, if the storage at a URL holds several.",
+    )(decorated)
