@@ -1,0 +1,407 @@
+"""The page that a person looks at, in a real browser against a real endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect
+from support import browser as browsers
+from support import control_job
+from support.control_job import TOKEN, InMemoryJob, checkpoint, slot
+
+from sparkstate import errors
+from sparkstate.control import client, documents, server
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+CONTRAST = """
+([text, ground]) => {
+  const parts = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255);
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const light = (color) => {
+    const [red, green, blue] = parts(color).map(linear);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const [low, high] = [
+    light(getComputedStyle(document.querySelector(text)).color),
+    light(getComputedStyle(document.querySelector(ground)).backgroundColor),
+  ].sort((one, other) => one - other);
+  return (high + 0.05) / (low + 0.05);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # an installation shows its progress
+        executable = browsers.chromium()
+    with browsers.launched(executable) as running:
+        yield running
+
+
+@pytest.fixture
+def job() -> InMemoryJob:
+    status = documents.JobStatus(
+        job_uid="uid-1",
+        name="rotations",
+        namespace="flights",
+        phase=documents.Phase.RUNNING,
+        backend="rocksdb",
+        incarnation=3,
+        epoch=1210,
+        rows_total=336_776,
+        rows_per_s=2150.4,
+        watermark_ms=1_388_500_000_000,
+        lag_ms=4_300,
+        state_bytes=56 * 1024 * 1024,
+        slots=(slot(0), slot(1)),
+        checkpoints_completed=2,
+        last_checkpoint=checkpoint(2),
+    )
+    made = InMemoryJob(status)
+    made.history = [checkpoint(1), checkpoint(2)]
+    return made
+
+
+@pytest.fixture
+def control(job: InMemoryJob) -> Iterator[server.ControlServer]:
+    with server.ControlServer(job, TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(chromium: Browser, control: server.ControlServer) -> Iterator[Open]:
+    """Opens the page; afterwards nothing may have come from elsewhere, and no script may have failed."""
+    contexts = []
+    problems: list[str] = []
+    foreign: list[str] = []
+
+    def visit(token: str | None = TOKEN, **options: object) -> Page:
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8_000)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console", lambda message: problems.append(message.text) if is_problem(message.text) else None
+        )
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(control.address) else foreign.append(request.url),
+        )
+        page.goto(f"{control.address}/ui/" + (f"#token={token}" if token else ""))
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert problems == []
+    assert foreign == []
+
+
+def is_problem(message: str) -> bool:
+    """Refused tokens, lost drivers and slots are part of the tests; the rest on the console is not."""
+    return not re.search(
+        r"status of (401|503)|ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET", message
+    )
+
+
+def tile(page: Page, name: str) -> str:
+    return page.locator(f"[data-tile='{name}'] dd").inner_text().replace("\n", " ")
+
+
+def test_the_page_shows_the_jobs_figures(open_page: Open) -> None:
+    page = open_page()
+    expect(page.get_by_role("heading", name="flights/rotations")).to_be_visible()
+    expect(page.locator("#phase")).to_have_text("RUNNING")
+    expect(page.locator("#job-facts")).to_contain_text("incarnation 3 · rocksdb")
+    expect(page).to_have_title("rotations · running · sparkstate")
+    assert tile(page, "Epoch") == "1,210 336,776 rows"
+    assert tile(page, "Rows per second").startswith("2,150")
+    assert tile(page, "Watermark lag") == "4.3 s 2013-12-31 14:26 UTC"
+    assert tile(page, "State") == "56 MiB in 2 slots"
+    assert tile(page, "Last checkpoint").endswith("number 2, epoch 10")
+
+
+def test_the_token_leaves_the_address_bar_and_travels_as_a_header_only(
+    open_page: Open, control: server.ControlServer, chromium: Browser
+) -> None:
+    requests: list[Request] = []
+    page = open_page(None)
+    page.on("request", lambda request: requests.append(request))  # noqa: PLW0108  playwright marks its handlers
+    page.goto("about:blank")
+    page.goto(f"{control.address}/ui#token={TOKEN}")  # also by the short path, which leads on
+    expect(page.locator("#job")).to_be_visible()
+    assert page.url == f"{control.address}/ui/"
+    asked = [request for request in requests if "/v1/" in request.url]
+    assert asked
+    for request in asked:
+        assert request.header_value("authorization") == f"Bearer {TOKEN}"
+    for request in requests:
+        assert TOKEN not in request.url.partition("#")[0]
+        assert TOKEN not in (request.header_value("referer") or "")
+        assert request.header_value("cookie") is None
+        if "/v1/" not in request.url:
+            assert request.header_value("authorization") is None
+    assert page.evaluate("document.cookie + Object.values(localStorage).join()") == ""
+    page.reload()
+    expect(page.locator("#job")).to_be_visible()  # the tab still has it
+
+
+def test_the_link_that_the_client_gives_opens_the_page(
+    open_page: Open, control: server.ControlServer
+) -> None:
+    page = open_page(None)
+    with client.ControlClient(control.address, TOKEN) as talking:
+        page.goto("about:blank")
+        page.goto(talking.page_url)
+    expect(page.locator("#phase")).to_have_text("RUNNING")
+
+
+def test_a_wrong_token_is_said_and_the_right_one_can_be_entered(open_page: Open) -> None:
+    page = open_page("wrong-token-0123456789")
+    expect(page.locator("#ask-why")).to_contain_text("The token was refused")
+    expect(page.locator("#job")).to_be_hidden()
+    assert "flights" not in page.content()
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Show the job").click()
+    expect(page.locator("#job")).to_be_visible()
+    expect(page.locator("#ask")).to_be_hidden()
+    assert page.get_by_label("Token").input_value() == ""
+
+
+def test_without_a_token_the_page_asks_for_one_and_asks_the_job_nothing(
+    open_page: Open, control: server.ControlServer
+) -> None:
+    page = open_page(None)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    expect(page.get_by_label("Token")).to_be_focused()
+    expect(page.locator("#ask")).to_contain_text("sparkstate status --open")
+    assert not [url for url in asked if "/v1/" in url]
+
+
+def test_the_chart_grows_with_a_new_checkpoint(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    columns = page.locator("#chart g[data-checkpoint]")
+    expect(columns).to_have_count(2)
+    expect(page.locator("#readout")).to_contain_text("Checkpoint 2")
+    new = checkpoint(
+        3, duration_ms=2_500, sync_pause_ms=40, state_bytes=80 * 2**20, uploaded_bytes=20 * 2**20
+    )
+    job.history.append(new)
+    job.update(last_checkpoint=new, checkpoints_completed=3)
+    expect(columns).to_have_count(3)
+    expect(page.locator("#readout")).to_contain_text("2.5 s, epoch paused 40 ms · 80 MiB, uploaded 20 MiB")
+    expect(page.locator("#checkpoint-counts")).to_have_text("3 completed")
+    last = page.locator("#chart g[data-checkpoint='3']")
+    full, delta = (float(last.locator(f".{name}").get_attribute("height")) for name in ("full", "delta"))
+    assert full == pytest.approx(4 * delta, rel=0.01)
+    first = page.locator("#chart g[data-checkpoint='1'] .duration")
+    ratio = float(last.locator(".duration").get_attribute("height")) / float(first.get_attribute("height"))
+    assert ratio == pytest.approx(2_500 / job.history[0].duration_ms, rel=0.01)
+
+
+def test_failed_running_and_savepoint_columns_can_be_told_apart(open_page: Open, job: InMemoryJob) -> None:
+    nothing = {
+        "duration_ms": None,
+        "sync_pause_ms": None,
+        "state_bytes": None,
+        "uploaded_bytes": None,
+        "path": None,
+    }
+    failed = documents.CheckpointStatus.FAILED
+    job.history += [
+        checkpoint(3, status=failed, failure="StorageUnavailable: s3://b answered 503", **nothing),
+        checkpoint(4, kind=documents.CheckpointKind.SAVEPOINT),
+        checkpoint(5, status=documents.CheckpointStatus.IN_PROGRESS, **nothing),
+    ]
+    page = open_page()
+    expect(page.locator("#chart g[data-status='FAILED'] .failed")).to_have_count(2)
+    expect(page.locator("#chart g[data-checkpoint='4'] .savepoint")).to_have_count(1)
+    expect(page.locator("#chart g[data-status='IN_PROGRESS'] .running")).to_have_count(2)
+    expect(page.locator("#readout")).to_contain_text("Checkpoint 5")
+    page.locator("#chart g[data-checkpoint='3'] .hit").hover()
+    expect(page.locator("#readout")).to_contain_text("failed: StorageUnavailable: s3://b answered 503")
+    page.get_by_text("As a table").click()
+    expect(page.locator("#checkpoint-rows tr")).to_have_count(5)
+    expect(page.locator("#checkpoint-rows tr").first).to_contain_text("IN_PROGRESS")
+
+
+def test_a_long_history_shows_its_newest_part_within_the_page(open_page: Open, job: InMemoryJob) -> None:
+    job.history = [checkpoint(number) for number in range(1, 201)]
+    page = open_page()
+    expect(page.locator("#chart g[data-checkpoint]")).to_have_count(60)
+    expect(page.locator("#chart g[data-checkpoint='200']")).to_have_count(1)
+    inside = page.locator("#chart g[data-checkpoint='200'] .full").bounding_box()
+    chart = page.locator("#chart").bounding_box()
+    assert inside["x"] + inside["width"] <= chart["x"] + chart["width"]
+
+
+def test_slots_show_state_and_memory_against_their_budget(open_page: Open, job: InMemoryJob) -> None:
+    mib = 2**20
+    tight = documents.SlotMemory(budget=100 * mib, cache=80 * mib, write_buffers=30 * mib)
+    job.update(
+        slots=(
+            slot(0, memory=documents.SlotMemory(budget=200 * mib, cache=30 * mib, write_buffers=20 * mib)),
+            slot(1, memory=tight),
+            slot(2, memory=documents.SlotMemory(cache=5 * mib), alive=False, pid=None),
+        )
+    )
+    page = open_page()
+    first, second, third = (page.locator(f"[data-slot='{index}']") for index in range(3))
+    expect(first).to_contain_text("50 MiB of 200 MiB (25 %)")
+    expect(first).to_contain_text("worker-1 pid 4000")
+    expect(first).to_contain_text("0–7")
+    meter = first.get_by_role("meter", name="Memory")
+    used = sum(piece["width"] for piece in (bar.bounding_box() for bar in meter.locator("i").all()))
+    assert used / meter.bounding_box()["width"] == pytest.approx(0.25, abs=0.02)
+    expect(meter).not_to_have_class(re.compile("over"))
+    expect(second).to_contain_text("110 MiB of 100 MiB (110 %)")
+    expect(second.get_by_role("meter", name="Memory")).to_have_class(re.compile("over"))
+    expect(third).to_contain_text("gone")
+    expect(third).to_contain_text("5 MiB, without a budget")
+
+
+def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    expect(page.locator("#recoveries")).to_have_text("No recovery: nothing has failed.")
+    lost = documents.Recovery(
+        at_ms=control_job.NOW_MS, cause="SlotLost: slot 1 (pid 4001) is gone", incarnation=4
+    )
+    job.update(phase=documents.Phase.RECOVERING, restarts=1, recoveries=(lost,))
+    expect(page.locator("#phase")).to_have_text("RECOVERING")
+    expect(page.locator("#recoveries")).to_contain_text("under way")
+    back = lost.model_copy(update={"duration_ms": 2_900, "restored_from": "file:///c/chk-2"})
+    job.update(phase=documents.Phase.RUNNING, recoveries=(back,))
+    expect(page.locator("#recoveries")).to_contain_text("took 2.9 s")
+    expect(page.locator("#recoveries")).to_contain_text("slot 1 (pid 4001) is gone")
+    expect(page.locator("#recoveries")).to_contain_text("incarnation 4, from file:///c/chk-2")
+    assert tile(page, "Restarts").startswith("1 ")
+
+
+def test_the_button_takes_a_savepoint_and_follows_it_to_its_end(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    button = page.get_by_role("button", name="Take a savepoint")
+    button.click()
+    expect(button).to_be_disabled()
+    expect(page.locator("#savepoint-result")).to_contain_text("waiting for the end of the epoch")
+    (request,) = job.requests()
+    assert (request.stop, request.drain, request.target_directory) == (False, False, None)
+    assert request.trigger_id is not None
+    job.history.append(checkpoint(3, kind=documents.CheckpointKind.SAVEPOINT, path="file:///s/savepoint-3"))
+    job.finish_savepoint(
+        request.trigger_id, status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-3"
+    )
+    expect(page.locator("#savepoint-result")).to_have_text("Saved: file:///s/savepoint-3")
+    expect(page.locator("#savepoints")).to_contain_text("file:///s/savepoint-3")
+    expect(button).to_be_enabled()
+
+
+def test_a_savepoint_that_fails_says_why(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    page.get_by_role("button", name="Take a savepoint").click()
+    expect(page.locator("#savepoint-result")).to_be_visible()
+    (request,) = job.requests()
+    assert request.trigger_id is not None
+    job.finish_savepoint(request.trigger_id, status=documents.SavepointPhase.FAILED, failure="s3://b is away")
+    expect(page.locator("#savepoint-result")).to_have_text("Failed: s3://b is away")
+
+
+def test_a_lost_driver_is_said_and_its_return_noticed(
+    open_page: Open, control: server.ControlServer, job: InMemoryJob
+) -> None:
+    page = open_page()
+    expect(page.locator("#phase")).to_have_text("RUNNING")
+    control.stop()
+    expect(page.locator("#banner")).to_contain_text("The driver does not answer")
+    expect(page.locator("#job")).to_be_visible()  # what was known stays readable
+    job.update(epoch=9_999)
+    with server.ControlServer(job, TOKEN, port=control.port):
+        expect(page.locator("#banner")).to_be_hidden()
+        assert tile(page, "Epoch").startswith("9,999")
+
+
+def test_an_error_of_the_job_is_shown_with_its_remedy(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    job.raises = errors.SlotLost("slot 1 is gone")
+    expect(page.locator("#banner")).to_contain_text("slot 1 is gone (wait: the job restarts")
+
+
+def test_a_failed_job_shows_its_last_failure(open_page: Open, job: InMemoryJob) -> None:
+    failure = documents.Failure(
+        at_ms=control_job.NOW_MS, reason="UserCodeError", message="row 7: division by zero"
+    )
+    job.update(phase=documents.Phase.FAILED, last_failure=failure)
+    page = open_page()
+    expect(page.locator("#banner")).to_have_text("UserCodeError: row 7: division by zero")
+    expect(page.locator("#phase")).to_have_class(re.compile("bad"))
+
+
+def test_a_job_that_knows_nothing_yet_shows_dashes(open_page: Open, job: InMemoryJob) -> None:
+    job.current = documents.JobStatus(job_uid="u", name="new", phase=documents.Phase.STARTING)
+    job.history = []
+    page = open_page()
+    expect(page.locator("#readout")).to_have_text("No checkpoint yet.")
+    expect(page.locator("#savepoints")).to_have_text("No savepoint yet.")
+    assert tile(page, "Epoch") == "– 0 rows"
+    assert tile(page, "Watermark lag") == "– no watermark yet"
+    assert tile(page, "Last checkpoint") == "– none yet"
+    assert not re.search(r"NaN|undefined|null|Infinity|Invalid", page.locator("body").inner_text())
+
+
+def test_the_end_of_a_bounded_input_is_no_date(open_page: Open, job: InMemoryJob) -> None:
+    job.update(watermark_ms=documents.END_OF_INPUT_WATERMARK, lag_ms=None)
+    assert tile(open_page(), "Watermark lag") == "– the input has ended"
+
+
+def test_what_a_job_says_is_text_and_never_markup(open_page: Open, job: InMemoryJob) -> None:
+    evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    job.update(
+        name=evil,
+        notices=(evil,),
+        sinks=(evil,),
+        recoveries=(documents.Recovery(at_ms=0, cause=evil, incarnation=1),),
+        slots=(slot(0, host=evil),),
+    )
+    job.history = [checkpoint(1, kind=documents.CheckpointKind.SAVEPOINT, path=evil)]
+    page = open_page()
+    expect(page.locator("#job-name")).to_have_text(f"flights/{evil}")
+    expect(page.locator("#about")).to_contain_text(evil)
+    assert page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_enough_contrast_in_light_and_dark(open_page: Open, job: InMemoryJob, scheme: str) -> None:
+    page = open_page(color_scheme=scheme)
+    expect(page.locator("#job")).to_be_visible()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor").startswith("rgb(1")
+    assert dark == (scheme == "dark")
+    pairs = [
+        ("h1", "body"),
+        ("#job-facts", "body"),
+        (".under", ".card"),
+        ("td", ".card"),
+        ("#phase", "#phase"),
+    ]
+    for text, ground in [*pairs, ("#savepoint", "#savepoint"), (".tiles dt", ".tiles > div")]:
+        assert page.evaluate(CONTRAST, [text, ground]) >= 4.5, (scheme, text)
+
+
+def test_the_page_fits_a_narrow_screen(open_page: Open) -> None:
+    page = open_page(viewport={"width": 360, "height": 800})
+    expect(page.locator("#chart svg")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_the_chart_follows_the_width_of_the_window(open_page: Open) -> None:
+    page = open_page(viewport={"width": 1200, "height": 800})
+    wide = page.locator("#chart svg").bounding_box()["width"]
+    page.set_viewport_size({"width": 600, "height": 800})
+    expect(page.locator("#chart svg")).to_have_attribute("viewBox", re.compile(r"^0 0 [45]\d\d "))
+    assert page.locator("#chart svg").bounding_box()["width"] < wide
