@@ -1,4 +1,4 @@
-"""Reading one committed cell from outside, in a form that JSON can carry. Never unpickles."""
+"""Reading one committed cell from outside."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import decimal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableSpec
-from sparkstate.serde import containers
+from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec
 
 
 def read_cell(
     spec: TableSpec, table_of: Callable[[int], Any], kgs: Sequence[int], key: Any, namespace: Any
 ) -> Any:
-    """The cell's value, searched for in these key groups; None if it is in none."""
+    """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in
+    none."""
     key = spec.key_type.normalize(key) if key is not None else None
     cell = key if namespace is None else NamespacedCell(key, namespace)
     for kg in kgs:
@@ -27,20 +27,18 @@ def read_cell(
         else:
             stored = table.get(kg, cell)
         if stored is not None and (stored or spec.kind not in (StateKind.LIST, StateKind.MAP)):
-            return _readable(spec, stored)
+            return _value(spec, stored)
     return None
 
 
-def _readable(spec: TableSpec, stored: Any) -> Any:
+def _value(spec: TableSpec, stored: Any) -> Any:
     assert spec.value_type is not None
-    if isinstance(spec.value_type, containers.PickledType):
-        return "(pickled)"
     thaw = spec.value_type.thaw
     if spec.kind is StateKind.LIST:
-        return [to_json(thaw(item)) for item in stored]
+        return [thaw(item) for item in stored]
     if spec.kind is StateKind.MAP:
-        return to_json({k: None if v is None else thaw(v) for k, v in stored.items() if v is not DELETED})
-    return to_json(thaw(stored))
+        return {key: None if value is None else thaw(value) for key, value in stored.items()}
+    return thaw(stored)
 
 
 def to_json(value: Any) -> Any:

@@ -29,6 +29,7 @@ from sparkstate.operators.outputs import Outputs
 from sparkstate.operators.overlay import Overlay, TableOverlay, undo
 from sparkstate.operators.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde import containers
 from sparkstate.serde import row as rows_module
 
 TIMER_TABLES = {
@@ -299,7 +300,7 @@ class KeyedOperator:
                 if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:
                     raise failure from error
                 self.undo_record(yielded, before)
-                rejected.append((*row, str(failure)))
+                rejected.append((*(row if isinstance(row, tuple) else (row,)), str(failure)))
             if cursor.journal:
                 cursor.journal.clear()
             if cursor.namespaced:
@@ -335,15 +336,30 @@ class KeyedOperator:
     def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """The committed value of one state and key, as JSON can carry it; None if there is none.
 
-        Without its key group every key group of the slot is tried, because only Spark computes them.
+        Without its key group every key group of the slot is tried, because only Spark computes them. Pickled
+        values are not opened.
         """
+        spec = self._handle(state).spec
+        if isinstance(spec.value_type, containers.PickledType):
+            raise errors.StateError(
+                f"operator {self.spec.uid!r}: the values of state {state!r} are pickled; reading them runs "
+                "code, so they are not shown"
+            )
+        return inspection.to_json(self.read_value(state, key, namespace, key_group))
+
+    def _handle(self, state: str) -> states.StateHandle:
+        handle = self._context.handles.get(state)
+        if handle is None:
+            known = ", ".join(sorted(self._context.handles)) or "none"
+            raise errors.StateError(
+                f"operator {self.spec.uid!r} has no state {state!r}; its states are: {known}"
+            )
+        return handle
+
+    def read_value(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """The same as Python values: a list, a dict, or a value; of an aggregating state its accumulator."""
         with self._lock:
-            handle = self._context.handles.get(state)
-            if handle is None:
-                known = ", ".join(sorted(self._context.handles)) or "none"
-                raise errors.StateError(
-                    f"operator {self.spec.uid!r} has no state {state!r}; its states are: {known}"
-                )
+            handle = self._handle(state)
             kgs = sorted(self._owned) if key_group is None else [key_group]
             return inspection.read_cell(handle.spec, self._register(handle.spec), kgs, key, namespace)
 

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from sparkstate import errors
 from sparkstate.serde import row
@@ -91,7 +91,7 @@ class ListType(TypeInformation):
         self.name = name
         self.element = element
         self._nullable = name in ("BASIC_ARRAY", "OBJECT_ARRAY")
-        self.wire = list[element.wire | None] if self._nullable else list[element.wire]  # type: ignore[misc,name-defined]
+        self.wire = list[element.wire | None] if self._nullable else list[element.wire]  # type: ignore[name-defined]
 
     def describe(self) -> str:
         return f"{self.name}<{self.element.describe()}>"

@@ -57,7 +57,7 @@ class IntegerType(ScalarType):
     freeze = normalize
 
     def encode(self, stored: Any) -> bytes:
-        return SCHEMA_PREFIX + pack_bytes(stored)
+        return b"" if stored is None else SCHEMA_PREFIX + pack_bytes(stored)
 
 
 class FloatType(ScalarType):
@@ -96,13 +96,9 @@ class StringType(ScalarType):
     wire = str
 
     def normalize(self, value: Any) -> str:
-        if type(value) is not str:
-            if not isinstance(value, str):
-                raise self.refuse(value)
-            value = "".join(value)  # a plain str, not a subclass of it
-        if self.name == "CHAR" and len(value) != 1:
+        if not isinstance(value, str) or (self.name == "CHAR" and len(value) != 1):
             raise self.refuse(value)
-        return value
+        return value if type(value) is str else "".join(value)  # a plain str, not a subclass of it
 
 
 class BytesType(ScalarType):

@@ -74,11 +74,15 @@ class TypeInformation(ABC):
         return stored if self.is_immutable else self._decode_value(stored)
 
     def encode(self, stored: Any) -> bytes:
-        """Stored → bytes."""
+        """Stored → bytes. None, which only entries of maps can be, is no bytes at all."""
+        if stored is None:
+            return b""
         return SCHEMA_PREFIX + pack_bytes(self.pack(stored)) if self.is_immutable else stored
 
     def decode(self, data: bytes) -> Any:
         """Bytes → stored. Raises ``CorruptData`` if the bytes are not of this type."""
+        if not data:
+            return None
         return self._decode_value(data) if self.is_immutable else data
 
     def _decode_value(self, data: bytes) -> Any:

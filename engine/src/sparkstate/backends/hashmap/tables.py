@@ -137,8 +137,7 @@ class HashMapMapTable(_Cells):
         assert codec.value_type is not None
         assert codec.user_key is not None
         entries = self._own(cell := codec.cell(row.key, row.namespace))
-        value = codec.value_type.decode(row.value) if row.value else None
-        entries[codec.user_key.decode(row.sub)[0]] = value
+        entries[codec.user_key.decode(row.sub)[0]] = codec.value_type.decode(row.value)
         self.cells.set(cell, entries)
 
 
@@ -198,7 +197,7 @@ def rows_of_cell(
     elif codec.kind is base.StateKind.MAP:
         assert codec.user_key is not None
         for user_key, value in stored.items():
-            data = b"" if value is None else encode(value)
-            yield CanonicalRow(table, key_group, key, namespace, codec.user_key.encode(user_key), data)
+            sub = codec.user_key.encode(user_key)
+            yield CanonicalRow(table, key_group, key, namespace, sub, encode(value))
     else:
         yield CanonicalRow(table, key_group, key, namespace, b"", encode(stored))

@@ -1,0 +1,262 @@
+"""A ``KeyedProcessFunction`` in a test: without Spark, without slots, with a real state backend.
+
+Elements, watermarks and processing time are pushed by hand, output and state are read back. Each push is an
+epoch of its own: what the function did is committed when the call returns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from sparkstate.backends import base, canonical, loader
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, TimeDomain
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde import composite
+from sparkstate.serde.row import Row
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.testing.manual_clock import ManualClock
+
+_MEMORY_BYTES = 16 * MIB
+
+
+@dataclass(frozen=True)
+class HarnessSnapshot:
+    """State, timers and times of a harness, independent of its backend."""
+
+    shards: tuple[bytes, ...]
+    watermark: int
+    processing_time: int
+
+
+class KeyedProcessHarness:
+    """Drives one function by hand.
+
+    >>> from sparkstate.functions import KeyedProcessFunction
+    >>> from sparkstate.serde.types import Types
+    >>> from sparkstate.state.descriptors import ValueStateDescriptor
+    >>> class Count(KeyedProcessFunction):
+    ...     def open(self, ctx):
+    ...         self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+    ...     def process_element(self, value, ctx):
+    ...         self.count.update((self.count.value() or 0) + 1)
+    ...         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 100)
+    ...     def on_timer(self, timestamp, ctx):
+    ...         yield ctx.get_current_key(), self.count.value()
+    >>> with KeyedProcessHarness(Count(), key=lambda row: row.word, key_type=Types.STRING()) as harness:
+    ...     harness.process_element({"word": "tea"}, timestamp=5)
+    ...     harness.process_element({"word": "tea"}, timestamp=7)
+    ...     harness.state("count", "tea"), harness.num_event_timers()
+    ...     harness.process_watermark(106)
+    ...     harness.output()
+    (2, 2)
+    [('tea', 2)]
+
+    ``options`` are fields of ``OperatorSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        *,
+        key: Callable[[Any], Any],
+        key_type: TypeInformation,
+        backend: Literal["hashmap", "rocksdb"] = "hashmap",
+        uid: str = "harness",
+        max_parallelism: int = 128,
+        shards: int = 2,
+        processing_time: int = 0,
+        **options: Any,
+    ) -> None:
+        self._key = key
+        self._backend: Literal["hashmap", "rocksdb"] = backend
+        self._key_space = KeySpace(max_parallelism, shards)
+        self._spec = OperatorSpec(
+            uid=uid, function=function, row_columns=(), key_columns=("key",), key_type=key_type, **options
+        )
+        self._key_codec = composite.key_codec(key_type)
+        self._clock = ManualClock(processing_time)
+        self._watermark = MIN_WATERMARK
+        self._epoch = 0
+        self._outputs: dict[str | None, list[Any]] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="sparkstate-harness-")
+        self._folders = itertools.count()
+        self._start(())
+
+    # --- pushing
+
+    def process_element(self, row: Any, timestamp: int | None = None) -> None:
+        """Push one row: a ``Row``, a tuple, a dict (which becomes a ``Row``), or anything the key function
+        takes."""
+        self.process_elements([(row, timestamp)])
+
+    def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> None:
+        """Push several (row, timestamp) as one epoch."""
+        overlay = self._begin()
+        kept: list[tuple[Any, int | None]] = []
+        for element, timestamp in elements:
+            row = Row(**element) if isinstance(element, dict) else element
+            if timestamp is not None and timestamp < self._watermark:
+                overlay.late_rows += 1
+                if self._spec.late_tag is not None:
+                    self._operator.outputs.put_side(overlay, self._spec.late_tag, [row])
+                    continue
+            kept.append((row, timestamp))
+        if self._spec.sort_by_event_time:
+            kept.sort(key=lambda element: MIN_WATERMARK if element[1] is None else element[1])
+        keys = [self._normal_key(self._key(row)) for row, _ in kept]
+        stamps = [timestamp for _, timestamp in kept]
+        self._operator.process_rows(
+            overlay, keys, [self.key_group(key) for key in keys], stamps, [row for row, _ in kept]
+        )
+        self._end(overlay)
+
+    def process_watermark(self, watermark: int) -> None:
+        """Move event time on: due timers fire. A watermark behind the current one changes nothing."""
+        self._watermark = max(self._watermark, watermark)
+        self._end(self._begin())
+
+    def set_processing_time(self, milliseconds: int) -> None:
+        """Move wall time on: due timers fire."""
+        self._clock.set(milliseconds)
+        self._end(self._begin())
+
+    # --- reading
+
+    def output(self) -> list[Any]:
+        """The rows of the main output so far, as they were yielded."""
+        return list(self._outputs.get(None, []))
+
+    def side_output(self, tag: OutputTag | str) -> list[Any]:
+        """The rows of a side output so far."""
+        return list(self._outputs.get(tag.tag_id if isinstance(tag, OutputTag) else tag, []))
+
+    def clear_output(self) -> None:
+        """Forget the rows of all outputs so far."""
+        self._outputs.clear()
+
+    def state(self, name: str, key: Any, namespace: Any = None) -> Any:
+        """What a state holds under a key: a value, list or dict; None if nothing (an accumulator, if
+        aggregating)."""
+        key = self._normal_key(key)
+        return self._operator.read_value(name, key, namespace, self.key_group(key))
+
+    def event_timers(self, key: Any = ...) -> list[base.Timer]:
+        """Registered event-time timers in order of time; of one key, if given."""
+        return self._timers(TimeDomain.EVENT_TIME, key)
+
+    def processing_timers(self, key: Any = ...) -> list[base.Timer]:
+        """Registered processing-time timers in order of time; of one key, if given."""
+        return self._timers(TimeDomain.PROCESSING_TIME, key)
+
+    def num_event_timers(self) -> int:
+        """How many event-time timers are registered."""
+        return len(self.event_timers())
+
+    def num_processing_timers(self) -> int:
+        """How many processing-time timers are registered."""
+        return len(self.processing_timers())
+
+    def current_watermark(self) -> int:
+        """The watermark so far."""
+        return self._watermark
+
+    def key_group(self, key: Any) -> int:
+        """The harness's own key groups; a job's come from Spark and are others."""
+        return zlib.crc32(self._key_codec.encode(key)) % self._key_space.max_parallelism
+
+    # --- life
+
+    def snapshot(self) -> HarnessSnapshot:
+        """All state, timers and times, for ``restore`` into this or another harness, also with the other
+        backend."""
+        files = []
+        for number, store in self._stores.items():
+            directory = self._directory(f"snapshot-{number}")
+            taken = store.prepare_snapshot(self._epoch, directory, True)
+            try:
+                (file,) = taken.files()
+                files.append(file.path.read_bytes())
+            finally:
+                taken.release()
+        return HarnessSnapshot(tuple(files), self._watermark, self._clock.now_ms())
+
+    def restore(self, snapshot: HarnessSnapshot) -> None:
+        """Start again from a snapshot: the function is closed and opened, output stays as it is."""
+        if len(snapshot.shards) != self._key_space.shards:
+            raise ValueError(
+                f"the snapshot has {len(snapshot.shards)} shards, this harness {self._key_space.shards}; "
+                "make both harnesses with the same max_parallelism and shards"
+            )
+        self._stop()
+        self._watermark = snapshot.watermark
+        self._clock = ManualClock(snapshot.processing_time)
+        self._start(snapshot.shards)
+
+    def close(self) -> None:
+        """Close function and stores, and delete their files."""
+        self._stop()
+        self._folder.cleanup()
+
+    def __enter__(self) -> KeyedProcessHarness:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, shards: tuple[bytes, ...]) -> None:
+        settings = StateBackendSettings(type=self._backend, managed_memory_bytes=_MEMORY_BYTES)
+        self._factory = loader.create_store_factory(settings, self._directory("factory"))
+        self._stores: dict[int, base.ShardStore] = {}
+        for number in range(self._key_space.shards):
+            groups = self._key_space.key_groups_of_shard(number)
+            store = self._factory.create(number, groups, self._directory(f"shard-{number}"))
+            if shards:
+                file = self._directory(f"restore-{number}") / canonical.FORMAT
+                file.write_bytes(shards[number])
+                store.restore({canonical.FORMAT: file}, canonical.FORMAT)
+            self._stores[number] = store
+        self._operator = KeyedOperator(self._spec, self._stores, self._key_space, self._clock, 0, 1)
+        self._operator.open()
+
+    def _stop(self) -> None:
+        self._operator.close()
+        for store in self._stores.values():
+            store.close()
+        self._factory.close()
+
+    def _directory(self, name: str) -> Path:
+        path = Path(self._folder.name) / f"{next(self._folders)}-{name}"
+        path.mkdir()
+        return path
+
+    def _begin(self) -> Overlay:
+        self._epoch += 1
+        return self._operator.begin(self._epoch, self._watermark, self._clock.now_ms())
+
+    def _end(self, overlay: Overlay) -> None:
+        self._operator.finish(overlay, self._watermark)
+        self._operator.commit(overlay)
+        for tag in overlay.unconverted:
+            self._outputs.setdefault(tag, []).extend(overlay.rows(tag))
+
+    def _normal_key(self, key: Any) -> Any:
+        return None if key is None else self._spec.key_type.normalize(key)
+
+    def _timers(self, domain: TimeDomain, key: Any) -> list[base.Timer]:
+        found = [t for table in self._operator.timer_tables(domain) for t in table.due(2**63 - 1)]
+        if key is not ...:
+            found = [timer for timer in found if timer.key == self._normal_key(key)]
+        return sorted(found, key=lambda timer: timer.timestamp)
