@@ -8,24 +8,40 @@ from pathlib import Path
 
 import click
 
-from sparkstate.cli import output
-from sparkstate.runner import health
+from sparkstate import manifest
+from sparkstate.cli import manifests, output
+from sparkstate.runner import health, workdir
 
 
 @click.command()
-@click.option("--work-dir", type=click.Path(path_type=Path), default=Path(), help="Where jobs will work.")
+@click.argument(
+    "manifest_path",
+    metavar="[JOB.YAML]",
+    required=False,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@manifests.set_option
+@manifests.work_dir_option
 @output.format_option("json")
-def doctor(work_dir: Path, form: str) -> None:
+def doctor(manifest_path: Path | None, overrides: tuple[str, ...], work_dir: Path | None, form: str) -> None:
     """Check Python, Java, packages, disk and memory; say what installs what is missing.
 
-    The exit code is 1 if something is missing that every job needs.
+    With a manifest, what that job needs is checked too: its backend, its storage, its memory. The exit code
+    is 1 if something is missing that is needed.
 
     \b
     Examples:
       sparkstate doctor
+      sparkstate doctor job.yaml
       sparkstate doctor -o json
     """
-    checks = health.examine(os.environ, work_dir.resolve(), None)
+    demand = None
+    folder = work_dir or Path()
+    if manifest_path is not None:
+        job = manifest.resolve(manifest.load(manifest_path, overrides)).settings
+        demand = health.Demand.of(job, manifest.memory_sum(job).total)
+        folder = work_dir or workdir.default_root(manifest_path, job.name)
+    checks = health.examine(os.environ, folder.resolve(), demand)
     _show(checks, form)
     if any(check.required and not check.ok for check in checks):
         raise click.exceptions.Exit(1)

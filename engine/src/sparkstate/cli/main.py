@@ -10,7 +10,7 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import doctor, driver, explain, jobs, run, stored
+from sparkstate.cli import doctor, driver, explain, init, jobs, run, stored
 
 INTERRUPTED = 130
 USAGE = 2
@@ -38,6 +38,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 COMMANDS = (
+    init.init,
     run.run,
     explain.explain,
     jobs.status,
