@@ -121,6 +121,13 @@ def test_a_state_that_does_not_exist_and_a_key_that_is_no_json_are_told_apart(
     assert_problem(caller.get("/v1/state", params=query), 422, "InvalidRequest", "key")
 
 
+@pytest.mark.parametrize("key", ["N1", "", "{", "NaN", "[Infinity]", "'N1'", "[" * 8000])
+def test_a_key_that_is_no_json_is_refused_with_the_value_in_quotes(caller: httpx.Client, key: str) -> None:
+    answer = caller.get("/v1/state", params={"operator": "rotation", "state": "delay", "key": key})
+    assert_problem(answer, 400, "SpecInvalid", "key is", "no JSON", "needs its quotes")
+    assert len(answer.content) < 500
+
+
 def test_cancel_reaches_the_job(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
     assert caller.post("/v1/cancel").status_code == 202
     assert job.cancelled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Never
 
 from fastapi import APIRouter, Query, Response
 from pydantic import JsonValue
@@ -164,9 +164,18 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {
 
 def _json(name: str, text: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(text)
-    except json.JSONDecodeError as exc:
+        value: JsonValue = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as exc:
         raise errors.SpecInvalid(
-            f"{name} is {text!r}, which is no JSON ({exc.msg}); a string needs its quotes: {json.dumps(text)}"
+            f"{name} is {_short(text)}, which is no JSON ({exc}); a string needs its quotes: "
+            f"{_short(json.dumps(text))}"
         ) from exc
     return value
+
+
+def _no_constant(word: str) -> Never:
+    raise ValueError(f"{word} exists in JavaScript only")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
