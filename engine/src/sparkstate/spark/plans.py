@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from py4j.java_gateway import get_field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -49,8 +50,9 @@ def watermark_of(frame: DataFrame) -> tuple[str | None, int]:
                     "keep the column or say keyed(…, event_time=…, delay=…)"
                 )
             interval = node.delay()
-            days = interval.months * 31 + interval.days
-            return column, days * 86_400_000 + interval.microseconds // 1000
+            # Public fields of CalendarInterval; py4j takes a plain attribute for a method.
+            months, days, microseconds = (get_field(interval, name) for name in ("months", "days", "microseconds"))
+            return column, (months * 31 + days) * 86_400_000 + microseconds // 1000
     return None, 0
 
 
