@@ -17,59 +17,12 @@ import threading
 import time
 from pathlib import Path
 
-from sparkstate import clock, keygroups, storage
-from sparkstate.checkpoint import metadata, savepoint
 from sparkstate.control import documents, server
-from sparkstate.handles import ShardHandle
-from sparkstate.log import lineage, log
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support import control_job
+from support import control_job, stored_job
 
 EPOCH_S = 0.05
-
-
-class Lineage:
-    """The real log, claimed for one attempt."""
-
-    def __init__(self, behaviour: dict, attempt: int) -> None:
-        self._clock = clock.SystemClock()
-        self._url = behaviour["storage"]
-        self.name = lineage.JobName(cluster="local", namespace="default", name=behaviour["name"])
-        opened = lineage.open_lineage(storage.open_store(self._url), self.name, self._clock)
-        self._log = log.LineageLog(opened.store, self._clock)
-        self._log.claim(attempt, "fake driver")
-        self._incarnation = self._log.begin_incarnation("", 1)
-        self._savepoints = savepoint.Savepoints(opened, self._log, storage.open_store)
-        self._id = opened.id
-
-    def take_savepoint(self, request: documents.SavepointRequest, epoch: int) -> str:
-        parent = request.target_directory or f"{self._url}/savepoints"
-        storage.open_store(parent)
-        number = self._log.state.last_checkpoint_id + 1
-        status = self._savepoints.begin(request.trigger_id, parent, number, self._incarnation)
-        document = metadata.CheckpointMetadata(
-            kind="savepoint",
-            checkpoint_id=number,
-            job=self.name,
-            lineage=self._id,
-            incarnation=self._incarnation,
-            epoch=epoch,
-            watermark=0,
-            timestamp_ms=self._clock.now_ms(),
-            key_space=keygroups.KeySpace(128, 1),
-            slots=1,
-            backend="hashmap",
-            operators=("rotation",),
-            states=(),
-            shards=(ShardHandle(shard=0, format="canonical", files=()),),
-            trigger_id=request.trigger_id,
-            closed=request.stop,
-        )
-        committed = self._savepoints.commit(status.url, document)
-        if request.stop:
-            self._savepoints.close_lineage(committed)
-        return status.url
 
 
 class FakeJob(control_job.InMemoryJob):
@@ -87,7 +40,7 @@ class FakeJob(control_job.InMemoryJob):
         )
         self.stopped = threading.Event()
         self._behaviour = behaviour
-        self._lineage = Lineage(behaviour, attempt)
+        self._stored = stored_job.StoredJob(behaviour["storage"], behaviour["name"], attempt)
         self._done: set[str] = set()
 
     def cancel(self) -> None:
@@ -109,7 +62,9 @@ class FakeJob(control_job.InMemoryJob):
                 request.trigger_id, status=documents.SavepointPhase.FAILED, failure="disk full"
             )
             return
-        location = self._lineage.take_savepoint(request, self.current.epoch)
+        location = self._stored.take_savepoint(
+            request.trigger_id, self.current.epoch, target=request.target_directory, stop=request.stop
+        )
         self.finish_savepoint(
             request.trigger_id,
             status=documents.SavepointPhase.COMPLETED,

