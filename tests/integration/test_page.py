@@ -285,6 +285,20 @@ def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open,
     assert tile(page, "Restarts").startswith("1 ")
 
 
+def test_of_many_recoveries_the_newest_are_shown_and_the_rest_counted(
+    open_page: Open, job: InMemoryJob
+) -> None:
+    many = [
+        documents.Recovery(at_ms=number, cause=f"cause {number}", duration_ms=1, incarnation=number)
+        for number in range(1, 31)
+    ]
+    job.update(recoveries=tuple(many))
+    items = open_page().locator("#recoveries > li")
+    expect(items).to_have_count(11)
+    expect(items.first).to_contain_text("cause 30")
+    expect(items.last).to_have_text("and 20 earlier")
+
+
 def test_the_button_takes_a_savepoint_and_follows_it_to_its_end(open_page: Open, job: InMemoryJob) -> None:
     page = open_page()
     button = page.get_by_role("button", name="Take a savepoint")
@@ -341,12 +355,14 @@ def test_a_failed_job_shows_its_last_failure(open_page: Open, job: InMemoryJob) 
     page = open_page()
     expect(page.locator("#banner")).to_have_text("UserCodeError: row 7: division by zero")
     expect(page.locator("#phase")).to_have_class(re.compile("bad"))
+    expect(page.get_by_role("button", name="Take a savepoint")).to_be_disabled()
 
 
 def test_a_job_that_knows_nothing_yet_shows_dashes(open_page: Open, job: InMemoryJob) -> None:
     job.current = documents.JobStatus(job_uid="u", name="new", phase=documents.Phase.STARTING)
     job.history = []
     page = open_page()
+    expect(page.locator("#slot-rows")).to_have_text("No slot yet.")
     expect(page.locator("#readout")).to_have_text("No checkpoint yet.")
     expect(page.locator("#savepoints")).to_have_text("No savepoint yet.")
     assert tile(page, "Epoch") == "– 0 rows"

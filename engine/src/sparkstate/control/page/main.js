@@ -9,6 +9,7 @@ import * as token from "./token.js";
 
 const REFRESH_MS = 2000;
 const POLL_MS = 500;
+const ENDING = ["STOPPING", "FINISHED", "FAILED"];
 const REFUSED = "The token was refused: it is wrong, or belongs to another job or attempt.";
 
 let checkpoints = [];
@@ -16,6 +17,8 @@ let picked = null;
 let answeredAt = null;
 let timer = null;
 let asking = false;
+let saving = false;
+let over = false;
 
 async function refresh() {
   clearTimeout(timer);
@@ -50,6 +53,8 @@ function show(status, history) {
   panels.recoveries(status);
   panels.savepoints(checkpoints);
   panels.about(status);
+  over = ENDING.includes(status.phase);
+  byId("savepoint").disabled = saving || over;
   drawChart();
   freshness();
 }
@@ -101,9 +106,9 @@ function freshness() {
 }
 
 async function takeSavepoint() {
-  const button = byId("savepoint");
   const result = byId("savepoint-result");
-  button.disabled = true;
+  saving = true;
+  byId("savepoint").disabled = true;
   try {
     let savepoint = await api.post("/v1/savepoints", {});
     while (savepoint.status === "PENDING" || savepoint.status === "IN_PROGRESS") {
@@ -117,7 +122,8 @@ async function takeSavepoint() {
   } catch (failure) {
     say(result, `Failed: ${failure.message}${failure.remedy ? ` (${failure.remedy})` : ""}`, "result bad");
   } finally {
-    button.disabled = false;
+    saving = false;
+    byId("savepoint").disabled = over;
     refresh();
   }
 }

@@ -4,6 +4,7 @@ import { byId, html, say } from "./dom.js";
 import * as format from "./format.js";
 
 const END_OF_INPUT = 2 ** 62; // JavaScript cannot hold 2^63 - 1 exactly; nothing real comes near
+const EVENTS_SHOWN = 10;
 const PHASES = { RUNNING: "good", FINISHED: "good", FAILED: "bad" };
 const STATUSES = { COMPLETED: "good", FAILED: "bad", IN_PROGRESS: "wait", PENDING: "wait" };
 
@@ -67,7 +68,9 @@ function checkpointRow(one) {
 /** One row per slot, state against the largest slot and memory against its budget. */
 export function slots(status) {
   const largest = Math.max(1, ...status.slots.map((slot) => slot.state_bytes));
-  byId("slot-rows").replaceChildren(...status.slots.map((slot) => slotRow(slot, largest)));
+  const none = html("tr", {}, html("td", { class: "muted", colspan: 7 }, "No slot yet."));
+  const rows = status.slots.map((slot) => slotRow(slot, largest));
+  byId("slot-rows").replaceChildren(...(rows.length ? rows : [none]));
 }
 
 function slotRow(slot, largest) {
@@ -117,11 +120,12 @@ function meter(parts, whole, label) {
 /** Newest first. */
 export function recoveries(status) {
   byId("restarts").textContent = status.recoveries.length ? `${status.recoveries.length} in this driver's life` : "";
-  const items = status.recoveries.toReversed().map((one) =>
-    event(one.at_ms, one.duration_ms === null ? "under way" : `took ${format.duration(one.duration_ms)}`, one.cause,
-      `incarnation ${one.incarnation}, from ${one.restored_from ?? "an empty state"}`),
-  );
-  byId("recoveries").replaceChildren(...(items.length ? items : [nothing("No recovery: nothing has failed.")]));
+  const items = status.recoveries.toReversed().map((one) => {
+    const took = one.duration_ms === null ? "under way" : `took ${format.duration(one.duration_ms)}`;
+    const source = one.restored_from ?? (one.duration_ms === null ? null : "an empty state");
+    return event(one.at_ms, took, one.cause, `incarnation ${one.incarnation}${source ? `, from ${source}` : ""}`);
+  });
+  list(byId("recoveries"), items, "No recovery: nothing has failed.");
 }
 
 /** Newest first. */
@@ -131,7 +135,7 @@ export function savepoints(checkpoints) {
     const more = `epoch ${format.count(one.epoch)}, ${format.bytes(one.state_bytes)}`;
     return event(one.trigger_ms, took, one.failure ?? one.path ?? "in progress", more, one.status);
   });
-  byId("savepoints").replaceChildren(...(items.length ? items : [nothing("No savepoint yet.")]));
+  list(byId("savepoints"), items, "No savepoint yet.");
 }
 
 function event(at, took, text, more, status) {
@@ -143,7 +147,12 @@ function event(at, took, text, more, status) {
   );
 }
 
-const nothing = (text) => html("li", { class: "muted" }, text);
+function list(element, items, none) {
+  const shown = items.slice(0, EVENTS_SHOWN);
+  const more = items.length ? `and ${items.length - shown.length} earlier` : none;
+  if (items.length === shown.length && items.length) return element.replaceChildren(...shown);
+  return element.replaceChildren(...shown, html("li", { class: "muted" }, more));
+}
 
 /** What does not change often. */
 export function about(status) {
