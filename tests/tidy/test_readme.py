@@ -55,7 +55,8 @@ def test_the_manifest_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "engine/README.md"])
 def test_every_command_line_is_one_that_the_tool_knows(page: str) -> None:
-    blocks = re.findall(r"```\n(.*?)```", (tree.ROOT / page).read_text(), re.DOTALL)
+    text = (tree.ROOT / page).read_text()
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = re.findall(r"^sparkstate ([a-z-]+)(.*?)(?:  #.*)?$", "\n".join(blocks), re.MULTILINE)
     assert lines
     for name, rest in lines:
