@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from datetime import UTC, datetime
 
 from demo import recovery
 from demo.job_process import JobProcess
@@ -38,7 +39,7 @@ class Saboteur:
         lost = kill.evidence
         self._story.tell(
             f"  to be brought back: checkpoint {lost.checkpoint} (epoch {lost.checkpoint_epoch}), "
-            f"{lost.state_bytes / 1e6:.1f} MB of state, armed timers in {lost.armed_timers} slots; "
+            f"{lost.state_bytes / 1e6:.1f} MB of state, timers armed from {instant(lost.next_timer_ms)} on; "
             f"{lost.epochs_to_replay} committed epochs to replay"
         )
         return kill
@@ -85,3 +86,10 @@ class Saboteur:
             "recovery",
         )
         return self._job.wait_until(f"catching up after {kill.process}", caught_up, RECOVERY_TIMEOUT_S)
+
+
+def instant(timestamp_ms: int | None) -> str:
+    """An instant of event time, to the minute."""
+    if timestamp_ms is None:
+        return "never"
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")

@@ -16,8 +16,8 @@ class Evidence:
     checkpoint: int
     checkpoint_epoch: int
     state_bytes: int
-    armed_timers: int
-    """Slots with an armed event-time timer."""
+    next_timer_ms: int | None
+    """The earliest armed event-time timer."""
     epochs_to_replay: int
 
     @property
@@ -26,7 +26,7 @@ class Evidence:
         found = {
             "a completed checkpoint": self.checkpoint > 0,
             "state": self.state_bytes > 0,
-            "an armed timer": self.armed_timers > 0,
+            "an armed timer": self.next_timer_ms is not None,
             "an epoch to replay": self.epochs_to_replay > 0,
         }
         return tuple(what for what, is_there in found.items() if not is_there)
@@ -35,16 +35,15 @@ class Evidence:
 def gather(status: Mapping[str, Any] | None) -> Evidence:
     """Read it from a status document; nothing at all is known while nobody answers."""
     if status is None:
-        return Evidence(0, -1, 0, 0, 0)
+        return Evidence(0, -1, 0, None, 0)
     epoch = -1 if status["epoch"] is None else status["epoch"]
     last = status["last_checkpoint"] or {"id": 0, "epoch": epoch}
     savepoint = status["last_savepoint"] or {"epoch": -1}
-    armed = [slot for slot in status["slots"] if slot.get("next_event_timer_ms") is not None]
     return Evidence(
         checkpoint=last["id"],
         checkpoint_epoch=last["epoch"],
         state_bytes=status["state_bytes"],
-        armed_timers=len(armed),
+        next_timer_ms=status["next_event_timer_ms"],
         epochs_to_replay=epoch - max(last["epoch"], savepoint["epoch"]),
     )
 

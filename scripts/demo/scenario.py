@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -233,8 +233,3 @@ class Demonstration:
                 difference = oracle.compare(self._expected[output], oracle.written(files, columns))
                 self._outcome.comparisons[run][output] = difference
                 self._story.tell(f"{run}, {output}: {difference.describe()}", "verdict")
-
-
-def day(timestamp_ms: int) -> str:
-    """The UTC day of an instant."""
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d")

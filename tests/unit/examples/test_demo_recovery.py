@@ -60,7 +60,7 @@ def status(**changes):
         "last_checkpoint": {"id": 3, "epoch": 9},
         "last_savepoint": None,
         "state_bytes": 5000,
-        "slots": [{"next_event_timer_ms": 77}, {"next_event_timer_ms": None}],
+        "next_event_timer_ms": 77,
     }
     return {**document, **changes}
 
@@ -68,7 +68,7 @@ def status(**changes):
 def test_evidence_is_read_from_the_status():
     evidence = recovery.gather(status())
 
-    assert evidence == recovery.Evidence(3, 9, 5000, 1, 3)
+    assert evidence == recovery.Evidence(3, 9, 5000, 77, 3)
     assert evidence.missing == ()
 
 

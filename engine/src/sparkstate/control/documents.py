@@ -162,6 +162,12 @@ class JobStatus(Document):
         description=f"Null before the first one; {END_OF_INPUT_WATERMARK} once a bounded input has ended.",
     )
     lag_ms: int | None = Field(default=None, description="Wall time minus watermark.")
+    next_event_timer_ms: int | None = Field(
+        default=None, description="The earliest armed event-time timer, as of the last committed epoch."
+    )
+    next_processing_timer_ms: int | None = Field(
+        default=None, description="The earliest armed processing-time timer, as of the last committed epoch."
+    )
     state_bytes: int = 0
     slots: tuple[SlotStatus, ...] = ()
     last_checkpoint: CheckpointInfo | None = Field(

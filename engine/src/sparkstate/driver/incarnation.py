@@ -238,7 +238,14 @@ class Incarnation:
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
-        self._parts.view.note_epoch(epoch, result.rows, result.watermarks.current, result.duration_ms / 1000)
+        self._parts.view.note_epoch(
+            epoch,
+            result.rows,
+            result.watermarks.current,
+            result.duration_ms / 1000,
+            result.next_event_timer,
+            result.next_processing_timer,
+        )
 
     @property
     def _query_directory(self) -> Path:

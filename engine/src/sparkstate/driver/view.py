@@ -41,6 +41,8 @@ class JobView:
         self._epoch: int | None = None
         self._rows = 0
         self._watermark = MIN_WATERMARK
+        self._next_event_timer: int | None = None
+        self._next_processing_timer: int | None = None
         self._recent: deque[tuple[float, int]] = deque()
         self._slots: tuple[documents.SlotStatus, ...] = ()
         self._native: list[tuple[int, str, float]] = []
@@ -86,11 +88,20 @@ class JobView:
         with self._lock:
             self._slots, self._native = slots, native
 
-    def note_epoch(self, epoch: int, rows: int, watermark: int, seconds: float) -> None:
+    def note_epoch(
+        self,
+        epoch: int,
+        rows: int,
+        watermark: int,
+        seconds: float,
+        next_event_timer: int | None = None,
+        next_processing_timer: int | None = None,
+    ) -> None:
         self._on_epoch(seconds)
         now = self._clock.monotonic()
         with self._lock:
             self._epoch, self._watermark = epoch, watermark
+            self._next_event_timer, self._next_processing_timer = next_event_timer, next_processing_timer
             self._rows += rows
             self._last_epoch_at = now
             self._recent.append((now, rows))
@@ -180,6 +191,8 @@ class JobView:
                 rows_per_s=self._rate(),
                 watermark_ms=watermark,
                 lag_ms=lag,
+                next_event_timer_ms=self._next_event_timer,
+                next_processing_timer_ms=self._next_processing_timer,
                 state_bytes=sum(slot.state_bytes for slot in self._slots),
                 slots=self._slots,
                 last_checkpoint=self._newest(CheckpointKind.CHECKPOINT),
