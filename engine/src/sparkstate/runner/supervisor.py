@@ -139,9 +139,8 @@ class Supervisor:
                 f"{self._job.name} stopped with savepoint {location}; `sparkstate run` goes on from there"
             )
             return 0
-        verb = "stopped" if self._stop.times else "finished"
-        detail = f": {message}" if message else ""
-        self._reporter.message(f"{self._job.name} {verb}{detail}; {self._left_off()}")
+        how = f"finished: {message}" if message and not self._stop.times else message or "stopped"
+        self._reporter.message(f"{self._job.name} {how}; {self._left_off()}")
         return 1 if watch.savepoint_failed else 0
 
     def _stop_savepoint(self, watch: watching.Watch) -> str | None:

@@ -69,6 +69,7 @@ class Watch:
         self._stopping = _Stopping.NO
         self._next_status_s = 0.0
         self._killed = False
+        self._seen_running = False
         self.exit_code: int | None = None
         self.last_status: documents.JobStatus | None = None
         self.savepoint: documents.SavepointStatus | None = None
@@ -103,6 +104,7 @@ class Watch:
             return
         try:
             self.last_status = client.status()
+            self._seen_running |= self.last_status.phase is documents.Phase.RUNNING
             self._reporter.progress(self.last_status)
             if self._stopping is _Stopping.SAVEPOINT:
                 self._follow_savepoint(client)
@@ -131,8 +133,8 @@ class Watch:
                 return
             except errors.SparkstateError as exc:
                 self._savepoint_lost(str(exc))
-        elif self._job.savepoint_on_stop:
-            self._savepoint_lost("the job is not running yet")
+        elif self._job.savepoint_on_stop and self._seen_running:
+            self._savepoint_lost("the job is not running")
         else:
             self._reporter.message("stopping after this epoch; press Ctrl-C again to kill the job at once")
         self._cancel()

@@ -1,0 +1,204 @@
+"""Commands that talk to a running job, against the real control endpoint over HTTP."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import control_job
+
+from sparkstate.cli import main
+from sparkstate.control import documents, server
+
+MANIFEST = """
+apiVersion: sparkstate.io/v1alpha1
+kind: StatefulSparkJob
+metadata: {name: rotations}
+spec:
+  pythonFile: job.py
+  checkpointing: {storage: state}
+"""
+
+
+@pytest.fixture
+def job() -> control_job.InMemoryJob:
+    job = control_job.InMemoryJob()
+    job.update(
+        epoch=41,
+        rows_total=1234,
+        rows_per_s=56.0,
+        state_bytes=2_097_152,
+        lag_ms=4_000,
+        watermark_ms=control_job.NOW_MS,
+        slots=(control_job.slot(0), control_job.slot(1, alive=False)),
+        last_checkpoint=control_job.checkpoint(7),
+        notices=("spec.image has no effect here",),
+    )
+    job.history = [control_job.checkpoint(6), control_job.checkpoint(7)]
+    job.values[("rotation", "delay", "'N14228'")] = {"total": 17}
+    return job
+
+
+@pytest.fixture
+def endpoint(job: control_job.InMemoryJob) -> Iterator[server.ControlServer]:
+    with server.ControlServer(job, control_job.TOKEN) as running:
+        yield running
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, endpoint: server.ControlServer) -> str:
+    """The manifest of a job that runs from its own folder, as `sparkstate run` leaves it while it runs."""
+    path = tmp_path / "job.yaml"
+    path.write_text(MANIFEST)
+    folder = tmp_path / ".sparkstate" / "rotations"
+    folder.mkdir(parents=True)
+    (folder / "token").write_text(control_job.TOKEN)
+    (folder / "driver.json").write_text(json.dumps({"pid": 1, "address": endpoint.address}))
+    return str(path)
+
+
+def test_status_finds_the_job_by_its_manifest(capsys, manifest: str) -> None:
+    assert main.main(["status", manifest]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = dict(line.split(":", 1) for line in lines if ":" in line)
+    assert shown["epoch"].strip() == "41"
+    assert shown["state"].strip() == "2.0 MiB"
+    assert shown["lag"].strip() == "4.0 s"
+    assert "7, epoch 35" in shown["checkpoint"]
+    assert any("4001 (gone)" in line for line in lines)
+    assert "note: spec.image has no effect here" in lines
+
+
+def test_status_as_json_is_the_endpoints_document(
+    capsys, manifest: str, job: control_job.InMemoryJob
+) -> None:
+    assert main.main(["status", manifest, "-o", "json"]) == 0
+    assert documents.JobStatus.model_validate_json(capsys.readouterr().out) == job.current
+
+
+def test_status_open_prints_the_link_with_the_token(
+    capsys, manifest: str, endpoint: server.ControlServer
+) -> None:
+    assert main.main(["status", manifest, "--open"]) == 0
+    assert capsys.readouterr().out.strip() == f"{endpoint.address}/ui/#token={control_job.TOKEN}"
+
+
+def test_a_job_elsewhere_is_reached_by_address_and_token(
+    capsys, monkeypatch, tmp_path: Path, endpoint: server.ControlServer
+) -> None:
+    assert main.main(["status", "--address", endpoint.address]) == 2
+    assert "SPARKSTATE_TOKEN" in capsys.readouterr().err
+    (tmp_path / "token").write_text(control_job.TOKEN + "\n")
+    assert main.main(["status", "--address", endpoint.address, "--token-file", str(tmp_path / "token")]) == 0
+    monkeypatch.setenv("SPARKSTATE_TOKEN", control_job.TOKEN)
+    assert main.main(["status", "--address", endpoint.address]) == 0
+
+
+def test_a_wrong_token_is_refused_without_showing_it(
+    capsys, monkeypatch, endpoint: server.ControlServer
+) -> None:
+    monkeypatch.setenv("SPARKSTATE_TOKEN", "another-token-0123456789")
+    assert main.main(["status", "--address", endpoint.address]) == 1
+    text = capsys.readouterr().err
+    assert "refused the token" in text
+    assert "another-token-0123456789" not in text
+
+
+def test_a_job_that_does_not_run_is_said_with_what_to_do(capsys, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(MANIFEST)
+    assert main.main(["status", str(tmp_path / "job.yaml")]) == 1
+    text = capsys.readouterr().err
+    assert "sparkstate run" in text
+    assert "restore-info" in text
+    assert main.main(["status"]) == 2
+    assert "no job was named" in capsys.readouterr().err
+
+
+def test_checkpoints_are_listed(capsys, manifest: str) -> None:
+    assert main.main(["checkpoints", manifest]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["ID", "KIND", "STATUS", "EPOCH"]
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["6", "checkpoint", "COMPLETED", "30"],
+        ["7", "checkpoint", "COMPLETED", "35"],
+    ]
+
+
+def complete_when_asked(job: control_job.InMemoryJob, **fields: object) -> threading.Thread:
+    def serve() -> None:
+        while not job.requests():
+            time.sleep(0.01)
+        identifier = job.requests()[0].trigger_id
+        assert identifier is not None
+        job.finish_savepoint(identifier, **fields)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_savepoint_is_waited_for_and_its_url_printed(
+    capsys, manifest: str, job: control_job.InMemoryJob
+) -> None:
+    complete_when_asked(
+        job, status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-1", epoch=41
+    )
+    arguments = ["--trigger-id", "mine", "--target", "file:///s", "--stop", "--drain"]
+    assert main.main(["savepoint", manifest, *arguments]) == 0
+    assert capsys.readouterr().out == "file:///s/savepoint-1\n"
+    assert job.requests() == [
+        documents.SavepointRequest(trigger_id="mine", target_directory="file:///s", stop=True, drain=True)
+    ]
+
+
+def test_a_savepoint_that_fails_is_an_error_with_its_reason(
+    capsys, manifest: str, job: control_job.InMemoryJob
+) -> None:
+    complete_when_asked(job, status=documents.SavepointPhase.FAILED, failure="disk full")
+    assert main.main(["savepoint", manifest]) == 1
+    assert "disk full" in capsys.readouterr().err
+
+
+def test_a_savepoint_need_not_be_waited_for(capsys, manifest: str) -> None:
+    assert main.main(["savepoint", manifest, "--no-wait", "--trigger-id", "later", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "PENDING"
+    assert main.main(["savepoint", manifest, "--timeout", "0.1", "--trigger-id", "later"]) == 1
+    assert "ask again with the same trigger id" in capsys.readouterr().err
+
+
+def test_drain_without_stop_is_wrong_usage(capsys, manifest: str) -> None:
+    assert main.main(["savepoint", manifest, "--drain"]) == 2
+    assert "give --stop too" in capsys.readouterr().err
+
+
+def test_the_state_of_one_key_is_read(capsys, manifest: str) -> None:
+    arguments = ["state", "get", manifest, "--operator", "rotation", "--state", "delay"]
+    assert main.main([*arguments, "--key", '"N14228"']) == 0
+    assert json.loads(capsys.readouterr().out) == {"total": 17}
+    assert main.main([*arguments, "--key", '"N14228"', "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["epoch"] == 41
+
+
+def test_a_key_that_is_no_json_is_wrong_usage_with_the_right_spelling(capsys, manifest: str) -> None:
+    arguments = ["state", "get", manifest, "--operator", "rotation", "--state", "delay"]
+    assert main.main([*arguments, "--key", "N14228"]) == 2
+    assert """--key '"N14228"'""" in capsys.readouterr().err
+
+
+def test_an_unknown_state_is_said(capsys, manifest: str) -> None:
+    arguments = ["state", "get", manifest, "--operator", "rotation", "--state", "dealy", "--key", "1"]
+    assert main.main(arguments) == 1
+    assert "'dealy'" in capsys.readouterr().err
+
+
+def test_cancel_asks_the_job_to_stop(capsys, manifest: str, job: control_job.InMemoryJob) -> None:
+    assert main.main(["cancel", manifest]) == 0
+    assert job.cancelled
+
+
+def test_a_driver_that_is_gone_is_said(capsys, manifest: str, endpoint: server.ControlServer) -> None:
+    endpoint.stop()
+    assert main.main(["status", manifest]) == 1
+    assert "nothing answers" in capsys.readouterr().err
