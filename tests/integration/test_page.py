@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Request, expect
 from support import browser as browsers
 from support import control_job
 from support.control_job import TOKEN, InMemoryJob, checkpoint, slot
+from support.page import Open, contrast, tile, watched
 
 from sparkstate import errors
 from sparkstate.control import client, documents, server
 
 pytestmark = pytest.mark.browser
-Open = Callable[..., Page]
-
-CONTRAST = """
-([text, ground]) => {
-  const parts = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255);
-  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-  const light = (color) => {
-    const [red, green, blue] = parts(color).map(linear);
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  };
-  const [low, high] = [
-    light(getComputedStyle(document.querySelector(text)).color),
-    light(getComputedStyle(document.querySelector(ground)).backgroundColor),
-  ].sort((one, other) => one - other);
-  return (high + 0.05) / (low + 0.05);
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -75,43 +59,8 @@ def control(job: InMemoryJob) -> Iterator[server.ControlServer]:
 
 @pytest.fixture
 def open_page(chromium: Browser, control: server.ControlServer) -> Iterator[Open]:
-    """Opens the page; afterwards nothing may have come from elsewhere, and no script may have failed."""
-    contexts = []
-    problems: list[str] = []
-    foreign: list[str] = []
-
-    def visit(token: str | None = TOKEN, **options: object) -> Page:
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(8_000)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "console", lambda message: problems.append(message.text) if is_problem(message.text) else None
-        )
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith(control.address) else foreign.append(request.url),
-        )
-        page.goto(f"{control.address}/ui/" + (f"#token={token}" if token else ""))
-        return page
-
-    yield visit
-    for context in contexts:
-        context.close()
-    assert problems == []
-    assert foreign == []
-
-
-def is_problem(message: str) -> bool:
-    """Refused tokens, lost drivers and slots are part of the tests; the rest on the console is not."""
-    return not re.search(
-        r"status of (401|503)|ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET", message
-    )
-
-
-def tile(page: Page, name: str) -> str:
-    return page.locator(f"[data-tile='{name}'] dd").inner_text().replace("\n", " ")
+    with watched(chromium, control.address) as visit:
+        yield visit
 
 
 def test_the_page_shows_the_jobs_figures(open_page: Open) -> None:
@@ -406,7 +355,7 @@ def test_text_has_enough_contrast_in_light_and_dark(open_page: Open, job: InMemo
         ("#phase", "#phase"),
     ]
     for text, ground in [*pairs, ("#savepoint", "#savepoint"), (".tiles dt", ".tiles > div")]:
-        assert page.evaluate(CONTRAST, [text, ground]) >= 4.5, (scheme, text)
+        assert contrast(page, text, ground) >= 4.5, (scheme, text)
 
 
 def test_the_page_fits_a_narrow_screen(open_page: Open) -> None:
