@@ -30,7 +30,7 @@ _CONTRAST = """
 
 @contextlib.contextmanager
 def watched(chromium: Browser, address: str) -> Iterator[Open]:
-    """Opens the page of the endpoint at ``address`` with a token (None: without) and options of a browser context.
+    """Opens the page of the endpoint at ``address`` with a token (None: without) and a context's options.
 
     Afterwards nothing may have come from elsewhere, and no script may have failed.
     """
