@@ -33,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason, message = _run(options)
         return _last_word(options, reason, message, 0)
     except errors.Fenced as error:
-        return _last_word(options, error.reason, str(error), 0 if options.fenced_exit_zero else error.exit_code)
+        return _last_word(
+            options, error.reason, str(error), 0 if options.fenced_exit_zero else error.exit_code
+        )
     except errors.SparkstateError as error:
         return _last_word(options, error.reason, str(error), error.exit_code)
     except Exception as error:
@@ -42,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="sparkstate driver", description="Run one attempt of a StatefulSparkJob.")
+    parser = argparse.ArgumentParser(
+        prog="sparkstate driver", description="Run one attempt of a StatefulSparkJob."
+    )
     parser.add_argument("--manifest", required=True, type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides")
     parser.add_argument("--work-dir", required=True, type=Path)
@@ -61,14 +65,16 @@ def _run(options: argparse.Namespace) -> tuple[str, str]:
     _empty(work_dir)
     settings = resolved.settings
     system_clock = clock.SystemClock()
-    identity = JobIdentity(job_uid=f"{settings.cluster}/{settings.namespace}/{settings.name}", attempt=options.attempt)
+    identity = JobIdentity(
+        job_uid=f"{settings.cluster}/{settings.namespace}/{settings.name}", attempt=options.attempt
+    )
     view = JobView(identity, settings.name, settings.namespace, settings.backend.type, system_clock)
     view.note_notices(resolved.notices)
     requests = Requests()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.cancelled.set())
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
-    os.environ.update(java.find().environment())
+    os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
     from dataclasses import replace
 
@@ -90,7 +96,9 @@ def _run(options: argparse.Namespace) -> tuple[str, str]:
     control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)
     with ControlServer(control, token, host, int(number_text)) as server:
         view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
-        _write_status(options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt})
+        _write_status(
+            options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt}
+        )
         try:
             outcome = job.run()
         except errors.SparkstateError:

@@ -51,6 +51,7 @@ class Started:
     base: int = -1
     pause_ms: float = 0.0
     ended: threading.Event = field(default_factory=threading.Event)
+    committed: bool = False
     failure: errors.SparkstateError | None = None
 
 
@@ -103,7 +104,9 @@ class Checkpoints:
             self.start(epoch, watermarks, position(), request)
 
     def _due(self) -> bool:
-        return isinstance(coordinator.decide(self._state, self._settings, self._clock.monotonic()), coordinator.Start)
+        return isinstance(
+            coordinator.decide(self._state, self._settings, self._clock.monotonic()), coordinator.Start
+        )
 
     def start(
         self,
@@ -209,6 +212,7 @@ class Checkpoints:
         metadata = self._durable.commit_checkpoint(
             self._parts(started, replies, committables, started.checkpoint_id), self._abandoned.is_set
         )
+        started.committed = True
         self._base = started.checkpoint_id
         self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
         self._durable.publish(metadata, self._abandoned.is_set)
@@ -273,7 +277,9 @@ class Checkpoints:
             epoch=started.epoch,
             watermarks=started.watermarks,
             position=started.position,
-            shards=tuple(sorted((s for reply in replies for s in reply.shards), key=lambda handle: handle.shard)),
+            shards=tuple(
+                sorted((s for reply in replies for s in reply.shards), key=lambda handle: handle.shard)
+            ),
             states=replies[0].states,
             committables=committables,
             slots=len(self._group),
@@ -285,10 +291,13 @@ class Checkpoints:
     # -- failures -----------------------------------------------------------------------------------------------
 
     def _failed(self, started: Started, error: errors.SparkstateError) -> None:
-        self._count_failure(started, error)
-        self._tell_ended(started.checkpoint_id, completed=False)
-        # Publishing may have failed after the commit: then it is complete, and the next incarnation publishes.
-        self._durable.discard(started.checkpoint_id)
+        if started.committed:
+            # It is complete, but its output is not all visible, or a slot does not know: a new incarnation publishes.
+            self._fatal = error
+        else:
+            self._count_failure(started, error)
+            self._tell_ended(started.checkpoint_id, completed=False)
+            self._durable.discard(started.checkpoint_id)
         info = _info(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
         self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
         if started.savepoint is not None:

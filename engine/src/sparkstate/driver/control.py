@@ -22,7 +22,9 @@ PROGRESS_TIMEOUT_S = 600.0
 class Slots(Protocol):
     """Reading one key's state from the slot that owns it."""
 
-    def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]: ...
+    def read_state(
+        self, uid: str, state: str, key: JsonValue, namespace: JsonValue
+    ) -> tuple[str, JsonValue]: ...
 
 
 class DriverControl:
@@ -95,7 +97,13 @@ class DriverControl:
         except errors.SpecInvalid as error:
             raise port.UnknownState(str(error)) from error
         return documents.KeyState(
-            operator=uid, state=state, kind=kind, key=key, namespace=namespace, value=value, epoch=self._view.epoch
+            operator=uid,
+            state=state,
+            kind=kind,
+            key=key,
+            namespace=namespace,
+            value=value,
+            epoch=self._view.epoch,
         )
 
     def cancel(self) -> None:

@@ -137,7 +137,9 @@ class Durable:
         assert request.trigger_id is not None
         status = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
         if status.state != SavepointState.IN_PROGRESS:
-            raise errors.StorageError(f"savepoint {request.trigger_id!r} is {status.state} already at {status.url}")
+            raise errors.StorageError(
+                f"savepoint {request.trigger_id!r} is {status.state} already at {status.url}"
+            )
         return status.url
 
     def _default_savepoints(self) -> str:
@@ -155,17 +157,17 @@ class Durable:
         self._insist(lambda: self.savepoints.close_lineage(committed), lambda: False)
 
     def discard(self, checkpoint_id: int) -> None:
-        """Delete what a failed checkpoint left; the storage may be away, then the next sweep does it."""
+        """Delete what a failed checkpoint left; if that fails (storage away, fenced), a later sweep does it."""
         try:
             self.completed.discard(checkpoint_id)
-        except errors.StorageError:
+        except errors.SparkstateError:
             return
 
     def subsume(self) -> None:
         """Drop checkpoints beyond those retained; if the storage is away, later ones do it."""
         try:
             self.completed.subsume()
-        except errors.StorageError:
+        except (errors.StorageError, errors.Fenced):
             return
 
     # -- sinks --------------------------------------------------------------------------------------------------
@@ -190,14 +192,15 @@ class Durable:
             except errors.StorageUnavailable:
                 if given_up():
                     raise
-                self.log.token  # noqa: B018 - the guard raises Fenced in the epoch's thread meanwhile
                 self._clock.sleep(_RETRY_S)
 
     def _metadata(
         self, parts: SnapshotParts, kind: str, store: ObjectStore, target: UploadTarget
     ) -> CheckpointMetadata:
         assert self.key_space is not None
-        uploader = Uploader(store, threads=1, inline_threshold_bytes=self._settings.checkpoint.inline_threshold_bytes)
+        uploader = Uploader(
+            store, threads=1, inline_threshold_bytes=self._settings.checkpoint.inline_threshold_bytes
+        )
         try:
             position = uploader.put_bytes(target, "source-position", parts.position)
         finally:

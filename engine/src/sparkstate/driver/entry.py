@@ -22,11 +22,15 @@ def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
     if entry.python_file is not None:
         return _from_file(Path(entry.python_file), entry.function)
     if entry.module is None:
-        raise errors.SpecInvalid("spec.pythonFile and spec.module are both missing; name the job's file or module")
+        raise errors.SpecInvalid(
+            "spec.pythonFile and spec.module are both missing; name the job's file or module"
+        )
     try:
         module = importlib.import_module(entry.module)
     except ImportError as error:
-        raise errors.SpecInvalid(f"spec.module is {entry.module!r}, which cannot be imported: {error}") from error
+        raise errors.SpecInvalid(
+            f"spec.module is {entry.module!r}, which cannot be imported: {error}"
+        ) from error
     return _function_of(module, entry.function, entry.module), ()
 
 
@@ -45,7 +49,9 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise errors.UserCodeError(f"{path} raised while it was imported: {type(error).__name__}: {error}") from error
+        raise errors.UserCodeError(
+            f"{path} raised while it was imported: {type(error).__name__}: {error}"
+        ) from error
     # Slots cannot import a file by its path: its functions travel by value.
     cloudpickle.register_pickle_by_value(module)
     return _function_of(module, function, str(path)), (folder,)
@@ -54,5 +60,7 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
 def _function_of(module: Any, function: str, where: str) -> JobFunction:
     found = getattr(module, function, None)
     if not callable(found):
-        raise errors.SpecInvalid(f"{where} has no function {function!r}; define `def {function}(spark, params)`")
+        raise errors.SpecInvalid(
+            f"{where} has no function {function!r}; define `def {function}(spark, params)`"
+        )
     return found  # type: ignore[no-any-return]

@@ -105,7 +105,9 @@ class Incarnation:
         )
         addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start)
         self._group = SlotGroup(addresses, parts.token, self.number, socket.gethostname())
-        self._group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(self._plan(slot))), protocol.Ok)
+        self._group.each(
+            lambda slot: protocol.Configure(plan=cloudpickle.dumps(self._plan(slot))), protocol.Ok
+        )
         self._restore_slots(self._group)
         watermarks = self._watermarks()
         self._runner = epochs.EpochRunner(
@@ -263,13 +265,17 @@ class Incarnation:
         if request.drain:
             epoch += 1
             self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
-        started = self._checkpoints.start(epoch, self._runner.watermarks, archive, request, drained=request.drain)
+        started = self._checkpoints.start(
+            epoch, self._runner.watermarks, archive, request, drained=request.drain
+        )
         started.ended.wait()
         if started.failure is not None:
             raise started.failure
         if self._checkpoints.closed_by is None:
             if request.drain:
-                raise errors.StorageError("the savepoint of a drained job failed; the job goes back to its checkpoint")
+                raise errors.StorageError(
+                    "the savepoint of a drained job failed; the job goes back to its checkpoint"
+                )
             self._parts.view.note_phase(Phase.RUNNING)
             return
         self._stopped_by_savepoint = True
@@ -282,8 +288,12 @@ class Incarnation:
         self._checkpoints.wait()
         archive = b""
         if self._last_epoch >= 0 and (self._query_directory / "offsets").is_dir():
-            newest = max(int(p.name) for p in (self._query_directory / "offsets").iterdir() if p.name.isdigit())
-            archive = position.capture(self._query_directory, newest, _spark_watermark(self._runner.watermarks))
+            newest = max(
+                int(p.name) for p in (self._query_directory / "offsets").iterdir() if p.name.isdigit()
+            )
+            archive = position.capture(
+                self._query_directory, newest, _spark_watermark(self._runner.watermarks)
+            )
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         request = self._parts.requests.next_open()

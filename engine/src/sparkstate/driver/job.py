@@ -226,4 +226,7 @@ def _outcome(end: End) -> Outcome:
         End.SAVEPOINT: "stopped with a savepoint",
         End.CANCELLED: "stopped; the last checkpoint is kept",
     }
-    return Outcome({End.INPUT_ENDED: "Finished", End.SAVEPOINT: "Suspended", End.CANCELLED: "Cancelled"}[end], messages[end])
+    return Outcome(
+        {End.INPUT_ENDED: "Finished", End.SAVEPOINT: "Suspended", End.CANCELLED: "Cancelled"}[end],
+        messages[end],
+    )

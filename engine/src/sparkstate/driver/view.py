@@ -29,7 +29,9 @@ class _RecoveryUnderWay:
 class JobView:
     """Thread-safe. Every ``note_…`` is called by the driver, ``status`` by the endpoint."""
 
-    def __init__(self, identity: documents.JobIdentity, name: str, namespace: str, backend: str, clock: Clock) -> None:
+    def __init__(
+        self, identity: documents.JobIdentity, name: str, namespace: str, backend: str, clock: Clock
+    ) -> None:
         self._lock = threading.Lock()
         self._clock = clock
         self.identity = identity
@@ -58,7 +60,9 @@ class JobView:
         self._on_epoch: Callable[[float], None] = lambda _: None
         self._on_checkpoint: Callable[[CheckpointInfo], None] = lambda _: None
 
-    def observers(self, on_epoch: Callable[[float], None], on_checkpoint: Callable[[CheckpointInfo], None]) -> None:
+    def observers(
+        self, on_epoch: Callable[[float], None], on_checkpoint: Callable[[CheckpointInfo], None]
+    ) -> None:
         """Who hears of every epoch's duration (seconds) and of every ended checkpoint."""
         self._on_epoch, self._on_checkpoint = on_epoch, on_checkpoint
 
@@ -172,7 +176,9 @@ class JobView:
             if self._recovering is not None:
                 under_way = self._recovering
                 recoveries.append(
-                    documents.Recovery(at_ms=under_way.at_ms, cause=under_way.cause, incarnation=under_way.incarnation)
+                    documents.Recovery(
+                        at_ms=under_way.at_ms, cause=under_way.cause, incarnation=under_way.incarnation
+                    )
                 )
             watermark = None if self._watermark == MIN_WATERMARK else self._watermark
             lag = None if watermark in (None, MAX_WATERMARK) else self._clock.now_ms() - (watermark or 0)

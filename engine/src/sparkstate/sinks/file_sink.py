@@ -12,8 +12,9 @@ epoch a file reaches.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -68,7 +69,9 @@ def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) ->
 
 def _write_csv(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
     pyarrow.csv.write_csv(
-        table, target, pyarrow.csv.WriteOptions(delimiter=options.get("delimiter", ","), quoting_style="needed")
+        table,
+        target,
+        pyarrow.csv.WriteOptions(delimiter=options.get("delimiter", ","), quoting_style="needed"),
     )
 
 
@@ -87,11 +90,26 @@ _WRITERS: dict[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {
 }
 
 
+@dataclass(frozen=True)
+class Rotated:
+    """Held output that was set aside: an Arrow file and its rows."""
+
+    path: Path
+    rows: int
+
+
 class FileSinkWriter:
     """One slot's end of a ``FileSink``. ``directory`` is a private local folder."""
 
     def __init__(
-        self, sink: FileSink, uid: str, slot: int, incarnation: int, lineage: str, directory: Path, s3: settings.S3Settings
+        self,
+        sink: FileSink,
+        uid: str,
+        slot: int,
+        incarnation: int,
+        lineage: str,
+        directory: Path,
+        s3: settings.S3Settings,
     ) -> None:
         self.sink = sink
         self.uid = uid
@@ -105,6 +123,7 @@ class FileSinkWriter:
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
         self._held = directory / f"held-{uid}.arrow"
         self._rows = 0
+        self._pending: list[Rotated] = []
         directory.mkdir(parents=True, exist_ok=True)
 
     def hold(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -117,24 +136,29 @@ class FileSinkWriter:
             self._writer.write_batch(batch)
             self._rows += batch.num_rows
 
-    def rotate(self, checkpoint_id: int) -> tuple[Path, int] | None:
-        """The short part of a checkpoint: set aside what is held. None if there is nothing."""
-        if self._writer is None:
-            return None
-        self._writer.close()
-        self._writer = None
-        rotated = self._directory / f"rotated-{self.uid}-{checkpoint_id}.arrow"
-        self._held.rename(rotated)
-        rows, self._rows = self._rows, 0
-        return rotated, rows
+    def rotate(self, checkpoint_id: int) -> tuple[Rotated, ...]:
+        """The short part of a checkpoint: set aside what is held.
 
-    def stage(self, rotated: tuple[Path, int], checkpoint_id: int, epoch: int) -> Committable:
-        """The long part: write the file in its format and store it under its staging name."""
-        source, rows = rotated
-        target = source.with_suffix("." + self.sink.format)
-        with pa.memory_map(str(source)) as mapped:
-            _WRITERS[self.sink.format](pa.ipc.open_file(mapped).read_all(), target, self.sink.options)
-        source.unlink()
+        What was set aside for checkpoints that failed comes along, until :meth:`settle`.
+        """
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            path = self._directory / f"rotated-{self.uid}-{checkpoint_id}.arrow"
+            self._held.rename(path)
+            self._pending.append(Rotated(path, self._rows))
+            self._rows = 0
+        return tuple(self._pending)
+
+    def stage(self, rotated: Sequence[Rotated], checkpoint_id: int, epoch: int) -> Committable:
+        """The long part: write one file in the sink's format and store it under its staging name."""
+        target = self._directory / f"staged-{self.uid}-{checkpoint_id}.{self.sink.format}"
+        with contextlib.ExitStack() as stack:
+            tables = [
+                pa.ipc.open_file(stack.enter_context(pa.memory_map(str(part.path)))).read_all()
+                for part in rotated
+            ]
+            _WRITERS[self.sink.format](pa.concat_tables(tables), target, self.sink.options)
         staged = Committable(
             sink=self.uid,
             slot=self._slot,
@@ -142,11 +166,17 @@ class FileSinkWriter:
             final=f"part-{self._incarnation:05d}-{epoch:09d}-{self._suffix}",
             size=target.stat().st_size,
             checksum=downloader.file_checksum(target),
-            rows=rows,
+            rows=sum(part.rows for part in rotated),
         )
         self._open_store().put_file(staged.staged, target)
         target.unlink()
         return staged
+
+    def settle(self, rotated: Sequence[Rotated]) -> None:
+        """The checkpoint that staged these has committed: forget them."""
+        for part in rotated:
+            self._pending.remove(part)
+            part.path.unlink(missing_ok=True)
 
     def _open_store(self) -> ObjectStore:
         if self._store is None:

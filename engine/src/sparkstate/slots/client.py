@@ -59,14 +59,18 @@ def connect(address: SlotAddress, token: str, local_host: str, timeout_s: float 
             connection = socket.create_connection((address.host, address.tcp_port), timeout=timeout_s)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        raise errors.SlotLost(f"slot {address.slot} (pid {address.pid}) cannot be reached: {error}") from error
+        raise errors.SlotLost(
+            f"slot {address.slot} (pid {address.pid}) cannot be reached: {error}"
+        ) from error
     try:
         challenge = protocol.receive_exactly(connection, protocol.CHALLENGE_BYTES)
         connection.sendall(protocol.answer(token, challenge))
         connection.settimeout(None)
     except (OSError, errors.SlotLost) as error:
         connection.close()
-        raise errors.SlotLost(f"slot {address.slot} (pid {address.pid}) closed the connection: {error}") from error
+        raise errors.SlotLost(
+            f"slot {address.slot} (pid {address.pid}) closed the connection: {error}"
+        ) from error
     return connection
 
 
@@ -91,7 +95,9 @@ class SlotClient:
                 reply = protocol.receive_reply(self._connection)
             except (OSError, errors.SlotLost) as error:
                 self._drop()
-                raise errors.SlotLost(f"slot {self.address.slot} (pid {self.address.pid}): {error}") from error
+                raise errors.SlotLost(
+                    f"slot {self.address.slot} (pid {self.address.pid}): {error}"
+                ) from error
         if isinstance(reply, protocol.Failed):
             raise error_of(reply.reason, reply.message)
         if not isinstance(reply, expect):

@@ -16,7 +16,9 @@ _R = TypeVar("_R", bound=protocol.Message)
 class SlotGroup:
     """Clients of every slot, in order. Two connections each: epochs do not wait behind snapshots' questions."""
 
-    def __init__(self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str) -> None:
+    def __init__(
+        self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str
+    ) -> None:
         self.addresses = addresses
         self.token = token
         self.incarnation = incarnation
@@ -34,7 +36,9 @@ class SlotGroup:
         """
         return self._all(self._epochs, request, expect, None)
 
-    def ask(self, request: Callable[[int], protocol.Message], expect: type[_R], timeout_s: float | None = None) -> list[_R]:
+    def ask(
+        self, request: Callable[[int], protocol.Message], expect: type[_R], timeout_s: float | None = None
+    ) -> list[_R]:
         """As :meth:`each`, on the connections that do not disturb epochs."""
         return self._all(self._questions, request, expect, timeout_s)
 
@@ -43,9 +47,15 @@ class SlotGroup:
         return self._questions[slot].call(request, expect, 30.0)
 
     def _all(
-        self, clients: list[SlotClient], request: Callable[[int], protocol.Message], expect: type[_R], timeout_s: float | None
+        self,
+        clients: list[SlotClient],
+        request: Callable[[int], protocol.Message],
+        expect: type[_R],
+        timeout_s: float | None,
     ) -> list[_R]:
-        futures = [self._pool.submit(c.call, request(slot), expect, timeout_s) for slot, c in enumerate(clients)]
+        futures = [
+            self._pool.submit(c.call, request(slot), expect, timeout_s) for slot, c in enumerate(clients)
+        ]
         failures = [failure for future in futures if (failure := future.exception()) is not None]
         if failures:
             raise min(failures, key=lambda failure: isinstance(failure, errors.SlotLost))

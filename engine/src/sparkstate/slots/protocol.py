@@ -28,13 +28,13 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Base of all requests and replies."""
 
 
-class Configure(Message):
+class Configure(Message, frozen=True, kw_only=True, tag=True):
     """First request of the driver: what this slot is. ``plan`` is a cloudpickle of :class:`slots.plan.SlotPlan`."""
 
     plan: bytes
 
 
-class RestoreShards(Message):
+class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
     """Download and open the slot's shards, then open its operators. Empty ``shards`` means: start empty."""
 
     shards: tuple[ShardHandle, ...] = ()
@@ -44,7 +44,7 @@ class RestoreShards(Message):
     """The checkpoint of this lineage that the handles belong to: the next one may refer to its shared files. -1: none."""
 
 
-class Feed(Message):
+class Feed(Message, frozen=True, kw_only=True, tag=True):
     """A Spark task brings rows: an Arrow stream follows, then the reply :class:`FeedAck`."""
 
     incarnation: int
@@ -55,7 +55,7 @@ class Feed(Message):
     processing_time: int
 
 
-class Finish(Message):
+class Finish(Message, frozen=True, kw_only=True, tag=True):
     """Of these attempts, ``attempt`` won (-1: nobody fed, as in an idle epoch). Fire timers up to ``watermark``."""
 
     incarnation: int
@@ -67,7 +67,7 @@ class Finish(Message):
     processing_time: int
 
 
-class ReadOutput(Message):
+class ReadOutput(Message, frozen=True, kw_only=True, tag=True):
     """A Spark task asks for an operator's output of an epoch; the reply is an Arrow stream."""
 
     incarnation: int
@@ -76,14 +76,14 @@ class ReadOutput(Message):
     tag: str | None = None
 
 
-class Commit(Message):
+class Commit(Message, frozen=True, kw_only=True, tag=True):
     """The overlays of this epoch are state from now on."""
 
     incarnation: int
     epoch: int
 
 
-class Snapshot(Message):
+class Snapshot(Message, frozen=True, kw_only=True, tag=True):
     """Take a snapshot of the committed state. Answered when the request is accepted; ask for the result."""
 
     incarnation: int
@@ -96,22 +96,22 @@ class Snapshot(Message):
     """The committed checkpoint whose shared files may be referred to; -1: upload everything."""
 
 
-class SnapshotPoll(Message):
+class SnapshotPoll(Message, frozen=True, kw_only=True, tag=True):
     checkpoint_id: int
 
 
-class CheckpointDone(Message):
+class CheckpointDone(Message, frozen=True, kw_only=True, tag=True):
     """The checkpoint completed (its files are a base for increments) or was given up."""
 
     checkpoint_id: int
     completed: bool
 
 
-class Status(Message):
+class Status(Message, frozen=True, kw_only=True, tag=True):
     """Ask for :class:`SlotStatus`."""
 
 
-class ReadState(Message):
+class ReadState(Message, frozen=True, kw_only=True, tag=True):
     operator: str
     state: str
     key: str
@@ -120,32 +120,32 @@ class ReadState(Message):
     namespace: str | None = None
 
 
-class Stop(Message):
+class Stop(Message, frozen=True, kw_only=True, tag=True):
     """Close the operators and end the process."""
 
 
-class Ok(Message):
+class Ok(Message, frozen=True, kw_only=True, tag=True):
     pass
 
 
-class Failed(Message):
+class Failed(Message, frozen=True, kw_only=True, tag=True):
     """``reason`` is the name of the error class; ``message`` tells what to do."""
 
     reason: str
     message: str
 
 
-class FeedAck(Message):
+class FeedAck(Message, frozen=True, kw_only=True, tag=True):
     rows: int
 
 
-class Restored(Message):
+class Restored(Message, frozen=True, kw_only=True, tag=True):
     bytes_read: int
     states: tuple[str, ...] = ()
     """``uid/name`` of every restored table."""
 
 
-class Finished(Message):
+class Finished(Message, frozen=True, kw_only=True, tag=True):
     rows_in: int
     rows_by_tag: dict[str, int]
     """Rows of the main output (``\"\"``) and of side outputs."""
@@ -153,14 +153,14 @@ class Finished(Message):
     timers_fired: int
 
 
-class Committed(Message):
+class Committed(Message, frozen=True, kw_only=True, tag=True):
     next_event_timer: int | None = None
     next_processing_timer: int | None = None
     waited_ms: float = 0.0
     """How long the commit waited for the synchronous part of a snapshot."""
 
 
-class SnapshotState(Message):
+class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
     """``done`` with handles, or not yet. ``sync_ms``: flush and freeze; ``upload_ms``: the rest."""
 
     done: bool
@@ -173,7 +173,7 @@ class SnapshotState(Message):
     states: tuple[StateMeta, ...] = ()
 
 
-class SlotStatus(Message):
+class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     slot: int
     pid: int
     shards: tuple[int, ...]
@@ -186,7 +186,7 @@ class SlotStatus(Message):
     processing_timers: int = 0
 
 
-class StateValue(Message):
+class StateValue(Message, frozen=True, kw_only=True, tag=True):
     """``kind`` of the state, and JSON of the committed value; ``null`` when there is none."""
 
     kind: str
@@ -241,15 +241,19 @@ def receive_exactly(connection: socket.socket, count: int) -> bytes:
 def _receive_frame(connection: socket.socket) -> bytes:
     (length,) = _LENGTH.unpack(receive_exactly(connection, _LENGTH.size))
     if length > MAX_FRAME_BYTES:
-        raise errors.SlotLost(f"a frame of {length} bytes was announced; the other side is no sparkstate process")
+        raise errors.SlotLost(
+            f"a frame of {length} bytes was announced; the other side is no sparkstate process"
+        )
     return receive_exactly(connection, length)
 
 
 def receive_request(connection: socket.socket) -> Request:
     """The next request."""
-    return _REQUESTS.decode(_receive_frame(connection))
+    request: Request = _REQUESTS.decode(_receive_frame(connection))
+    return request
 
 
 def receive_reply(connection: socket.socket) -> Reply:
     """The next reply."""
-    return _REPLIES.decode(_receive_frame(connection))
+    reply: Reply = _REPLIES.decode(_receive_frame(connection))
+    return reply

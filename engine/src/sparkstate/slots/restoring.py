@@ -33,10 +33,14 @@ def restore_shards(
             bytes_read += sum(file.size for file in handle.files)
     finally:
         downloader.close()
-    return protocol.Restored(bytes_read=bytes_read, states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores)))
+    return protocol.Restored(
+        bytes_read=bytes_read, states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores))
+    )
 
 
-def shards_needed(plan_space: KeySpace, slot: int, slots: int, handles: Iterable[ShardHandle]) -> tuple[ShardHandle, ...]:
+def shards_needed(
+    plan_space: KeySpace, slot: int, slots: int, handles: Iterable[ShardHandle]
+) -> tuple[ShardHandle, ...]:
     """The handles of the shards that slot ``slot`` of ``slots`` owns."""
     mine = plan_space.shards_of_slot(slot, slots)
     return tuple(handle for handle in handles if handle.shard in mine)

@@ -21,8 +21,9 @@ from sparkstate import clock, columns, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.operators import runtime as operator_runtime
+from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
-from sparkstate.sinks.file_sink import FileSinkWriter
+from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import restore_shards, state_metas
@@ -33,8 +34,8 @@ class Attempts:
     """Overlays of one epoch of one operator: by attempt until finished, then the winner."""
 
     def __init__(self) -> None:
-        self.by_attempt: dict[int, operator_runtime.Overlay] = {}
-        self.winner: operator_runtime.Overlay | None = None
+        self.by_attempt: dict[int, Overlay] = {}
+        self.winner: Overlay | None = None
 
 
 class SlotRuntime:
@@ -69,7 +70,9 @@ class SlotRuntime:
         plan = self.plan
         for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
             self._stores[shard] = self._factory.create(
-                shard, plan.key_space.key_groups_of_shard(shard), self._directory / "db" / f"shard-{shard:05d}"
+                shard,
+                plan.key_space.key_groups_of_shard(shard),
+                self._directory / "db" / f"shard-{shard:05d}",
             )
         restored = restore_shards(plan, self._stores, request, self._directory / "download")
         if request.checkpoint_id >= 0:
@@ -96,7 +99,7 @@ class SlotRuntime:
 
     # -- one epoch ----------------------------------------------------------------------------------------------
 
-    def begin_feed(self, request: protocol.Feed) -> operator_runtime.Overlay:
+    def begin_feed(self, request: protocol.Feed) -> Overlay:
         """A fresh overlay for this task attempt."""
         self._check_incarnation(request.incarnation)
         operator = self._operator(request.operator)
@@ -106,7 +109,7 @@ class SlotRuntime:
             self._attempts(request.epoch, request.operator).by_attempt[request.attempt] = overlay
         return overlay
 
-    def feed(self, uid: str, overlay: operator_runtime.Overlay, batch: pa.RecordBatch) -> None:
+    def feed(self, uid: str, overlay: Overlay, batch: pa.RecordBatch) -> None:
         """Run the operator over one batch, against that overlay only."""
         with self._run:
             self._operators[uid].process_batch(overlay, batch)
@@ -158,7 +161,9 @@ class SlotRuntime:
                 self._commit(request.epoch)
                 self._epochs = {key: value for key, value in self._epochs.items() if key[0] > request.epoch}
                 event, processing = self._next_timers()
-        return protocol.Committed(next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000)
+        return protocol.Committed(
+            next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000
+        )
 
     def _commit(self, epoch: int) -> None:
         winners = []
@@ -191,9 +196,9 @@ class SlotRuntime:
             self._jobs[request.checkpoint_id] = job
         self._snapshots.submit(job, self._prepared)
 
-    def _rotate_sinks(self, checkpoint_id: int) -> dict[str, tuple[Path, int]]:
+    def _rotate_sinks(self, checkpoint_id: int) -> dict[str, tuple[Rotated, ...]]:
         rotated = {uid: sink.rotate(checkpoint_id) for uid, sink in self._sinks.items()}
-        return {uid: value for uid, value in rotated.items() if value is not None}
+        return {uid: parts for uid, parts in rotated.items() if parts}
 
     def _prepared(self) -> None:
         with self._commit_gate:
@@ -213,6 +218,9 @@ class SlotRuntime:
         """Told by the driver; only now are the checkpoint's files a base for increments."""
         job = self._jobs.pop(request.checkpoint_id, None)
         if job is not None and not job.request.canonical:
+            if request.completed:
+                with self._commit_gate:
+                    job.settle()
             self._snapshots.ended(request.checkpoint_id, request.completed)
 
     # -- questions ----------------------------------------------------------------------------------------------
@@ -272,7 +280,9 @@ class SlotRuntime:
             )
 
 
-def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: operator_runtime.Overlay) -> dict[str, int]:
+def _rows_by_tag(
+    operator: operator_runtime.KeyedOperator, overlay: Overlay
+) -> dict[str, int]:
     tags = [None, *operator.spec.side_schemas]
     return {tag or "": sum(batch.num_rows for batch in overlay.output(tag)) for tag in tags}
 

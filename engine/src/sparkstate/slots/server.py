@@ -25,7 +25,13 @@ _AUTHENTICATION_TIMEOUT_S: Final = 10.0
 class SlotServer:
     """Listens on a Unix socket and, if asked, on TCP. ``make_runtime`` builds the runtime once the plan is known."""
 
-    def __init__(self, token: str, unix_path: Path, tcp_host: str | None, make_runtime: Callable[[SlotPlan], SlotRuntime]) -> None:
+    def __init__(
+        self,
+        token: str,
+        unix_path: Path,
+        tcp_host: str | None,
+        make_runtime: Callable[[SlotPlan], SlotRuntime],
+    ) -> None:
         self._token = token
         self._make_runtime = make_runtime
         self._runtime: SlotRuntime | None = None
@@ -113,7 +119,9 @@ class SlotServer:
             raise failure
         protocol.send(connection, protocol.FeedAck(rows=overlay.rows_in))
 
-    def _send_output(self, connection: socket.socket, runtime: SlotRuntime, request: protocol.ReadOutput) -> None:
+    def _send_output(
+        self, connection: socket.socket, runtime: SlotRuntime, request: protocol.ReadOutput
+    ) -> None:
         schema, batches = runtime.output(request)
         protocol.send(connection, protocol.Ok())
         with connection.makefile("wb", buffering=1 << 20) as sink, pa.ipc.new_stream(sink, schema) as writer:

@@ -13,7 +13,7 @@ from sparkstate.checkpoint.known import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta
-from sparkstate.sinks.file_sink import FileSinkWriter
+from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 
@@ -26,7 +26,7 @@ class SnapshotJob:
         request: protocol.Snapshot,
         stores: Mapping[int, ShardStore],
         sinks: Mapping[str, FileSinkWriter],
-        rotated: Mapping[str, tuple[Path, int]],
+        rotated: Mapping[str, tuple[Rotated, ...]],
         states: Sequence[StateMeta],
     ) -> None:
         self.request = request
@@ -41,6 +41,11 @@ class SnapshotJob:
         self.upload_ms = 0.0
         self.failure: errors.SparkstateError | None = None
         self.done = False
+
+    def settle(self) -> None:
+        """The checkpoint has committed: its output is no longer ours to keep."""
+        for uid, rotated in self.rotated.items():
+            self.sinks[uid].settle(rotated)
 
     def state(self) -> protocol.SnapshotState:
         """What the driver is told."""
@@ -136,7 +141,9 @@ class SnapshotWorker:
         if request.target_url:
             uploader = self._new_uploader(request.target_url)
             try:
-                return uploader.upload(UploadTarget.savepoint(request.incarnation, request.checkpoint_id), snapshots)
+                return uploader.upload(
+                    UploadTarget.savepoint(request.incarnation, request.checkpoint_id), snapshots
+                )
             finally:
                 uploader.close()
         base = self._known.base(request.base) if request.base >= 0 else {}

@@ -89,14 +89,19 @@ class EpochRunner:
         selected.append(group)
         if operator.event_time is not None:
             selected.append(
-                plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType).alias(columns.TIMESTAMP)
+                plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType).alias(
+                    columns.TIMESTAMP
+                )
             )
         elif operator.upstream is not None and operator.upstream[1] is None:
             selected.append(F.col(columns.TIMESTAMP))
         if operator.upstream is None and len(self._graph.sources) > 1:
             selected.append(F.col(columns.SOURCE))
         slot = plans.slot_of(
-            F.col(columns.KEY_GROUP), self._key_space.max_parallelism, self._key_space.shards, len(self._group)
+            F.col(columns.KEY_GROUP),
+            self._key_space.max_parallelism,
+            self._key_space.shards,
+            len(self._group),
         )
         return _Feed(operator, tuple(selected), slot)
 
@@ -169,7 +174,9 @@ class EpochRunner:
             full = plans.with_timestamp(struct)
         else:
             full = struct
-        task = feed.OutputTask(self._group.addresses, self._group.token, self._group.incarnation, epoch, uid, tag)
+        task = feed.OutputTask(
+            self._group.addresses, self._group.token, self._group.incarnation, epoch, uid, tag
+        )
         slots = len(self._group)
         frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
         return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
@@ -189,7 +196,14 @@ class EpochRunner:
         shipped = frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
         rows = shipped.mapInArrow(task.__call__, feed.ACK_DDL).collect()
         acks = [
-            feed.Ack(row.slot, row.attempt, row.rows, feed.decode_largest(bytes(row.largest)), row.reason, row.message)
+            feed.Ack(
+                row.slot,
+                row.attempt,
+                row.rows,
+                feed.decode_largest(bytes(row.largest)),
+                row.reason,
+                row.message,
+            )
             for row in rows
         ]
         for ack in acks:
@@ -243,7 +257,9 @@ class EpochRunner:
         request = protocol.Commit(incarnation=self._group.incarnation, epoch=epoch)
         replies = self._group.each(lambda _: request, protocol.Committed)
         event = [reply.next_event_timer for reply in replies if reply.next_event_timer is not None]
-        processing = [reply.next_processing_timer for reply in replies if reply.next_processing_timer is not None]
+        processing = [
+            reply.next_processing_timer for reply in replies if reply.next_processing_timer is not None
+        ]
         self._next_event = min(event, default=None)
         self._next_processing = min(processing, default=None)
         self._know_timers = True

@@ -106,7 +106,11 @@ class FeedTask:
         if not self.several_sources:
             _raise_to(largest, 0, pc.max(times).as_py())
             return
-        grouped = pa.table([times, batch.column(columns.SOURCE)], names=["t", "s"]).group_by("s").aggregate([("t", "max")])
+        grouped = (
+            pa.table([times, batch.column(columns.SOURCE)], names=["t", "s"])
+            .group_by("s")
+            .aggregate([("t", "max")])
+        )
         for source, time in zip(grouped["s"].to_pylist(), grouped["t_max"].to_pylist(), strict=True):
             _raise_to(largest, source, time)
 

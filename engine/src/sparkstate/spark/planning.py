@@ -18,7 +18,9 @@ def operator_specs(declared: graph.Graph) -> tuple[OperatorSpec, ...]:
 def _spec(declared: graph.Graph, operator: graph.Operator) -> OperatorSpec:
     struct = plans.input_type(declared, operator)
     kinds = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
-    has_time = operator.event_time is not None or (operator.upstream is not None and operator.upstream[1] is None)
+    has_time = operator.event_time is not None or (
+        operator.upstream is not None and operator.upstream[1] is None
+    )
     wanted = set(operator.side_outputs)
     return OperatorSpec(
         uid=operator.uid,

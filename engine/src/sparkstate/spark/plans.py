@@ -51,7 +51,9 @@ def watermark_of(frame: DataFrame) -> tuple[str | None, int]:
                 )
             interval = node.delay()
             # Public fields of CalendarInterval; py4j takes a plain attribute for a method.
-            months, days, microseconds = (get_field(interval, name) for name in ("months", "days", "microseconds"))
+            months, days, microseconds = (
+                get_field(interval, name) for name in ("months", "days", "microseconds")
+            )
             return column, (months * 31 + days) * 86_400_000 + microseconds // 1000
     return None, 0
 
@@ -85,7 +87,9 @@ def check_source(frame: DataFrame) -> None:
                 "our checkpoints: do that step in a KeyedProcessFunction"
             )
         if name == "Join" and all(node.children().apply(i).isStreaming() for i in range(2)):
-            raise errors.SpecInvalid("the input of sparkstate.keyed holds a stream-stream join; join in a KeyedProcessFunction")
+            raise errors.SpecInvalid(
+                "the input of sparkstate.keyed holds a stream-stream join; join in a KeyedProcessFunction"
+            )
         if node.getClass().getSimpleName() in ("StreamingRelation", "StreamingRelationV2"):
             _check_relation(node)
 
@@ -93,7 +97,11 @@ def check_source(frame: DataFrame) -> None:
 def _check_relation(node: Any) -> None:
     source = str(node.sourceName())
     simple = node.getClass().getSimpleName()
-    options = dict(node.extraOptions()) if simple == "StreamingRelationV2" else _scala_map(node.dataSource().options())
+    options = (
+        dict(node.extraOptions())
+        if simple == "StreamingRelationV2"
+        else _scala_map(node.dataSource().options())
+    )
     lowered = {key.lower(): str(value) for key, value in options.items()}
     short = "file" if source.lower().startswith("filesource") else source.split(" ")[0].lower()
     if short in _REFUSED_SOURCES:
@@ -183,7 +191,9 @@ def schema_of(ddl: str, what: str) -> T.StructType:
     try:
         parsed = T.StructType.fromDDL(ddl)
     except Exception as error:
-        raise errors.SpecInvalid(f"{what} is {ddl!r}, which Spark cannot parse: {str(error).splitlines()[0]}") from error
+        raise errors.SpecInvalid(
+            f"{what} is {ddl!r}, which Spark cannot parse: {str(error).splitlines()[0]}"
+        ) from error
     if not isinstance(parsed, T.StructType) or not parsed.fields:
         raise errors.SpecInvalid(f"{what} is {ddl!r}; write columns: 'name string, total long'")
     return parsed
@@ -220,11 +230,15 @@ def with_timestamp(struct: T.StructType) -> T.StructType:
     return T.StructType([*struct.fields, T.StructField(columns.TIMESTAMP, T.LongType())])
 
 
-def key_group_of(session: SparkSession, struct: T.StructType, keys: Sequence[str], key: Any, max_parallelism: int) -> int:
+def key_group_of(
+    session: SparkSession, struct: T.StructType, keys: Sequence[str], key: Any, max_parallelism: int
+) -> int:
     """The key group of one key given as JSON value (a list for several columns), computed by Spark as always."""
     values = list(key) if isinstance(key, list) else [key]
     if len(values) != len(keys):
-        raise errors.SpecInvalid(f"the key {key!r} has {len(values)} part(s); the operator is keyed by {list(keys)}")
+        raise errors.SpecInvalid(
+            f"the key {key!r} has {len(values)} part(s); the operator is keyed by {list(keys)}"
+        )
     literals = [
         F.lit(value).cast(struct[name].dataType).alias(name) for name, value in zip(keys, values, strict=True)
     ]

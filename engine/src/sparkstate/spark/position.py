@@ -34,7 +34,9 @@ def capture(directory: Path, epoch: int, watermark_ms: int) -> bytes:
     """Archive the query's directory from within the callback of ``epoch``."""
     offsets = directory / "offsets"
     if not (offsets / str(epoch)).is_file():
-        raise errors.StateError(f"{offsets}/{epoch} is missing; the position can only be taken within its epoch")
+        raise errors.StateError(
+            f"{offsets}/{epoch} is missing; the position can only be taken within its epoch"
+        )
     limits = log_offsets((offsets / str(epoch)).read_text())
     files: dict[str, bytes] = {}
     for path in _with_crc(directory / "metadata"):

@@ -110,11 +110,13 @@ class Query:
 
     def _heartbeat(self, like: DataFrame) -> DataFrame:
         beats = self._session.readStream.format("rate").option("rowsPerSecond", 1).load().where(F.lit(False))
-        return beats.select(*[F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema.fields])
+        return beats.select(
+            *[F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema.fields]
+        )
 
 
 def _quiet(session: SparkSession) -> None:
     """Spark logs the end of a query by an exception with its stack; ours are said by the driver instead."""
-    log4j = session._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j = session._jvm.org.apache.logging.log4j
     for name in ("streaming.runtime.MicroBatchExecution", "streaming.MicroBatchExecution"):
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.sql.execution.{name}", log4j.Level.OFF)

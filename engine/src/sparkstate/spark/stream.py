@@ -26,7 +26,9 @@ def duration_ms(text: str | int, what: str) -> int:
         return text
     match = _DELAY.fullmatch(text)
     if match is None:
-        raise errors.SpecInvalid(f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'")
+        raise errors.SpecInvalid(
+            f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'"
+        )
     unit = match[2]
     key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
     return int(match[1]) * _UNIT_MS[key]
@@ -48,7 +50,7 @@ def keyed(
     that long stop holding back the watermark (default: never).
     """
     declared = graph.current()
-    frames = list(df) if isinstance(df, (list, tuple)) else [df]
+    frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
     sources = []
@@ -60,7 +62,9 @@ def keyed(
     columns = list(frames[0].columns)
     for frame in frames[1:]:
         if sorted(frame.columns) != sorted(columns):
-            raise errors.SpecInvalid(f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}")
+            raise errors.SpecInvalid(
+                f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}"
+            )
     declared.add_sources(sources)
     return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
 
@@ -82,7 +86,9 @@ def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str
         raise errors.SpecInvalid("keyed() needs at least one key column")
     for name in names:
         if name not in columns:
-            raise errors.SpecInvalid(f"key column {name!r} is not in the data; its columns are {list(columns)}")
+            raise errors.SpecInvalid(
+                f"key column {name!r} is not in the data; its columns are {list(columns)}"
+            )
     return names
 
 
@@ -158,7 +164,9 @@ class ProcessedStream:
         operator = self._graph.operators[self._uid]
         built_in = {t.tag_id for t in (operator.late_tag, operator.error_tag) if t is not None}
         if tag.schema is None and tag.tag_id not in built_in:
-            raise errors.SpecInvalid(f"side_output({tag.tag_id!r}) needs a schema: OutputTag({tag.tag_id!r}, 'a long, …')")
+            raise errors.SpecInvalid(
+                f"side_output({tag.tag_id!r}) needs a schema: OutputTag({tag.tag_id!r}, 'a long, …')"
+            )
         operator.side_outputs[tag.tag_id] = tag
         return ProcessedStream(self._graph, self._uid, tag.tag_id)
 

@@ -1,0 +1,87 @@
+"""Input for ``jobs/totals.py`` and what must come out of it, computed without anything of ours."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Row = tuple[str, int, int, int]
+
+
+def make_input(
+    folder: Path, files: int, rows: int = 200, keys: int = 50, seed: int = 7, first: int = 0
+) -> list[Row]:
+    """Write ``files`` files of ``rows`` rows; event time grows by 100 ms a file, disordered by less than 500 ms."""
+    rng = random.Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    everything: list[Row] = []
+    for number in range(first, first + files):
+        made = [
+            (
+                f"key-{rng.randrange(keys)}",
+                number * rows + i,
+                rng.randrange(10),
+                number * 100 + rng.randrange(400),
+            )
+            for i in range(rows)
+        ]
+        everything += made
+        write(folder / f"{number:05d}.parquet", made)
+    return everything
+
+
+def write(path: Path, rows: list[Row]) -> None:
+    """One whole file at once, as a file source wants it."""
+    table = pa.table(
+        {
+            "k": pa.array([r[0] for r in rows], pa.string()),
+            **{n: pa.array([r[i] for r in rows], pa.int64()) for i, n in ((1, "id"), (2, "v"), (3, "at"))},
+        }
+    )
+    temporary = path.with_name(f".{path.name}")
+    pq.write_table(table, temporary)
+    temporary.rename(path)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """Every row of every published file."""
+    result = []
+    for path in sorted(folder.glob("part-*.parquet")):
+        result += pq.read_table(path).to_pylist()
+    return result
+
+
+def expected_totals(rows: list[Row]) -> Counter[tuple[Any, ...]]:
+    """(key, id, v, running total) in order of id."""
+    totals: dict[str, int] = defaultdict(int)
+    result: Counter[tuple[Any, ...]] = Counter()
+    for key, number, value, _ in sorted(rows, key=lambda row: row[1]):
+        totals[key] += value
+        result[(key, number, value, totals[key])] += 1
+    return result
+
+
+def expected_groups(rows: list[Row]) -> Counter[tuple[int, int]]:
+    """(v, 1 … number of rows with it)."""
+    counts = Counter(row[2] for row in rows)
+    return Counter((v, i + 1) for v, count in counts.items() for i in range(count))
+
+
+def check(output: Path, rows: list[Row]) -> None:
+    """The published files hold each record exactly once."""
+    got = Counter((r["k"], r["id"], r["v"], r["total"]) for r in read(output / "totals"))
+    wanted = expected_totals(rows)
+    assert got == wanted, (
+        f"missing {list((wanted - got).items())[:3]}, too many {list((got - wanted).items())[:3]}"
+    )
+    groups = Counter((r["v"], r["count"]) for r in read(output / "groups"))
+    wanted_groups = expected_groups(rows)
+    assert groups == wanted_groups, (
+        f"groups: missing {list((wanted_groups - groups).items())[:3]}, "
+        f"too many {list((groups - wanted_groups).items())[:3]}"
+    )

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkstate import errors, storage
+from sparkstate.settings import S3Settings
+from sparkstate.sinks import file_sink
+from sparkstate.sinks.file_sink import FileSink, FileSinkWriter
+
+LINEAGE = "abcdef0123456789"
+
+
+def writer(tmp_path: Path, sink: FileSink, incarnation: int = 1) -> FileSinkWriter:
+    return FileSinkWriter(sink, "totals", 2, incarnation, LINEAGE, tmp_path / "held", S3Settings())
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"v": pa.array(values, pa.int64())})
+
+
+def staged(
+    tmp_path: Path, sink: FileSink, *values: int, checkpoint: int = 5, epoch: int = 17
+) -> file_sink.Committable:
+    made = writer(tmp_path, sink)
+    made.hold([batch(*values)])
+    rotated = made.rotate(checkpoint)
+    assert rotated
+    return made.stage(rotated, checkpoint, epoch)
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if not p.name.startswith(("_", ".")))
+
+
+def test_nothing_is_visible_before_it_is_published_and_everything_after(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1, 2)
+    assert visible(tmp_path / "out") == []
+    assert file_sink.publish(storage.open_store(str(tmp_path / "out")), committable)
+    assert visible(tmp_path / "out") == ["part-00001-000000017-002-totals-abcdef01.parquet"]
+    assert pq.read_table(tmp_path / "out" / committable.final)["v"].to_pylist() == [1, 2]
+    assert committable.rows == 2
+
+
+def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    store = storage.open_store(str(tmp_path / "out"))
+    assert file_sink.publish(store, committable)
+    before = (tmp_path / "out" / committable.final).read_bytes()
+    assert not file_sink.publish(store, committable)
+    assert (tmp_path / "out" / committable.final).read_bytes() == before
+
+
+def test_a_staged_file_that_is_gone_is_an_error_and_not_a_silence(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    (tmp_path / "out" / committable.staged).unlink()
+    with pytest.raises(errors.CorruptData, match="is missing"):
+        file_sink.publish(storage.open_store(str(tmp_path / "out")), committable)
+
+
+def test_without_output_there_is_no_file(tmp_path: Path) -> None:
+    made = writer(tmp_path, FileSink(str(tmp_path / "out")))
+    made.hold([batch()])
+    assert made.rotate(1) == ()
+
+
+def test_output_of_several_epochs_becomes_one_file_and_the_next_checkpoint_another(tmp_path: Path) -> None:
+    made = writer(tmp_path, FileSink(str(tmp_path / "out"), "json"))
+    store = storage.open_store(str(tmp_path / "out"))
+    made.hold([batch(1)])
+    made.hold([batch(2), batch(3)])
+    for checkpoint, epoch in ((1, 8), (2, 9)):
+        rotated = made.rotate(checkpoint)
+        file_sink.publish(store, made.stage(rotated, checkpoint, epoch))
+        made.settle(rotated)
+        made.hold([batch(4)])
+    lines = [(tmp_path / "out" / name).read_text().splitlines() for name in visible(tmp_path / "out")]
+    assert [[json.loads(line)["v"] for line in file] for file in lines] == [[1, 2, 3], [4]]
+
+
+def test_csv_has_a_header_and_the_wanted_delimiter(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out"), "csv", {"delimiter": ";"}), 7)
+    assert (tmp_path / "out" / committable.staged).read_text() == '"v"\n7\n'
+
+
+def test_a_sweep_takes_what_older_incarnations_staged_and_nothing_else(tmp_path: Path) -> None:
+    old = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    store = storage.open_store(str(tmp_path / "out"))
+    assert file_sink.sweep_staging(store, "another-lineage", 9) == 0
+    assert file_sink.sweep_staging(store, LINEAGE, 1) == 0
+    assert file_sink.sweep_staging(store, LINEAGE, 2) == 1
+    assert not (tmp_path / "out" / old.staged).exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "message"),
+    [("", "parquet", "empty"), ("/x", "orc", "is not known; use one of parquet, json, csv")],
+)
+def test_a_wrong_sink_says_what_to_write(path: str, kind: str, message: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=message):
+        FileSink(path, kind)  # type: ignore[arg-type]
+
+
+def test_the_output_of_a_checkpoint_that_failed_is_in_the_next_one(tmp_path: Path) -> None:
+    made = writer(tmp_path, FileSink(str(tmp_path / "out")))
+    made.hold([batch(1)])
+    failed = made.rotate(1)
+    made.stage(failed, 1, 8)
+    made.hold([batch(2)])
+    committable = made.stage(made.rotate(2), 2, 9)
+    assert pq.read_table(tmp_path / "out" / committable.staged)["v"].to_pylist() == [1, 2]
+    assert committable.rows == 2
