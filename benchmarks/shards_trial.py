@@ -148,9 +148,8 @@ def main() -> None:
         )
         return
     for states in arguments.states:
-        print(
-            f"\n{arguments.keys} keys, {states} state(s) per key, {arguments.budget_mib} MiB, medians of {arguments.rounds}"
-        )
+        print(f"\n{arguments.keys} keys, {states} state(s) per key, {arguments.budget_mib} MiB, ", end="")
+        print(f"medians of {arguments.rounds}")
         results: dict[int, list[dict[str, float]]] = {shards: [] for shards in arguments.shards}
         for _ in range(arguments.rounds):
             for shards in arguments.shards:

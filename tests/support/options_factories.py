@@ -60,23 +60,6 @@ class MyOptionsFactory(ConfigurableRocksDBOptionsFactory):
         return self
 
 
-class StallingFactory(RocksDBOptionsFactory):
-    """Stops writes after two files at level 0."""
-
-    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
-        return current_options
-
-    def create_column_options(
-        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
-    ) -> ColumnFamilyOptions:
-        return (
-            current_options.set_disable_auto_compactions(True)
-            .set_level_zero_file_num_compaction_trigger(2)
-            .set_level_zero_slowdown_writes_trigger(2)
-            .set_level_zero_stop_writes_trigger(2)
-        )
-
-
 class ForgetfulFactory(ExampleFactory):
     """Returns nothing, by mistake."""
 

@@ -218,7 +218,7 @@ def test_a_snapshot_is_written_in_another_thread_beside_commits(slot, canonical)
     thread = threading.Thread(target=lambda: found.append(slot.restored(snapshot)))
     thread.start()
     for number in range(20):
-        commit(store, cells.values({key: number for key in range(300)}))
+        commit(store, cells.values(dict.fromkeys(range(300), number)))
     thread.join(30)
     check_filled(found[0])
 

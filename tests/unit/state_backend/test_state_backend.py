@@ -137,7 +137,7 @@ def test_a_class_that_is_no_options_factory_is_a_value_error() -> None:
 
 
 def test_a_factory_that_cannot_be_imported_is_named() -> None:
-    with pytest.raises(errors.SpecInvalid, match="no.such.module:Factory"):
+    with pytest.raises(errors.SpecInvalid, match=r"no\.such\.module:Factory"):
         EmbeddedRocksDBStateBackend().set_options("no.such.module:Factory")
 
 
@@ -200,7 +200,7 @@ def test_a_hashmap_backend_in_code_wins_over_rocksdb_in_the_configuration() -> N
 def test_a_custom_backend_is_refused_when_the_job_starts() -> None:
     backend = CustomStateBackend("my.module:Backend")
     assert backend.configure(StateBackendSettings()) == backend
-    with pytest.raises(errors.NotInThisVersion, match="my.module:Backend"):
+    with pytest.raises(errors.NotInThisVersion, match=r"my\.module:Backend"):
         backend.effective_settings(StateBackendSettings())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 from sparkstate import errors
@@ -24,12 +23,14 @@ def create_store_factory(
 
         return HashMapStoreFactory()
     if settings.type == "rocksdb":
-        if importlib.util.find_spec("rocksdict") is None:
+        try:
+            from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
+        except ModuleNotFoundError as error:
+            if error.name != "rocksdict":
+                raise
             raise errors.SpecInvalid(
                 "stateBackend.type is rocksdb, and the package rocksdict is not installed; "
                 "install it with: pip install 'sparkstate[rocksdb]'"
-            )
-        from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
-
+            ) from error
         return RocksDBStoreFactory(settings, directory, clock if clock is not None else SystemClock())
     raise errors.SpecInvalid(f"stateBackend.type is {settings.type!r}; it must be hashmap or rocksdb")

@@ -14,7 +14,7 @@ from sparkstate import errors
 from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, StateKind, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
-from sparkstate.backends.rocksdb import heap, layout, snapshots, tables
+from sparkstate.backends.rocksdb import failures, heap, layout, snapshots, tables
 from sparkstate.backends.rocksdb.database import Database, Family, FamilyWrites
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
@@ -73,11 +73,13 @@ class RocksDBShardStore:
     def table(self, spec: TableSpec) -> Any:
         name = (spec.uid, spec.name)
         stored = self._specs.get(name)
+        found = self._tables.get(name)
+        if found is not None and stored is spec:
+            return found
         if stored is not None:
             canonical.check_same_table(stored, spec)
-        found = self._tables.get(name)
+        self._specs[name] = spec
         if found is None:
-            self._specs.setdefault(name, spec)
             found = self._tables[name] = self._make_table(spec)
         return found
 
@@ -101,10 +103,14 @@ class RocksDBShardStore:
             if self._closed:
                 raise errors.StateError(f"the store of shard {self.shard} in {self._path} is closed")
             # State of an earlier process is no state of this one: it comes from a snapshot only.
-            shutil.rmtree(self._path, ignore_errors=True)
-            self._path.mkdir(parents=True)
+            self._clear()
             self._db = Database(self._path, self._new_options, (), self._clock)
         return self._db
+
+    def _clear(self) -> None:
+        with failures.translated(self._path, "creating"):
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path.mkdir(parents=True)
 
     # ---- commit
 
@@ -213,8 +219,7 @@ class RocksDBShardStore:
         if snapshots.META not in files:
             raise errors.CorruptData(f"a RocksDB snapshot of shard {self.shard} has no file {snapshots.META}")
         meta = snapshots.read_meta(files[snapshots.META])
-        shutil.rmtree(self._path, ignore_errors=True)
-        self._path.mkdir(parents=True)
+        self._clear()
         for name, source in files.items():
             if name not in (snapshots.META, heap.FILE):
                 _place(source, self._path / name)

@@ -3,8 +3,8 @@
 Most epochs ask whether anything is due, and nothing is. That, and the firing of a few timers, is answered
 from the cache (``timer-service.cache-size``, 128 as in Flink); only what lies behind it is read from RocksDB.
 
-The cache holds the least rows of the table, all rows up to ``_complete_to`` exactly. Rows deleted lately
-leave marks in RocksDB until it compacts them, so a scan never starts before the least row that can be there.
+The cache holds all rows below ``_complete_to`` and none at or above it. Deleted rows leave marks in RocksDB
+until it compacts them, so a scan starts at ``_complete_to``, never at the beginning.
 """
 
 from __future__ import annotations
@@ -34,27 +34,22 @@ class RocksTimerTable:
         self._cache: list[bytes] = []
         self._complete_to = b""
         """Every stored row below this one is in the cache; empty = the cache was never filled."""
-        self._floor = b""
-        """No stored row lies below this one."""
 
     def due(self, until: int) -> Iterator[Timer]:
         timer = self.codec.timer
         # Rows of `until` itself still belong to it, so the end is the first row after them.
         end = composite.encode_long(until) + b"\xff\xff"
         self._fill()
-        last = b""
         for row in list(self._cache):
             if row >= end:
                 return
-            last = row
             yield timer(row)
-        if self._complete_to >= end or self._complete_to == _END:
+        if self._complete_to >= end:
             return
-        for row, _ in self.family.iterate(max(last, self._complete_to)):
+        for row, _ in self.family.iterate(self._complete_to):
             if row >= end:
                 return
-            if row != last:
-                yield timer(row)
+            yield timer(row)
 
     def contains(self, timer: Timer) -> bool:
         return self.family.get(self.codec.timer_row(timer)) is not None
@@ -67,17 +62,15 @@ class RocksTimerTable:
         """Read the least rows if the cache has run empty and there may be some behind it."""
         if self._cache or self._complete_to == _END:
             return
-        start = max(self._floor, self._complete_to)
         rows: list[bytes] = []
-        for row, _ in self.family.iterate(start):
+        for row, _ in self.family.iterate(self._complete_to):
             if len(rows) == self._cache_size:
-                self._complete_to = self._floor = row
+                self._complete_to = row
                 break
             rows.append(row)
         else:
             self._complete_to = _END
         self._cache = rows
-        self._floor = rows[0] if rows else _END
 
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         """The changes as rows. Call :meth:`applied` with the same object once they are written."""
@@ -93,8 +86,6 @@ class RocksTimerTable:
     def applied(self, writes: FamilyWrites) -> None:
         """Bring the cache up to what was just written."""
         if not self._complete_to:
-            if writes.keys:
-                self._floor = min([self._floor, *writes.keys])
             return
         for row in writes.deletes:
             at = bisect.bisect_left(self._cache, row)
@@ -106,9 +97,8 @@ class RocksTimerTable:
         if len(self._cache) > self._cache_size:
             self._complete_to = self._cache[self._cache_size]
             del self._cache[self._cache_size :]
-        self._floor = self._cache[0] if self._cache else self._complete_to
 
     def reset(self) -> None:
         """Forget what is cached (rows were written behind it, by a restore)."""
         self._cache = []
-        self._complete_to = self._floor = b""
+        self._complete_to = b""
