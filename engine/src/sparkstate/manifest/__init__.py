@@ -2,7 +2,8 @@
 each."""
 
 from sparkstate.manifest.document import Manifest, load
+from sparkstate.manifest.explain import explain_rows
 from sparkstate.manifest.memory import MemorySum, memory_sum
-from sparkstate.manifest.resolve import Resolved, explain_rows, resolve
+from sparkstate.manifest.resolve import Resolved, resolve
 
 __all__ = ["Manifest", "MemorySum", "Resolved", "explain_rows", "load", "memory_sum", "resolve"]

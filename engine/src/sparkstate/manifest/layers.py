@@ -26,6 +26,25 @@ EXCLUSIVE: tuple[tuple[str, ...], ...] = (
 count."""
 
 
+STRATEGY_SECTIONS = {
+    "fixed-delay": "fixedDelay",
+    "exponential-delay": "exponentialDelay",
+    "failure-rate": "failureRate",
+}
+ONLY_ROCKSDB = tuple(
+    f"stateBackend.{name}"
+    for name in (
+        "predefinedOptions",
+        "options",
+        "storagePaths",
+        "nativeMetrics",
+        "timerService",
+        "writeBufferRatio",
+        "highPrioPoolRatio",
+    )
+)
+
+
 @dataclass(frozen=True)
 class Given:
     """A value and who gave it."""
@@ -65,13 +84,24 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, Given]:
 
 
 def merge(job: Mapping[str, Given], defaults: Mapping[str, Given]) -> dict[str, Given]:
-    """The job's leaves over the defaults' leaves."""
-    merged = dict(defaults)
+    """The job's leaves over the defaults' leaves, without defaults that the job's own choices leave no room
+    for."""
+    merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job)}
     for group in EXCLUSIVE:
         if any(path in job for path in group):
             for path in group:
                 merged.pop(path, None)
     return {**merged, **job}
+
+
+def _void(path: str, job: Mapping[str, Given]) -> bool:
+    """Whether a default belongs to a state backend or restart strategy that the job has replaced by
+    another."""
+    strategy, backend = job.get("restart.strategy"), job.get("stateBackend.type")
+    if strategy is not None and path.startswith("restart."):
+        return path.split(".")[1] not in (STRATEGY_SECTIONS.get(strategy.value), "strategy")
+    on_heap = backend is not None and backend.value == "hashmap"
+    return on_heap and path.startswith(ONLY_ROCKSDB)
 
 
 def nested(given: Mapping[str, Given]) -> dict[str, Any]:

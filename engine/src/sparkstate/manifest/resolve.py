@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sparkstate import settings
+from sparkstate import errors, settings
+from sparkstate.backends.rocksdb import keys
+from sparkstate.manifest import explain, layers, notices, rules, schema, units
 from sparkstate.manifest import fields as table
-from sparkstate.manifest import layers, notices, rules, schema, units
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.layers import Given
 from sparkstate.manifest.problems import Problem, raise_if_any
@@ -29,12 +30,7 @@ class Resolved:
     origins: Mapping[str, str]
     notices: list[str]
     values: Mapping[str, str]
-    """Every effective setting as text, by its path: what ``explain`` shows."""
-
-
-def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:
-    """(path, value, origin) of every effective setting, in the manifest's order."""
-    return [(path, value, resolved.origins[path]) for path, value in resolved.values.items()]
+    """Every effective setting as text, by its path."""
 
 
 def resolve(
@@ -51,10 +47,30 @@ def resolve(
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any(notices.impossible_here(given), manifest.source)
+    raise_if_any([*notices.impossible_here(given), *_missing(given)], manifest.source)
     built = _build(manifest, given, base, cluster)
-    values, origins = _explain(given, built)
-    return Resolved(built, origins, notices.notices(given), values)
+    values, origins = explain.rows(given, built, _fields(given))
+    return Resolved(
+        built, origins, [*notices.notices(given), *_option_notices(built, manifest.source)], values
+    )
+
+
+def _missing(given: Mapping[str, Given]) -> list[Problem]:
+    path = "checkpointing.storage"
+    remedy = "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix"
+    return [] if path in given else [Problem(f"spec.{path}", remedy)]
+
+
+def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
+    """What RocksDB's options say about themselves; unreadable values are found here, before anything
+    starts."""
+    if job.backend.type != "rocksdb":
+        return ()
+    try:
+        return keys.parse(job.backend.options).notices
+    except errors.SpecInvalid as error:
+        raise_if_any([Problem("spec.stateBackend.options", str(error))], source)
+        raise
 
 
 def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Given]:
@@ -176,31 +192,3 @@ def _memory(job: settings.JobSettings, given: Mapping[str, Given]) -> settings.J
         managed = units.parse_quantity(given["managedMemoryPerSlot"].value)
         backend = replace(backend, managed_memory_bytes=managed)
     return replace(job, backend=backend)
-
-
-def _get(target: Any, path: str) -> Any:
-    for name in path.split("."):
-        target = getattr(target, name)
-    return target
-
-
-def _explain(given: Mapping[str, Given], job: settings.JobSettings) -> tuple[dict[str, str], dict[str, str]]:
-    by_path = {field.path: field for field in _fields(given)}
-    values: dict[str, str] = {}
-    origins: dict[str, str] = {}
-    for path in _order(given, by_path):
-        field = by_path.get(path)
-        values[path] = (
-            field.kind.show(_get(job, field.setting)) if field else table.PLAIN.show(given[path].value)
-        )
-        origins[path] = given[path].origin if path in given else layers.BUILT_IN
-    return values, origins
-
-
-def _order(given: Mapping[str, Given], by_path: Mapping[str, table.Field]) -> list[str]:
-    order = {name: index for index, name in enumerate(schema.spec()["properties"])}
-
-    def rank(path: str) -> int:
-        return order[path.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]]
-
-    return sorted(dict.fromkeys([*by_path, *given]), key=rank)

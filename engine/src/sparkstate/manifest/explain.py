@@ -1,0 +1,89 @@
+"""Every effective setting as a row: path, value, origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparkstate import keygroups
+from sparkstate.manifest import layers, schema, units
+from sparkstate.manifest.fields import PLAIN, Field
+from sparkstate.manifest.layers import Given
+from sparkstate.settings import JobSettings
+
+if TYPE_CHECKING:
+    from sparkstate.manifest.resolve import Resolved
+
+
+def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:
+    """(path, value, origin) of every effective setting, in the schema's order."""
+    return [(path, value, resolved.origins[path]) for path, value in resolved.values.items()]
+
+
+def rows(
+    given: Mapping[str, Given], job: JobSettings, fields: Sequence[Field]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Values and origins by path. Built-in values that the job's backend or deployment cannot use are left
+    out."""
+    by_path = {field.path: field for field in fields}
+    derived = _derived(job)
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for path in _ordered([*by_path, *derived, *given]):
+        if path not in given and not _applies(path, job):
+            continue
+        values[path] = derived.get(path) or _shown(path, given, by_path, job)
+        origins[path] = given[path].origin if path in given else layers.BUILT_IN
+    return values, origins
+
+
+def _shown(path: str, given: Mapping[str, Given], by_path: Mapping[str, Field], job: JobSettings) -> str:
+    if path not in by_path:
+        return PLAIN.show(given[path].value)
+    value: Any = job
+    for name in by_path[path].setting.split("."):
+        value = getattr(value, name)
+    return by_path[path].kind.show(value)
+
+
+def _derived(job: JobSettings) -> dict[str, str]:
+    """What is not simply the value of one setting: places made absolute, numbers that follow from others."""
+    key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
+    shards = job.shards or keygroups.default_shards(job.slots, key_groups)
+    found = {
+        "maxParallelism": f"{key_groups}" if job.max_parallelism else f"{key_groups} for a new job",
+        "shards": f"{shards}" if job.shards else f"{shards} for a new job",
+        "savepoints.storage": job.savepoint.storage or "savepoints/ under the checkpoint storage",
+        **_memory(job),
+    }
+    if job.entry.python_file:
+        found["pythonFile"] = job.entry.python_file
+    if job.restore_from and job.restore_from != "latest":
+        found["restoreFrom.uri"] = job.restore_from
+    if job.deployment == "cluster":
+        found["executor.cores"] = job.spark_conf["spark.executor.cores"]
+        memory = units.parse_flink_memory(job.spark_conf["spark.executor.memory"])
+        found["executor.memory"] = units.format_quantity(memory)
+    return found
+
+
+def _memory(job: JobSettings) -> dict[str, str]:
+    if job.backend.fixed_memory_bytes is not None:
+        return {"fixedMemoryPerSlot": units.format_quantity(job.backend.fixed_memory_bytes)}
+    if job.backend.managed_memory_bytes is not None:
+        return {"managedMemoryPerSlot": units.format_quantity(job.backend.managed_memory_bytes)}
+    return {"managedMemory": "false"}
+
+
+def _applies(path: str, job: JobSettings) -> bool:
+    if path == "stateMemoryPerSlot":
+        return job.backend.type == "hashmap"
+    if path == "slotsPerExecutor":
+        return job.deployment == "cluster"
+    only_rocksdb = (*layers.ONLY_ROCKSDB, "stateBackend.incremental")
+    return job.backend.type == "rocksdb" or not path.startswith(only_rocksdb)
+
+
+def _ordered(paths: Sequence[str]) -> list[str]:
+    order = {name: index for index, name in enumerate(schema.spec()["properties"])}
+    return sorted(dict.fromkeys(paths), key=lambda path: order[path.split(".")[0].split("[")[0]])
