@@ -30,29 +30,28 @@ def column_values(array: pa.Array) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[pa.RecordBatch], list[Any]]:
-    """A function from a batch to its keys: scalars for one column, tuples for more. Every NaN is the same
+ReadColumn = Callable[[str], list[Any]]
+"""Column name → its values in the batch at hand."""
+
+
+def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[ReadColumn], list[Any]]:
+    """A function that reads a batch's keys: scalars for one column, tuples for more. Every NaN is one
     object."""
     if len(columns) == 1:
         column = columns[0]
         if isinstance(key_type, scalars.FloatType):
-            return lambda batch: _one_nan(column_values(batch.column(column)))
-        return lambda batch: column_values(batch.column(column))
+            return lambda read: _one_nan(read(column))
+        return lambda read: read(column)
     fields = key_type.fields if isinstance(key_type, containers.TupleType) else ()
     floats = {
         name for name, field in zip(columns, fields, strict=True) if isinstance(field, scalars.FloatType)
     }
 
-    def read(batch: pa.RecordBatch) -> list[Any]:
-        values = [column_values(batch.column(name)) for name in columns]
-        return list(
-            zip(
-                *[_one_nan(v) if n in floats else v for n, v in zip(columns, values, strict=True)],
-                strict=True,
-            )
-        )
+    def read_tuples(read: ReadColumn) -> list[Any]:
+        values = [_one_nan(read(name)) if name in floats else read(name) for name in columns]
+        return list(zip(*values, strict=True))
 
-    return read
+    return read_tuples
 
 
 def _one_nan(values: list[Any]) -> list[Any]:
@@ -70,16 +69,18 @@ def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     Raises :class:`OutputError`.
     """
     width = len(schema)
-    kinds = set(map(type, rows))
-    if not all(issubclass(kind, (tuple, list)) for kind in kinds):
+    if not all(issubclass(kind, (tuple, list)) for kind in set(map(type, rows))):
         rows = [_by_position(row, schema) for row in rows]
-    if set(map(len, rows)) - {width}:
+    try:
+        columns = list(zip(*rows, strict=True)) if rows else [()] * width
+    except ValueError:
+        columns = []  # rows of several lengths
+    if len(columns) != width:
         wrong = next(row for row in rows if len(row) != width)
         raise OutputError(
             f"the row {wrong!r} has {len(wrong)} values; "
             f"the output has {width} columns: {', '.join(schema.names)}"
         )
-    columns = list(zip(*rows, strict=True)) if rows else [()] * width
     arrays = [_array(values, field) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sparkstate.backends.base import DELETED, TableChanges, TableSpec, Timer, key_of
+from sparkstate.backends.base import DELETED, NamespacedCell, TableChanges, TableSpec, Timer, key_of
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.overlay import MISSING, Overlay, TableOverlay
+from sparkstate.operators.overlay import Overlay, TableOverlay
 from sparkstate.operators.states import ListStateHandle, MapStateHandle, StateHandle
 
 ShardChanges = dict[int, list[TableChanges]]
@@ -19,11 +19,11 @@ def changes_of(
     overlay: Overlay,
     handles: Iterable[StateHandle],
     timer_specs: Mapping[TimeDomain, TableSpec],
-    shard_of: Callable[[int], int],
+    shard_of: Sequence[int],
 ) -> ShardChanges:
     """All changes of an overlay, by shard."""
     shards: ShardChanges = defaultdict(list)
-    of_key = {key: shard_of(kg) for key, kg in overlay.kgs.items()}
+    of_key = {key: shard_of[kg] for key, kg in overlay.kgs.items()}
     for handle in handles:
         found: dict[int, TableChanges] = {}
         _collect(handle, overlay.tables[handle.number], of_key, found)
@@ -55,12 +55,11 @@ def _collect(
             if mapped.change.cleared or mapped.change.entries:
                 _changes(found, of_key[key_of(cell)], spec).maps[cell] = mapped.change
     else:
-        entries = table.entries
-        for cell in table.dirty:
-            value = entries.get(cell, MISSING)
-            if value is not MISSING:  # undone, and never read
-                shard = of_key[key_of(cell)]
-                _changes(found, shard, spec).values[cell] = DELETED if value is None else value
+        for cell, value in table.changed().items():
+            shard = of_key[cell.key if type(cell) is NamespacedCell else cell]
+            if shard not in found:
+                found[shard] = TableChanges(spec)
+            found[shard].values[cell] = DELETED if value is None else value
 
 
 def _timer_changes(

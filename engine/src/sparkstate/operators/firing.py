@@ -89,7 +89,8 @@ class _Firing:
     def _peek_committed(self, committed: Iterator[Timer]) -> Timer | None:
         if not self._chunk:
             self._chunk.extend(itertools.islice(committed, CHUNK_TIMERS))
-            self._operator.prefetch(self._overlay, {timer.key: timer.key_group for timer in self._chunk})
+            keys, kgs = [timer.key for timer in self._chunk], [timer.key_group for timer in self._chunk]
+            self._operator.prefetch(self._overlay, keys, kgs)
         return self._chunk[0] if self._chunk else None
 
     def _fire(self, timer: TimerKey) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class Outputs:
         None."""
         if not yielded:
             return
-        if self._has_tags and any(map(_is_tagged, yielded)):
+        if self._has_tags and _may_be_tagged(yielded):
             yielded, stamps = self._put_sides(overlay, yielded, stamps)
         if not yielded:
             return
@@ -96,6 +97,14 @@ class Outputs:
                 f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not "
                 f"fit {output}: {error}"
             ) from error
+
+
+def _may_be_tagged(yielded: list[Any]) -> bool:
+    """A quick look: whether any item can have a tag in front."""
+    try:
+        return OutputTag in set(map(type, map(operator.itemgetter(0), yielded)))
+    except (TypeError, LookupError):
+        return True
 
 
 def _is_tagged(item: Any) -> bool:

@@ -57,14 +57,23 @@ class MapCell:
 
 
 class TableOverlay:
-    """Entries of one state: value states keep stored values (None = absent) and which are dirty, others their
-    cells."""
+    """Entries of one state: a value state's stored values (None = absent), the cells of a list or map state.
 
-    __slots__ = ("dirty", "entries")
+    What a value state has read is kept in ``read`` as well: an entry is changed when it is another object
+    than the one read. So writing a value is one assignment, and finding the changed ones is left to the
+    commit.
+    """
+
+    __slots__ = ("entries", "read")
 
     def __init__(self) -> None:
         self.entries: dict[Any, Any] = {}
-        self.dirty: set[Any] = set()
+        self.read: dict[Any, Any] = {}
+
+    def changed(self) -> dict[Any, Any]:
+        """The changed entries of a value state."""
+        read = self.read.get
+        return {cell: value for cell, value in self.entries.items() if read(cell, MISSING) is not value}
 
 
 class TimerOverlay:

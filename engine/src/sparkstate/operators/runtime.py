@@ -10,8 +10,9 @@ yet seen are read from the stores in one call per shard and state, and what was 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from sparkstate.backends.base import ShardStore, StateKind, TableSpec
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators import arrow_rows, commits, firing, inspection, states
+from sparkstate.operators import arrow_rows, commits, firing, garbage, inspection, states
 from sparkstate.operators.context import Cursor
 from sparkstate.operators.outputs import Outputs
 from sparkstate.operators.overlay import Overlay, TableOverlay, undo
@@ -43,7 +44,7 @@ _SHOWN_CHARACTERS = 500
 class KeyedOperator:
     """One operator of one slot. Calls may come from several threads; they run one after another."""
 
-    def __init__(  # noqa: PLR0917 - components, in the order of the contract
+    def __init__(
         self,
         spec: OperatorSpec,
         stores: Mapping[int, ShardStore],
@@ -60,7 +61,7 @@ class KeyedOperator:
         self._outputs = Outputs(spec)
         self._row_class = rows_module.row_class(spec.row_columns)
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        self._shard_of = key_space.shard_of_key_group
+        self._shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
         self._owned = {kg for store in stores.values() for kg in _range(store)}
         self._handles: list[states.StateHandle] = []
         self._prefetched: list[states.ValueStateHandle] = []
@@ -73,6 +74,7 @@ class KeyedOperator:
             subtask=subtask,
             parallelism=parallelism,
             max_parallelism=key_space.max_parallelism,
+            undoes_records=spec.on_error == "side-output",
         )
 
     # --- life cycle
@@ -105,7 +107,7 @@ class KeyedOperator:
     def _register(self, spec: TableSpec) -> states.TableOf:
         tables = {shard: store.table(spec) for shard, store in self._stores.items()}
         shard_of = self._shard_of
-        return lambda kg: tables[shard_of(kg)]
+        return lambda kg: tables[shard_of[kg]]
 
     def timer_spec(self, domain: TimeDomain) -> TableSpec:
         """The table of the operator's timers in one domain."""
@@ -145,7 +147,8 @@ class KeyedOperator:
                     f"operator {self.spec.uid!r}: epoch {overlay.epoch} was finished twice"
                 )
             self._process_held(overlay)
-            firing.fire_all(self, overlay, watermark)
+            with garbage.collection_paused():
+                firing.fire_all(self, overlay, watermark)
             overlay.finished = True
 
     def commit(self, overlay: Overlay) -> None:
@@ -204,14 +207,15 @@ class KeyedOperator:
             self._process(overlay, batch)
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
-        values = [arrow_rows.column_values(batch.column(name)) for name in self.spec.row_columns]
+        # Each column once: where the key is one of the row's columns, key and field are the same objects.
+        read = functools.cache(lambda name: arrow_rows.column_values(batch.column(name)))
         stamp = self.spec.event_time_column
         self.process_rows(
             overlay,
-            self._read_keys(batch),
-            arrow_rows.column_values(batch.column(columns.KEY_GROUP)),
-            arrow_rows.column_values(batch.column(stamp)) if stamp is not None else [None] * batch.num_rows,
-            map(self._row_class._make, zip(*values, strict=True)),
+            self._read_keys(read),
+            read(columns.KEY_GROUP),
+            read(stamp) if stamp is not None else itertools.repeat(None, batch.num_rows),
+            map(self._row_class, zip(*map(read, self.spec.row_columns), strict=True)),
         )
 
     def process_rows(
@@ -219,20 +223,22 @@ class KeyedOperator:
         overlay: Overlay,
         keys: Sequence[Any],
         kgs: Sequence[int],
-        stamps: Sequence[int | None],
+        stamps: Iterable[int | None],
         rows: Iterable[Any],
     ) -> None:
         """Run the user's function over rows that are Python values already."""
         with self._lock:
-            self.bind(overlay, overlay.watermark)
-            self.prefetch(overlay, dict(zip(keys, kgs, strict=True)))
+            records = zip(keys, stamps, rows, strict=True)
             yielded: list[Any] = []
-            if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
-                emitted = self._loop_with_care(overlay, zip(keys, stamps, rows, strict=True), yielded)
-            else:
-                emitted = None
-                self._loop(overlay, zip(keys, stamps, rows, strict=True), yielded)
-            self._outputs.put(overlay, yielded, emitted)
+            emitted: list[int | None] | None = None
+            self.bind(overlay, overlay.watermark)
+            with garbage.collection_paused():
+                self.prefetch(overlay, keys, kgs)
+                if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
+                    emitted = self._loop_with_care(overlay, records, yielded)
+                else:
+                    self._loop(overlay, records, yielded)
+                self._outputs.put(overlay, yielded, emitted)
 
     # --- the record loops
 
@@ -245,24 +251,31 @@ class KeyedOperator:
         for handle, table in zip(self._handles, overlay.tables, strict=True):
             handle.bind(table)
 
-    def prefetch(self, overlay: Overlay, kg_of_key: Mapping[Any, int]) -> None:
+    def prefetch(self, overlay: Overlay, keys: Iterable[Any], kgs: Iterable[int]) -> None:
         """Read the values of keys that the overlay has not seen, in one call per shard and state."""
-        new = [key for key in kg_of_key if key not in overlay.kgs]
-        overlay.kgs.update(kg_of_key)
-        if not new or not self._prefetched:
+        known = overlay.kgs
+        before = len(known)
+        known.update(zip(keys, kgs, strict=True))
+        if len(known) == before or not self._prefetched:
             return
-        by_shard: defaultdict[int, list[Any]] = defaultdict(list)
+        by_shard: dict[int, tuple[list[Any], list[int]]] = {shard: ([], []) for shard in self._stores}
         shard_of = self._shard_of
-        for key in new:
-            by_shard[shard_of(kg_of_key[key])].append(key)
-        for shard, keys in by_shard.items():
-            kgs = [kg_of_key[key] for key in keys]
-            store = self._stores[shard]
-            for handle in self._prefetched:
-                table: Any = store.table(handle.spec)
-                overlay.tables[handle.number].entries.update(
-                    zip(keys, table.get_many(kgs, keys), strict=True)
-                )
+        # A dict keeps its order of insertion: the new keys are its last ones.
+        for key, kg in itertools.islice(reversed(known.items()), len(known) - before):
+            shard_keys, shard_kgs = by_shard[shard_of[kg]]
+            shard_keys.append(key)
+            shard_kgs.append(kg)
+        for shard, (shard_keys, shard_kgs) in by_shard.items():
+            if shard_keys:
+                self._read(overlay, self._stores[shard], shard_keys, shard_kgs)
+
+    def _read(self, overlay: Overlay, store: ShardStore, keys: list[Any], kgs: list[int]) -> None:
+        for handle in self._prefetched:
+            table: Any = store.table(handle.spec)
+            values = table.get_many(kgs, keys)
+            cells = overlay.tables[handle.number]
+            cells.read.update(zip(keys, values, strict=True))
+            cells.entries.update(zip(keys, values, strict=True))
 
     def _loop(
         self, overlay: Overlay, records: Iterable[tuple[Any, int | None, Any]], yielded: list[Any]

@@ -32,6 +32,7 @@ class OperatorRuntimeContext(RuntimeContext):
         subtask: int,
         parallelism: int,
         max_parallelism: int,
+        undoes_records: bool,
     ) -> None:
         self._uid = uid
         self._key_type = key_type
@@ -40,6 +41,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._subtask = subtask
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
+        self._undoes_records = undoes_records
         self._identities: dict[str, tuple[str, ...]] = {}
         self.handles: dict[str, states.StateHandle] = {}
         self.is_open = True
@@ -47,7 +49,9 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
         self._check(state_descriptor, descriptors.ValueStateDescriptor)
         return self._handle(
-            state_descriptor, StateKind.VALUE, states.value_handle_class(state_descriptor.type_info)
+            state_descriptor,
+            StateKind.VALUE,
+            states.value_handle_class(state_descriptor.type_info, self._undoes_records),
         )
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:

@@ -14,7 +14,7 @@ from sparkstate.backends.base import DELETED, ListChange, MapChange, TableSpec, 
 from sparkstate.functions import AggregateFunction, ReduceFunction
 from sparkstate.operators.context import Cursor, NamespacedCursor
 from sparkstate.operators.overlay import MISSING, ListCell, MapCell, TableOverlay
-from sparkstate.serde import composite, scalars
+from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
 
@@ -36,11 +36,12 @@ class StateHandle:
         self._thaw = spec.value_type.thaw
         self._immutable = bool(spec.value_type.is_immutable)
         self._entries: dict[Any, Any] = {}
+        self._read: dict[Any, Any] = {}
 
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""
         self._entries = table.entries
-        self._mark = table.dirty.add
+        self._read = table.read
 
     def set_current_namespace(self, namespace: Hashable) -> None:
         if namespace is None:
@@ -81,7 +82,7 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
             return self._entries[cell]
         except KeyError:
             table, kg = self._locate(cell)
-            stored = self._entries[cell] = table.get(kg, cell)
+            stored = self._entries[cell] = self._read[cell] = table.get(kg, cell)
             return stored
 
     def _store(self, stored: Any) -> None:
@@ -90,7 +91,6 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
         if journal is not None:
             journal.append((self._entries, cell, self._entries.get(cell, MISSING)))
         self._entries[cell] = stored
-        self._mark(cell)
 
     def value(self) -> Any:
         stored = self._stored()
@@ -104,7 +104,7 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
 
 
 class ImmutableValueStateHandle(ValueStateHandle):
-    """A value state whose values can be handed out as they are: the hot path, written out."""
+    """A value state whose values can be handed out as they are: reading is written out for speed."""
 
     def value(self) -> Any:
         try:
@@ -113,22 +113,31 @@ class ImmutableValueStateHandle(ValueStateHandle):
             return self._stored()
 
 
-class IntegerValueStateHandle(ImmutableValueStateHandle):
-    """A value state of whole numbers: their check is written out too."""
+class LongValueStateHandle(ImmutableValueStateHandle):
+    """A value state of LONG, in an operator that never undoes a record: writing is written out too."""
+
+    def update(self, value: Any) -> None:
+        if type(value) is int and -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+            self._entries[self._at.cell] = value
+        else:
+            self._store(None if value is None else self._freeze(value))
+
+
+class ExactValueStateHandle(ImmutableValueStateHandle):
+    """The same for types of which every value of one Python type is good: STRING, BOOLEAN."""
 
     def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
         super().__init__(spec, number, cursor, table_of)
-        assert isinstance(spec.value_type, scalars.IntegerType)
-        self._low = spec.value_type.low
-        self._high = spec.value_type.high
+        self._exact = _EXACT[self._type.describe()]
 
     def update(self, value: Any) -> None:
-        if type(value) is int and self._low <= value <= self._high and self._cursor.journal is None:
-            cell = self._at.cell
-            self._entries[cell] = value
-            self._mark(cell)
+        if type(value) is self._exact:
+            self._entries[self._at.cell] = value
         else:
             self._store(None if value is None else self._freeze(value))
+
+
+_EXACT: dict[str, type] = {"STRING": str, "BOOLEAN": bool}
 
 
 class ReducingStateHandle(ValueStateHandle, api.ReducingState[Any]):
@@ -324,8 +333,13 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         cell.change.entries = {}
 
 
-def value_handle_class(value_type: TypeInformation) -> type[ValueStateHandle]:
+def value_handle_class(value_type: TypeInformation, undoes_records: bool) -> type[ValueStateHandle]:
     """The fastest handle for a value state of this type."""
-    if isinstance(value_type, scalars.IntegerType):
-        return IntegerValueStateHandle
-    return ImmutableValueStateHandle if value_type.is_immutable else ValueStateHandle
+    if not value_type.is_immutable:
+        return ValueStateHandle
+    if not undoes_records:
+        if value_type.describe() == "LONG":
+            return LongValueStateHandle
+        if value_type.describe() in _EXACT:
+            return ExactValueStateHandle
+    return ImmutableValueStateHandle

@@ -52,7 +52,7 @@ class RowType(TypeInformation):
         self.names = tuple(names) if names is not None else None
         self.is_immutable = all(field.is_immutable for field in self.fields)
         self.wire = tuple[tuple(field.wire | None for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
-        self._make: Any = (row.row_class(self.names) if self.names is not None else row.Row)._make
+        self._make: Any = row.row_class(self.names) if self.names is not None else row.Row
 
     def describe(self) -> str:
         parts = [field.describe() for field in self.fields]

@@ -105,7 +105,7 @@ class KeyedProcessHarness:
         overlay = self._begin()
         kept: list[tuple[Any, int | None]] = []
         for element, timestamp in elements:
-            row = Row(**element) if isinstance(element, dict) else element
+            row = Row.of(**element) if isinstance(element, dict) else element
             if timestamp is not None and timestamp < self._watermark:
                 overlay.late_rows += 1
                 if self._spec.late_tag is not None:

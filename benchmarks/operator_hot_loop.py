@@ -1,0 +1,155 @@
+"""Rows per second of one keyed operator on one core: a keyed sum that answers every record, without Spark.
+
+    python benchmarks/operator_hot_loop.py [--rows 1200000] [--keys 50000] [--batch 10000] [--backend hashmap]
+    python benchmarks/operator_hot_loop.py --profile
+
+Batches are Arrow, as a slot gets them; an epoch is all rows: begin, process_batch for each, finish, commit.
+The second epoch is reported too, because the first fills empty stores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import importlib.util
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import columns
+from sparkstate.backends import loader
+from sparkstate.clock import SystemClock
+from sparkstate.functions import MIN_WATERMARK, Context, KeyedProcessFunction, RuntimeContext
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde.types import Types
+from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.state.descriptors import ValueStateDescriptor
+
+KEY_SPACE = KeySpace(128, 8)
+
+
+class KeyedSum(KeyedProcessFunction):
+    """The benchmark's function: one read, one write and one row per record."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Context) -> Iterable[tuple[str, int]]:
+        total = (self.total.value() or 0) + value.amount
+        self.total.update(total)
+        yield value.user, total
+
+
+def make_batches(rows: int, keys: int, batch: int) -> list[pa.RecordBatch]:
+    """Rows of random keys, in batches."""
+    chosen = random.Random(1)
+    made = []
+    for start in range(0, rows, batch):
+        numbers = [chosen.randrange(keys) for _ in range(min(batch, rows - start))]
+        made.append(
+            pa.record_batch(
+                {
+                    "user": [f"user-{number:06d}" for number in numbers],
+                    "amount": pa.array([number % 100 for number in numbers], pa.int64()),
+                    "ts": pa.array(range(start, start + len(numbers)), pa.int64()),
+                    columns.KEY_GROUP: pa.array([number % 128 for number in numbers], pa.int32()),
+                }
+            )
+        )
+    return made
+
+
+def make_operator(backend: str, folder: Path) -> tuple[KeyedOperator, Any]:
+    """An operator that owns all shards, on fresh stores."""
+    settings = StateBackendSettings(type=backend, managed_memory_bytes=256 * MIB)  # type: ignore[arg-type]
+    factory = loader.create_store_factory(settings, folder)
+    stores = {}
+    for shard in range(KEY_SPACE.shards):
+        stores[shard] = factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / f"shard-{shard}")
+    spec = OperatorSpec(
+        uid="sum",
+        function=KeyedSum(),
+        row_columns=("user", "amount"),
+        key_columns=("user",),
+        key_type=Types.STRING(),
+        event_time_column="ts",
+        output_schema=pa.schema([("user", pa.string()), ("total", pa.int64())]),
+    )
+    operator = KeyedOperator(spec, stores, KEY_SPACE, SystemClock(), 0, 1)
+    operator.open()
+    return operator, (factory, stores)
+
+
+def run_epoch(operator: KeyedOperator, epoch: int, batches: list[pa.RecordBatch]) -> dict[str, float]:
+    """Seconds of each step."""
+    gc.collect()
+    times = [time.process_time()]
+    overlay = operator.begin(epoch, MIN_WATERMARK, 0)
+    for batch in batches:
+        operator.process_batch(overlay, batch)
+    times.append(time.process_time())
+    operator.finish(overlay, MIN_WATERMARK)
+    times.append(time.process_time())
+    operator.commit(overlay)
+    times.append(time.process_time())
+    produced = sum(batch.num_rows for batch in overlay.output())
+    expected = sum(batch.num_rows for batch in batches)
+    if produced != expected:
+        raise AssertionError(f"{produced} rows came out of {expected}")
+    names = ("feed", "finish", "commit")
+    return {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
+
+
+def measure(backend: str, batches: list[pa.RecordBatch], epochs: int) -> None:
+    """Print rows per second, median and each epoch."""
+    rows = sum(batch.num_rows for batch in batches)
+    with tempfile.TemporaryDirectory() as folder:
+        operator, (factory, stores) = make_operator(backend, Path(folder))
+        rates = []
+        for epoch in range(epochs):
+            steps = run_epoch(operator, epoch, batches)
+            rates.append(rows / sum(steps.values()))
+            shown = "  ".join(f"{name} {seconds:.3f} s" for name, seconds in steps.items())
+            print(f"{backend:8}  epoch {epoch}  {rates[-1]:>9,.0f} rows/s   {shown}")
+        print(f"{backend:8}  median   {statistics.median(rates):>9,.0f} rows/s")
+        operator.close()
+        for store in stores.values():
+            store.close()
+        factory.close()
+
+
+def main() -> None:
+    """Parse, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_200_000)
+    parser.add_argument("--keys", type=int, default=50_000)
+    parser.add_argument("--batch", type=int, default=10_000)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--backend", choices=("hashmap", "rocksdb", "both"), default="both")
+    parser.add_argument("--profile", action="store_true")
+    arguments = parser.parse_args()
+    batches = make_batches(arguments.rows, arguments.keys, arguments.batch)
+    backends = ["hashmap", "rocksdb"] if arguments.backend == "both" else [arguments.backend]
+    for backend in backends:
+        if backend == "rocksdb" and importlib.util.find_spec("rocksdict") is None:
+            print("rocksdb   skipped: rocksdict is not installed")
+            continue
+        if arguments.profile:
+            with cProfile.Profile() as profile:
+                measure(backend, batches, 1)
+            profile.print_stats("tottime")
+        else:
+            measure(backend, batches, arguments.epochs)
+
+
+if __name__ == "__main__":
+    main()
