@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from sparkstate import errors
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
@@ -13,6 +16,14 @@ WRITES = frozenset({"put_if_absent", "put_file", "copy", "delete"})
 
 class Crash(BaseException):
     """Stands for ``kill -9``: nothing in the code under test may catch it and go on."""
+
+
+@pytest.fixture
+def without_flushing(monkeypatch):
+    """For tests that kill processes and not machines: what was written need not reach the disk, which is
+    slow.
+    """
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 class HookedStore:

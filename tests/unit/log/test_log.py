@@ -217,6 +217,12 @@ def test_an_outage_is_said_and_nothing_is_known_by_it(store):
     assert log.append(stone()) == 2
 
 
+def live(log):
+    log.claim(1, "me")
+    for step in range(10):
+        log.append(stone(f"{step}"))
+
+
 def test_a_crash_at_any_write_leaves_a_log_that_the_next_driver_reads(tmp_path):
     for number in range(8):
         for after in (False, True):
@@ -224,9 +230,7 @@ def test_a_crash_at_any_write_leaves_a_log_that_the_next_driver_reads(tmp_path):
             log = open_log(store)
             store.crash_at_write(number, after=after)
             with pytest.raises(Crash):
-                log.claim(1, "me")
-                for step in range(10):
-                    log.append(stone(f"{step}"))
+                live(log)
             store.heal()
             state = open_log(store).refresh()
             assert state.last_number == number + (1 if after else 0)

@@ -57,3 +57,10 @@ def test_the_writer_of_a_data_file_is_told_from_its_path():
     assert layout.checkpoint_of_metadata("chk-7/_metadata") == 7
     assert layout.checkpoint_of_metadata("chk-7/x") is None
     assert layout.savepoint_folder("0123456789abcdef", "77") == "savepoint-012345-77"
+
+
+@pytest.mark.parametrize("base", ["file:///data/with%20space", "s3://bucket/with space"])
+def test_a_key_joined_to_a_url_comes_back_when_it_is_split(base):
+    url = naming.join_url(base, "my savepoint")
+    assert naming.normalise_url(url) == url
+    assert naming.split_url(url) == (base, "my savepoint")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from sparkstate import errors
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage.objectstore import ObjectStore
+
+_Wanted = tuple[FileHandle, Path]
 
 
 class Downloader:
@@ -28,17 +29,29 @@ class Downloader:
         return self.fetch_all([(shard, directory)])[0]
 
     def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
-        """As :meth:`fetch` for several shards, all their files in parallel."""
-        jobs = []
+        """As :meth:`fetch` for several shards, all their objects in parallel, each object once.
+
+        When an error is raised, all transfers have ended.
+        """
+        results: list[dict[str, Path]] = []
+        objects: dict[str, list[_Wanted]] = {}
         for shard, directory in wanted:
             directory.mkdir(parents=True, exist_ok=True)
-            jobs.append(
-                {
-                    handle.name: self._pool.submit(self._fetch_file, handle, directory / handle.name)
-                    for handle in shard.files
-                }
-            )
-        return [{name: future.result() for name, future in futures.items()} for futures in jobs]
+            results.append({handle.name: directory / handle.name for handle in shard.files})
+            for handle in shard.files:
+                if handle.inline is not None:
+                    (directory / handle.name).write_bytes(self.read(handle))
+                else:
+                    objects.setdefault(handle.path, []).append((handle, directory / handle.name))
+        futures = [self._pool.submit(self._fetch_object, files) for files in objects.values()]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+        return results
 
     def read(self, handle: FileHandle) -> bytes:
         """The verified bytes of one small file."""
@@ -52,18 +65,24 @@ class Downloader:
         """Wait for what is under way and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _fetch_file(self, handle: FileHandle, target: Path) -> Path:
-        if handle.inline is not None:
-            target.write_bytes(self.read(handle))
-            return target
+    def _fetch_object(self, files: Sequence[_Wanted]) -> None:
+        """Download one object, which is one file or several merged ones."""
+        first, target = files[0]
+        whole = target.with_name(f".{target.name}.download")
         try:
-            self._store.get_file(handle.path, target)
+            self._store.get_file(first.path, whole)
         except errors.NotFound as error:
-            raise _missing(handle, self._store.url) from error
-        if handle.offset or target.stat().st_size != handle.size:
-            _cut(target, handle)
-        _verify(handle, target.stat().st_size, file_checksum(target), self._store.url)
-        return target
+            raise _missing(first, self._store.url) from error
+        try:
+            if len(files) == 1 and first.offset == 0 and whole.stat().st_size == first.size:
+                whole.replace(target)
+            else:
+                for handle, path in files:
+                    _copy_part(whole, handle, path)
+        finally:
+            whole.unlink(missing_ok=True)
+        for handle, path in files:
+            _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
 
     def _get(self, handle: FileHandle) -> bytes:
         try:
@@ -78,16 +97,14 @@ def file_checksum(path: Path) -> str:
         return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cut(path: Path, handle: FileHandle) -> None:
-    """Keep only the part of a merged object that is this file."""
-    part = path.with_name(f".{path.name}.part")
-    with path.open("rb") as source, part.open("wb") as target:
+def _copy_part(whole: Path, handle: FileHandle, path: Path) -> None:
+    """The bytes of one file out of a merged object; fewer than its size if the object is too short."""
+    with whole.open("rb") as source, path.open("wb") as target:
         source.seek(handle.offset)
         left = handle.size
         while left and (data := source.read(min(left, MIB))):
             target.write(data)
             left -= len(data)
-    shutil.move(part, path)
 
 
 def _missing(handle: FileHandle, url: str) -> errors.CorruptData:

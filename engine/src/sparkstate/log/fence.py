@@ -56,6 +56,11 @@ class FenceGuard:
         """Why the last read failed, or None."""
         return self._cause
 
+    @property
+    def fenced(self) -> bool:
+        """Whether a read found a newer claim; :meth:`check` then raises."""
+        return self._fenced is not None
+
     def poll(self) -> None:
         """Read the log if it is time to. Swallows storage errors (they age the last success); raises
         ``Fenced``.

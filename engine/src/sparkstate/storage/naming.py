@@ -56,15 +56,18 @@ def _normalise_s3(url: str) -> str:
     return "/".join([f"s3://{bucket}", *segments])
 
 
-def join_url(base: str, *segments: str) -> str:
-    """``base`` with further path segments."""
-    return "/".join([base.rstrip("/"), *(segment.strip("/") for segment in segments)])
+def join_url(base: str, *keys: str) -> str:
+    """The URL of an object or folder by its key below ``base``. Keys are plain, ``file://`` URLs percent-encoded."""
+    names = [key.strip("/") for key in keys]
+    if base.startswith("file:"):
+        names = [quote(name) for name in names]
+    return "/".join([base.rstrip("/"), *names])
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """(parent URL, last segment) of a normalised URL."""
+    """(parent URL, last segment as a key below it) of a normalised URL."""
     parent, _, last = url.rpartition("/")
-    return parent, last
+    return parent, unquote(last) if url.startswith("file:") else last
 
 
 def local_path(url: str) -> Path:
