@@ -1,0 +1,179 @@
+"""The same manifests before both judges: the operator's (models, CRD schema, CEL rules) and the engine's.
+
+A bad manifest names what must be found in its first lines: ``# expect: <path>: <beginning of the message>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import yaml
+from support import crd_judge
+
+from sparkstate import errors
+from sparkstate.manifest import Manifest, document, flink_keys, flink_rules, load, rules, schema
+from sparkstate_operator.model import StatefulSparkJob, flink_tables, state
+
+MANIFESTS = Path(__file__).parent / "manifests"
+GOOD = sorted((MANIFESTS / "good").glob("*.yaml"))
+BAD = sorted((MANIFESTS / "bad").glob("*.yaml"))
+CRD_RULES = [(path, rule) for path, rule in crd_judge.rules(schema.root()) if "oldSelf" not in rule["rule"]]
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text())
+    return found
+
+
+def expectations(path: Path) -> list[str]:
+    return re.findall(r"^# expect: (.*)$", path.read_text(), re.MULTILINE)
+
+
+def types_fit(manifest: dict[str, Any]) -> bool:
+    return not schema.check({k: v for k, v in manifest.items() if k != "metadata"}, schema.root(), "")
+
+
+def by_cel(manifest: dict[str, Any]) -> set[tuple[str, str]]:
+    return set(crd_judge.violations(manifest, schema.root()))
+
+
+def by_engine(manifest: dict[str, Any]) -> set[tuple[str, str]]:
+    """The engine's findings; the CRD cannot name metadata.name in a path, so its rule stands at the root."""
+    found = rules.check(rules.with_schema_defaults(manifest))
+    return {("" if p.path == "metadata.name" else p.path, p.message) for p in found}
+
+
+def given_twice() -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each of Flink's keys a manifest that gives its field too, and one for each two spellings."""
+    samples = {"duration": "10 s", "memory": "64mb", "boolean": "true", "integer": "4"}
+    samples |= {"number": "0.5"}
+    words = {"stateBackend.type": "rocksdb", "restart.strategy": "none", "stateBackend.timerService": "heap"}
+    words["restart.exponentialDelay.backoffMultiplier"] = "2"
+    for known in flink_keys.KEYS:
+        text = words.get(
+            known.path, samples.get(known.kind, "DEFAULT" if "predefined" in known.path else "m:C")
+        )
+        text = "s3://bucket/a" if known.kind == "location" else text
+        text = "http://minio" if known.path == "s3.endpoint" else text
+        spec: dict[str, Any] = {"pythonFile": "job.py", "configuration": {known.spellings[0]: text}}
+        node = spec
+        *parents, last = known.path.split(".")
+        for name in parents:
+            node = node.setdefault(name, {})
+        node[last] = known.read(text)
+        if known.path.startswith("restart.") and len(parents) == 2:
+            strategies = {"fixedDelay": "fixed-delay", "exponentialDelay": "exponential-delay"}
+            spec["restart"]["strategy"] = strategies.get(parents[1], "failure-rate")
+        yield known.path, wrap(spec)
+        if len(known.spellings) == 2:
+            both = {"pythonFile": "job.py", "configuration": dict.fromkeys(known.spellings, text)}
+            yield f"{known.path} in both spellings", wrap(both)
+
+
+def wrap(spec: dict[str, Any]) -> dict[str, Any]:
+    head = {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": "flights"},
+    }
+    return {**head, "spec": spec}
+
+
+TWICE = list(given_twice())
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_both_sides_accept_a_good_manifest(path: Path) -> None:
+    manifest = read(path)
+    job = StatefulSparkJob.model_validate(manifest)
+    assert job.metadata["name"] == "flights"
+    assert by_cel(manifest) == set()
+    loaded = load(path)
+    assert isinstance(loaded, Manifest)
+    assert loaded.name == "flights"
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_the_engine_refuses_a_bad_manifest_by_its_paths(path: Path) -> None:
+    wanted = expectations(path)
+    found = [str(problem) for problem in document.judge(read(path))]
+    assert wanted, f"{path.name} names nothing that must be found"
+    missing = [text for text in wanted if not any(line.startswith(text) for line in found)]
+    assert not missing, found
+    assert len(found) == len(wanted), found
+    with pytest.raises(errors.SpecInvalid) as raised:
+        load(path)
+    assert all(text in str(raised.value) for text in wanted)
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_only_later_fields_wrong_is_an_error_of_its_own(path: Path) -> None:
+    later = all("not in this version" in text for text in expectations(path))
+    with pytest.raises(errors.SpecInvalid) as raised:
+        load(path)
+    assert (type(raised.value) is errors.NotInThisVersion) == later
+
+
+@pytest.mark.parametrize("path", [path for path in BAD if types_fit(read(path))], ids=lambda path: path.stem)
+def test_the_crds_rules_find_the_same_with_the_same_words(path: Path) -> None:
+    manifest = read(path)
+    assert by_cel(manifest) == by_engine(manifest) != set()
+    StatefulSparkJob.model_validate(manifest)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in BAD if not types_fit(read(path))], ids=lambda path: path.stem
+)
+def test_the_operators_models_refuse_wrong_types_at_the_same_paths(path: Path) -> None:
+    with pytest.raises(pydantic.ValidationError) as raised:
+        StatefulSparkJob.model_validate(read(path))
+    found = {".".join(str(part) for part in error["loc"]) for error in raised.value.errors()}
+    wanted = {text.split(": ")[0] for text in expectations(path)}
+    empty = {text.split(": ")[0] for text in expectations(path) if "is empty" in text}
+    assert found == wanted - empty
+
+
+@pytest.mark.parametrize(("path", "manifest"), TWICE, ids=[name for name, _ in TWICE])
+def test_a_setting_given_twice_is_refused_by_both_sides(path: str, manifest: dict[str, Any]) -> None:
+    assert types_fit(manifest)
+    found = by_cel(manifest)
+    assert found == by_engine(manifest)
+    assert any(message.endswith("say the same; keep one") for _, message in found)
+
+
+def test_every_rule_of_the_crd_is_broken_by_some_manifest() -> None:
+    broken: set[tuple[str, str]] = set()
+    for manifest in [*(read(path) for path in BAD if types_fit(read(path))), *(each for _, each in TWICE)]:
+        broken |= by_cel(manifest)
+    every = {(f"{path}{rule.get('fieldPath', '')}".lstrip("."), rule["message"]) for path, rule in CRD_RULES}
+    assert every - broken == set()
+
+
+def test_the_engine_has_exactly_the_crds_rules() -> None:
+    crd = {(f"{path}{rule.get('fieldPath', '')}".lstrip("."), rule["message"]) for path, rule in CRD_RULES}
+    engine = {("" if rule.path == "metadata.name" else rule.path, rule.message) for rule in rules.ALL}
+    assert engine == crd
+    assert len(rules.ALL) == len(CRD_RULES)
+
+
+def test_both_sides_read_the_same_keys_of_flink_in_the_same_way() -> None:
+    operator = {(key.name, key.path, key.kind) for key in flink_tables.flink_keys()}
+    engine = {(name, known.path, known.kind) for name, known in flink_keys.BY_SPELLING.items()}
+    assert {key[:2] for key in operator} == {key[:2] for key in engine}
+    lists = {"stateBackend.storagePaths"}
+    assert {key for key in operator if key[1] not in lists} == {key for key in engine if key[1] not in lists}
+
+
+def test_both_sides_know_the_same_options_and_metrics_of_rocksdb() -> None:
+    assert set(flink_rules.ROCKSDB_OPTIONS) == set(state.ROCKSDB_OPTIONS)
+    assert set(flink_rules.native_metrics()) == set(state.NATIVE_METRICS)
+
+
+def test_shards_and_key_groups_cannot_be_changed() -> None:
+    frozen = [path for path, rule in crd_judge.rules(schema.root()) if rule["rule"] == "self == oldSelf"]
+    assert frozen == ["spec.maxParallelism", "spec.shards"]

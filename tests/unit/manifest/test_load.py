@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.manifest import load
+
+HEAD = "apiVersion: sparkstate.io/v1alpha1\nkind: StatefulSparkJob\nmetadata:\n  name: flights\n"
+
+
+def refused(text: str, *fragments: str, overrides: tuple[str, ...] = ()) -> str:
+    with pytest.raises(errors.SpecInvalid) as raised:
+        load(text, overrides)
+    for fragment in fragments:
+        assert fragment in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_manifest_is_read_from_text_and_from_a_file(tmp_path: Path) -> None:
+    text = f"{HEAD}spec:\n  pythonFile: job.py\n"
+    assert load(text).base_dir is None
+    assert load(text).namespace == "default"
+    (tmp_path / "job.yaml").write_text(text)
+    manifest = load(tmp_path / "job.yaml")
+    assert manifest.base_dir == tmp_path.resolve()
+    assert manifest.spec == {"pythonFile": "job.py"}
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"none\.yaml cannot be read: No such file"):
+        load(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(errors.SpecInvalid, match=r"job\.yaml is no UTF-8 text"):
+        load(tmp_path / "job.yaml")
+
+
+def test_a_key_that_stands_twice_is_refused_with_both_lines() -> None:
+    refused(
+        f"{HEAD}spec:\n  slots: 2\n  slots: 3\n", "line 7: slots stands twice (first on line 6); keep one"
+    )
+
+
+def test_two_documents_are_refused() -> None:
+    refused(f"{HEAD}spec: {{}}\n---\n{HEAD}spec: {{}}\n", "there are 2 YAML documents in it")
+    refused("", "there are 0 YAML documents in it")
+
+
+def test_a_leading_separator_is_no_second_document() -> None:
+    assert load(f"---\n{HEAD}spec:\n  pythonFile: job.py\n---\n").name == "flights"
+
+
+def test_broken_yaml_is_refused_with_its_line() -> None:
+    refused("spec: [1,\nmetadata: }", "line 2: this is no valid YAML")
+    refused("- a\n- b\n", "the manifest is a list; it must be a mapping")
+
+
+def test_code_in_yaml_is_not_run() -> None:
+    refused("spec: !!python/object/apply:os.system ['true']", "no valid YAML")
+
+
+def test_kind_and_version_are_named() -> None:
+    refused("spec: {}\n", "apiVersion: is missing", "kind: is missing; it must be StatefulSparkJob")
+    refused(
+        "apiVersion: sparkstate.io/v1\nkind: SparkApplication\nmetadata: {name: a}\nspec: {}\n",
+        "apiVersion: must be sparkstate.io/v1alpha1 (it is 'sparkstate.io/v1')",
+        "kind: must be StatefulSparkJob (it is 'SparkApplication')",
+    )
+
+
+def test_a_job_has_a_name_and_a_spec() -> None:
+    refused(
+        "apiVersion: sparkstate.io/v1alpha1\nkind: StatefulSparkJob\nspec:\n  module: a\n",
+        "metadata.name: is missing",
+    )
+    refused(HEAD, "spec: is missing")
+    refused(
+        HEAD.replace("flights", "7") + "spec:\n  module: a\n",
+        "metadata.name: must be text; write it in quotes",
+    )
+
+
+def test_several_findings_are_reported_together() -> None:
+    message = refused(
+        f"{HEAD}spec:\n  slots: three\n  checkpointing:\n    intervall: 5s\n    timeout: soon\n"
+    )
+    assert message.splitlines() == [
+        "manifest has 3 problems:",
+        "  spec.checkpointing.intervall: unknown field; did you mean interval?",
+        '  spec.slots: must be a whole number (it is "three")',
+        '  spec.checkpointing.timeout: must be a duration such as 500ms, 30s, 5m or 1h30m (it is "soon")',
+    ]
+
+
+def test_values_that_yaml_11_would_bend_stay_what_they_look_like() -> None:
+    manifest = load(f"{HEAD}spec:\n  module: a\n  params:\n    day: 2026-11-01\n    clock: 12:30:00\n")
+    assert manifest.spec["params"] == {"day": "2026-11-01", "clock": "12:30:00"}
+    refused(
+        f"{HEAD}spec:\n  module: a\n  params:\n    on: 'x'\n", "the key True is no text; write it in quotes"
+    )
+
+
+def test_a_value_that_may_be_a_key_is_never_shown() -> None:
+    message = refused(
+        f"{HEAD}spec:\n  module: a\n  s3:\n    secretKey: 12345\n", "spec.s3.secretKey: must be text"
+    )
+    assert "12345" not in message
+    message = refused(
+        f"{HEAD}spec:\n  module: a\n  sparkConf:\n    fs.s3a.secret.key: hidden\n", "fs.s3a.secret.key"
+    )
+    assert "hidden" not in message
+
+
+def test_an_unknown_key_of_flinks_gets_a_suggestion() -> None:
+    refused(
+        f"{HEAD}spec:\n  module: a\n  configuration:\n    state.checkpoint.dir: /a\n",
+        "did you mean state.checkpoints.dir?",
+    )
+
+
+def test_a_finding_of_one_line_stays_on_one_line() -> None:
+    message = refused(f"{HEAD}spec:\n  module: a\n  slots: 0\n")
+    assert message == "manifest: spec.slots: must be at least 1 (it is 0)"
+
+
+def test_set_gives_one_value_by_the_schemas_type() -> None:
+    manifest = load(
+        f"{HEAD}spec:\n  module: a\n  slots: 2\n",
+        [
+            "spec.slots=3",
+            "spec.ui=true",
+            "spec.checkpointing.interval=5s",
+            "spec.params.hours=4",
+            "spec.sparkConf.spark.sql.shuffle.partitions=2",
+            "spec.configuration['execution.checkpointing.timeout']=1 min",
+            "spec.stateBackend.storagePaths=/a, /b",
+            "spec.restart.exponentialDelay.jitterFactor=0.2",
+            "spec.restart.strategy=exponential-delay",
+            "metadata.namespace=shop",
+        ],
+    )
+    assert manifest.namespace == "shop"
+    assert manifest.spec["slots"] == 3
+    assert manifest.spec["ui"] is True
+    assert manifest.spec["params"] == {"hours": "4"}
+    assert manifest.spec["sparkConf"] == {"spark.sql.shuffle.partitions": "2"}
+    assert manifest.spec["configuration"] == {"execution.checkpointing.timeout": "1 min"}
+    assert manifest.spec["stateBackend"] == {"storagePaths": ["/a", "/b"]}
+    assert manifest.spec["restart"]["exponentialDelay"] == {"jitterFactor": 0.2}
+
+
+def test_set_to_null_takes_a_field_away() -> None:
+    assert load(f"{HEAD}spec:\n  module: a\n  slots: 0\n", ["spec.slots=null"]).spec == {"module": "a"}
+
+
+def test_what_set_gives_is_judged_as_the_rest() -> None:
+    text = f"{HEAD}spec:\n  module: a\n"
+    refused(text, "spec.slots: must be a whole number", overrides=("spec.slots=many",))
+    refused(text, "unknown field slotz; did you mean slots?", overrides=("spec.slotz=3",))
+    refused(text, "there is no '='; write it as spec.slots=3", overrides=("spec.slots",))
+    refused(text, "more slots than shards", overrides=("spec.slots=30", "spec.shards=20"))
+    refused(text, "module is 'a' in the manifest, no mapping", overrides=("spec.module.x=1",))

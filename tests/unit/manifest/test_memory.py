@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkstate import settings
+from sparkstate.manifest import memory_sum
+from sparkstate.manifest.memory import PYTHON_PER_SLOT, UNMANAGED_PER_SLOT, jvm_overhead
+
+MIB = settings.MIB
+ROCKSDB = settings.StateBackendSettings(type="rocksdb", managed_memory_bytes=128 * MIB)
+JOB = settings.JobSettings(name="flights", entry=settings.EntryPoint(), slots=3, backend=ROCKSDB)
+
+
+def test_the_jvms_overhead_is_a_tenth_and_at_least_384_mib() -> None:
+    assert jvm_overhead(1024 * MIB) == 384 * MIB
+    assert jvm_overhead(10_000 * MIB) == 1000 * MIB
+
+
+def test_one_container_holds_the_jvm_and_all_slots() -> None:
+    (part,) = memory_sum(JOB).parts
+    assert [(item.name, item.total) for item in part.items] == [
+        ("JVM heap", 1024 * MIB),
+        ("JVM overhead (10 %, at least 384 MiB)", 384 * MIB),
+        ("slots: managed memory", 3 * 128 * MIB),
+        ("slots: Python", 3 * PYTHON_PER_SLOT),
+    ]
+    assert memory_sum(JOB).total == (1024 + 384 + 384) * MIB + 3 * PYTHON_PER_SLOT
+
+
+def test_on_the_heap_the_state_itself_counts() -> None:
+    backend = settings.StateBackendSettings(heap_state_bytes=500 * MIB)
+    on_heap = memory_sum(replace(JOB, backend=backend))
+    assert on_heap.total == (1024 + 384 + 3 * (256 + 500)) * MIB + 3 * PYTHON_PER_SLOT
+
+
+def test_fixed_memory_stands_for_managed_memory_and_unmanaged_is_an_estimate() -> None:
+    fixed = replace(ROCKSDB, managed_memory_bytes=None, fixed_memory_bytes=64 * MIB)
+    off = replace(ROCKSDB, managed_memory_bytes=None)
+    difference = memory_sum(replace(JOB, backend=off)).total - memory_sum(replace(JOB, backend=fixed)).total
+    assert difference == 3 * (UNMANAGED_PER_SLOT - 64 * MIB)
+    assert "not bounded" in str(memory_sum(replace(JOB, backend=off)))
+
+
+def test_a_cluster_has_a_driver_and_executors_for_all_slots() -> None:
+    cluster = replace(
+        JOB,
+        deployment="cluster",
+        slots=5,
+        slots_per_executor=2,
+        spark_conf={"spark.executor.memory": "2048m"},
+    )
+    driver, executor = memory_sum(cluster).parts
+    assert driver.total == (1024 + 384) * MIB
+    assert executor.count == 3
+    assert executor.total == (2048 + 384 + 2 * 128) * MIB + 2 * PYTHON_PER_SLOT
+    assert memory_sum(cluster).total == driver.total + 3 * executor.total
+
+
+def test_the_sum_can_be_read() -> None:
+    text = str(memory_sum(JOB))
+    assert "3 x 128 MiB" in text
+    assert text.splitlines()[-1].split() == ["sum", "2368", "MiB"]
