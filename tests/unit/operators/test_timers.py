@@ -1,0 +1,209 @@
+"""Timers: order, deduplication, deletion, timers that register timers; in both domains and on both
+backends."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction, TimeDomain
+from sparkstate.serde.types import Types
+from sparkstate.testing import KeyedProcessHarness
+
+
+class Timers(KeyedProcessFunction):
+    """An element is (key, action on the timer service); each firing is yielded, then reacted to."""
+
+    def __init__(self):
+        self.react = None
+
+    def process_element(self, value, ctx):
+        value[1](ctx.timer_service())
+
+    def on_timer(self, timestamp, ctx):
+        assert ctx.timestamp() == timestamp
+        domain = "event" if ctx.time_domain() is TimeDomain.EVENT_TIME else "processing"
+        yield domain, timestamp, ctx.get_current_key(), ctx.namespace()
+        if self.react is not None:
+            self.react(timestamp, ctx.timer_service())
+
+
+@pytest.fixture
+def function():
+    return Timers()
+
+
+@pytest.fixture(params=["hashmap", "rocksdb"])
+def harness(request, function):
+    if request.param == "rocksdb":
+        pytest.importorskip("rocksdict")
+    with KeyedProcessHarness(
+        function, key=lambda row: row[0], key_type=Types.STRING(), backend=request.param, processing_time=1000
+    ) as made:
+        yield made
+
+
+def fired(harness):
+    found = harness.output()
+    harness.clear_output()
+    return found
+
+
+def register(*stamps, namespace=None):
+    return lambda service: [service.register_event_time_timer(stamp, namespace) for stamp in stamps]
+
+
+def test_due_timers_fire_in_order_of_time_across_keys_and_epochs(harness):
+    harness.process_element(("b", register(30, 10)))
+    harness.process_element(("a", register(20, 40)))
+    harness.process_watermark(30)
+    assert fired(harness) == [("event", 10, "b", None), ("event", 20, "a", None), ("event", 30, "b", None)]
+    harness.process_watermark(39)
+    assert fired(harness) == []
+    harness.process_watermark(40)
+    assert fired(harness) == [("event", 40, "a", None)]
+    assert harness.num_event_timers() == 0
+
+
+def test_a_timer_registered_again_fires_once(harness):
+    harness.process_element(("a", register(10, 10)))
+    harness.process_element(("a", register(10)))
+    assert harness.num_event_timers() == 1
+    harness.process_watermark(10)
+    assert fired(harness) == [("event", 10, "a", None)]
+
+
+def test_a_timer_registered_again_in_the_epoch_in_which_it_is_due_fires_once(harness):
+    harness.process_element(("a", register(10)))
+    harness._watermark = 10  # the epoch of the next element ends with this watermark
+    harness.process_element(("a", register(10)))
+    assert fired(harness) == [("event", 10, "a", None)]
+    assert harness.num_event_timers() == 0
+
+
+def test_namespaces_have_timers_of_their_own(harness):
+    harness.process_element(("a", register(10)))
+    harness.process_element(("a", register(10, namespace=("w", 1))))
+    harness.process_watermark(10)
+    assert sorted(fired(harness), key=repr) == [("event", 10, "a", ("w", 1)), ("event", 10, "a", None)]
+
+
+def test_a_deleted_timer_does_not_fire(harness):
+    harness.process_element(("a", register(10, 20)))
+    harness.process_element(("a", lambda service: service.delete_event_time_timer(10)))
+    harness.process_element(("b", lambda service: service.delete_event_time_timer(20)))
+    harness.process_watermark(50)
+    assert fired(harness) == [("event", 20, "a", None)]
+
+
+def test_a_timer_deleted_by_one_that_fires_before_it_does_not_fire(harness, function):
+    function.react = lambda stamp, service: service.delete_event_time_timer(20)
+    harness.process_element(("a", register(10, 20)))
+    harness.process_watermark(50)
+    assert fired(harness) == [("event", 10, "a", None)]
+    assert harness.num_event_timers() == 0
+
+
+def test_a_due_timer_registered_while_others_fire_takes_its_place_among_them(harness, function):
+    function.react = lambda stamp, service: stamp == 10 and service.register_event_time_timer(15)
+    harness.process_element(("a", register(10)))
+    harness.process_element(("b", register(20)))
+    harness.process_watermark(50)
+    assert [timer[1:3] for timer in fired(harness)] == [(10, "a"), (15, "a"), (20, "b")]
+
+
+def test_a_later_timer_registered_while_others_fire_waits(harness, function):
+    function.react = lambda stamp, service: service.register_event_time_timer(stamp + 100)
+    harness.process_element(("a", register(10)))
+    harness.process_watermark(50)
+    assert len(fired(harness)) == 1
+    assert [timer.timestamp for timer in harness.event_timers("a")] == [110]
+
+
+def test_a_timer_before_the_watermark_fires_at_the_end_of_its_epoch(harness):
+    harness.process_watermark(100)
+    harness.process_element(("a", register(50)))
+    assert fired(harness) == [("event", 50, "a", None)]
+
+
+def test_processing_time_timers_fire_by_the_wall_clock(harness):
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(2000)))
+    harness.process_watermark(MAX_WATERMARK)
+    assert fired(harness) == []
+    harness.set_processing_time(1999)
+    assert fired(harness) == []
+    harness.set_processing_time(2000)
+    assert fired(harness) == [("processing", 2000, "a", None)]
+    assert harness.num_processing_timers() == 0
+
+
+def test_a_processing_time_timer_that_registers_itself_waits_for_the_next_epoch(harness, function):
+    function.react = lambda stamp, service: service.register_processing_time_timer(
+        service.current_processing_time()
+    )
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
+    harness.set_processing_time(2000)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    harness.set_processing_time(2001)
+    assert fired(harness) == [("processing", 2000, "a", None)]
+
+
+def test_the_domains_do_not_disturb_one_another(harness):
+    harness.process_element(("a", register(1500)))
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
+    harness.process_element(("a", lambda service: service.delete_event_time_timer(1500)))
+    harness.set_processing_time(1500)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+
+
+def test_an_event_time_timer_registered_by_a_processing_time_timer_fires_if_due(harness, function):
+    function.react = lambda stamp, service: stamp == 1500 and service.register_event_time_timer(5)
+    harness.process_watermark(10)
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
+    harness.set_processing_time(1500)
+    assert fired(harness) == [("processing", 1500, "a", None), ("event", 5, "a", None)]
+
+
+def test_the_end_of_bounded_input_fires_every_event_time_timer(harness):
+    harness.process_element(("a", register(MAX_WATERMARK, -(2**63) + 1, 0)))
+    assert [timer[1] for timer in fired(harness)] == []
+    harness.process_watermark(MAX_WATERMARK)
+    assert [timer[1] for timer in fired(harness)] == [-(2**63) + 1, 0, MAX_WATERMARK]
+
+
+def test_current_watermark_is_the_new_one_while_timers_fire(harness, function):
+    seen = []
+    function.react = lambda stamp, service: seen.append(service.current_watermark())
+    harness.process_element(("a", lambda service: seen.append(service.current_watermark())))
+    harness.process_element(("a", register(10)))
+    harness.process_watermark(25)
+    assert seen == [MIN_WATERMARK, 25]
+
+
+def test_a_timestamp_that_is_no_whole_number_is_refused(harness):
+    for stamp in (None, 1.5, 2**63):
+        with pytest.raises(errors.UserCodeError, match="whole milliseconds"):
+            harness.process_element(("a", register(stamp)))
+
+
+def test_more_timers_than_one_chunk_fire_in_order(harness):
+    for key in "abc":
+        harness.process_element((key, register(*range(1500))))
+    harness.process_watermark(5000)
+    stamps = [timer[1] for timer in fired(harness)]
+    assert len(stamps) == 4500
+    assert stamps == sorted(stamps)
+
+
+def test_timers_survive_a_snapshot_and_a_change_of_backend(harness):
+    harness.process_element(("a", register(10, namespace="w")))
+    harness.process_element(("b", lambda service: service.register_processing_time_timer(3000)))
+    snapshot = harness.snapshot()
+    other = "hashmap" if harness._backend == "rocksdb" else "rocksdb"
+    with KeyedProcessHarness(
+        Timers(), key=lambda row: row[0], key_type=Types.STRING(), backend=other
+    ) as restored:
+        restored.restore(snapshot)
+        restored.process_watermark(10)
+        restored.set_processing_time(3000)
+        assert fired(restored) == [("event", 10, "a", "w"), ("processing", 3000, "b", None)]

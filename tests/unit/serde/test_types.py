@@ -1,0 +1,178 @@
+"""Types: what they take, what they refuse, how they are stored and described."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from sparkstate import errors
+from sparkstate.serde import scalars
+from sparkstate.serde.row import Row, row_class
+from sparkstate.serde.types import Types, parse
+
+UTC = datetime.UTC
+NESTED = Types.MAP(Types.TUPLE([Types.STRING(), Types.LONG()]), Types.LIST(Types.DOUBLE()))
+NAMED = Types.ROW_NAMED(["a", 'odd "name"'], [Types.LONG(), Types.BASIC_ARRAY(Types.STRING())])
+
+GOOD = [
+    pytest.param(Types.BOOLEAN(), True, id="boolean"),
+    pytest.param(Types.BYTE(), -128, id="byte"),
+    pytest.param(Types.SHORT(), 32767, id="short"),
+    pytest.param(Types.INT(), -(2**31), id="int"),
+    pytest.param(Types.LONG(), 2**63 - 1, id="long"),
+    pytest.param(Types.FLOAT(), 1.5, id="float"),
+    pytest.param(Types.DOUBLE(), -math.inf, id="double"),
+    pytest.param(Types.CHAR(), "ü", id="char"),
+    pytest.param(Types.STRING(), "zero\0and 🚀", id="string"),
+    pytest.param(Types.BIG_INT(), -(2**200), id="big int"),
+    pytest.param(Types.BIG_DEC(), decimal.Decimal("-1.50"), id="big decimal"),
+    pytest.param(Types.SQL_DATE(), datetime.date(1969, 12, 31), id="date"),
+    pytest.param(Types.SQL_TIME(), datetime.time(23, 59, 59, 999999), id="time"),
+    pytest.param(Types.SQL_TIMESTAMP(), datetime.datetime(1900, 1, 1, 0, 0, 0, 1), id="timestamp"),
+    pytest.param(Types.INSTANT(), datetime.datetime(2013, 6, 1, 12, tzinfo=UTC), id="instant"),
+    pytest.param(Types.PRIMITIVE_ARRAY(Types.BYTE()), b"\0\xff", id="bytes"),
+    pytest.param(Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2], id="primitive array"),
+    pytest.param(Types.OBJECT_ARRAY(Types.STRING()), ["a", None], id="object array with a null"),
+    pytest.param(Types.TUPLE([Types.LONG(), Types.STRING()]), (1, "x"), id="tuple"),
+    pytest.param(Types.TUPLE([]), (), id="empty tuple"),
+    pytest.param(Types.LIST(Types.LIST(Types.LONG())), [[1], []], id="list of lists"),
+    pytest.param(NESTED, {("a", 1): [1.0, 2.5], ("b", -1): None}, id="map of tuples"),
+    pytest.param(Types.ROW([Types.LONG(), Types.STRING()]), Row((1, None)), id="row with a null"),
+    pytest.param(NAMED, Row.of(a=1, **{'odd "name"': ["x", None]}), id="named row"),
+    pytest.param(Types.PICKLED_BYTE_ARRAY(), {"any": {1, 2}}, id="pickled"),
+]
+
+BAD = [
+    pytest.param(Types.LONG(), 2**63, id="a long of 64 bits and one more"),
+    pytest.param(Types.BYTE(), 128, id="a byte too large"),
+    pytest.param(Types.LONG(), True, id="a boolean as a long"),
+    pytest.param(Types.LONG(), 1.0, id="a float as a long"),
+    pytest.param(Types.LONG(), "1", id="text as a long"),
+    pytest.param(Types.DOUBLE(), "1.0", id="text as a double"),
+    pytest.param(Types.BOOLEAN(), 1, id="a number as a boolean"),
+    pytest.param(Types.STRING(), b"x", id="bytes as text"),
+    pytest.param(Types.CHAR(), "xy", id="two characters"),
+    pytest.param(Types.BIG_DEC(), decimal.Decimal("NaN"), id="a decimal that is no number"),
+    pytest.param(Types.SQL_DATE(), datetime.datetime(2020, 1, 1), id="a timestamp as a date"),
+    pytest.param(Types.INSTANT(), datetime.datetime(2020, 1, 1), id="an instant without a zone"),
+    pytest.param(Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 1, tzinfo=UTC), id="a zone too many"),
+    pytest.param(Types.TUPLE([Types.LONG()]), (1, 2), id="a tuple too long"),
+    pytest.param(Types.TUPLE([Types.LONG()]), (None,), id="a null in a tuple"),
+    pytest.param(Types.LIST(Types.LONG()), [1, None], id="a null in a list"),
+    pytest.param(Types.LIST(Types.STRING()), "text", id="text as a list"),
+    pytest.param(Types.MAP(Types.STRING(), Types.LONG()), {1: 1}, id="a map key of another type"),
+    pytest.param(NAMED, {"a": 1}, id="a row that lacks a field"),
+    pytest.param(Types.PICKLED_BYTE_ARRAY(), (x for x in "a"), id="what cannot be pickled"),
+]
+
+
+@pytest.mark.parametrize(("declared", "value"), GOOD)
+def test_a_value_comes_back_equal_from_its_stored_form_and_its_bytes(declared, value):
+    stored = declared.freeze(value)
+    data = declared.encode(stored)
+    assert data[:1] == b"\x00"
+    assert declared.thaw(stored) == value
+    assert declared.thaw(declared.decode(data)) == value
+    assert type(declared.thaw(declared.decode(data))) is type(declared.thaw(stored))
+
+
+@pytest.mark.parametrize(("declared", "value"), BAD)
+def test_a_value_of_another_type_is_refused_with_both_types_named(declared, value):
+    with pytest.raises(errors.SerializationError, match="does not fit the declared type"):
+        declared.freeze(value)
+
+
+@pytest.mark.parametrize("declared", [case.values[0] for case in GOOD])
+def test_a_type_is_rebuilt_from_its_description(declared):
+    assert parse(declared.describe()) == declared
+    assert parse(declared.describe()).is_immutable == declared.is_immutable
+
+
+@pytest.mark.parametrize(
+    "text", ["", "LONGS", "LIST<", "LIST<LONG", "LIST<LONG>x", "MAP<LONG>", "ROW<a:LONG>"]
+)
+def test_what_describes_no_type_is_corrupt_data(text):
+    with pytest.raises(errors.CorruptData, match="does not describe a type"):
+        parse(text)
+
+
+def test_descriptions_are_stable_because_they_are_stored():
+    assert NESTED.describe() == "MAP<TUPLE<STRING,LONG>,LIST<DOUBLE>>"
+    assert NAMED.describe() == 'ROW<"a":LONG,"odd \\"name\\"":BASIC_ARRAY<STRING>>'
+
+
+def test_mutable_values_are_stored_as_bytes_so_that_their_owner_cannot_change_them():
+    declared, mine = Types.LIST(Types.LONG()), [1]
+    stored = declared.freeze(mine)
+    mine.append(2)
+    read = declared.thaw(stored)
+    read.append(3)
+    assert declared.thaw(stored) == [1]
+
+
+def test_numbers_of_numpy_become_numbers_of_python():
+    assert type(Types.LONG().freeze(np.int64(3))) is int
+    assert type(Types.DOUBLE().freeze(np.float32(0.5))) is float
+    assert type(Types.DOUBLE().freeze(1)) is float
+
+
+def test_every_nan_is_the_same_object_so_that_a_dict_finds_it():
+    double = Types.DOUBLE()
+    assert double.freeze(float("nan")) is scalars.NAN
+    assert double.decode(double.encode(float("nan"))) is scalars.NAN
+
+
+def test_bytes_of_an_unknown_schema_or_of_another_type_are_corrupt_data():
+    with pytest.raises(errors.CorruptData, match="schema id 07"):
+        Types.LONG().decode(b"\x07\x01")
+    with pytest.raises(errors.CorruptData, match="not of type LONG"):
+        Types.LONG().decode(Types.STRING().encode("x"))
+
+
+class Bomb:
+    """Unpickling it leaves a trace."""
+
+    exploded = False
+
+    def __reduce__(self):
+        return setattr, (Bomb, "exploded", True)
+
+
+def test_reading_runs_code_only_for_the_pickled_type_and_only_when_a_value_is_asked_for():
+    data = Types.PICKLED_BYTE_ARRAY().encode(Types.PICKLED_BYTE_ARRAY().freeze(Bomb()))
+    with pytest.raises(errors.CorruptData):
+        Types.STRING().decode(data)
+    stored = Types.PICKLED_BYTE_ARRAY().decode(data)
+    assert Bomb.exploded is False
+    Types.PICKLED_BYTE_ARRAY().thaw(stored)
+    assert Bomb.exploded is True
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [Types.PICKLED_BYTE_ARRAY(), Types.LIST(Types.LONG()), Types.TUPLE([Types.PICKLED_BYTE_ARRAY()])],
+)
+def test_a_type_that_is_mutable_cannot_be_the_key_of_a_map(declared):
+    assert not declared.is_key_type
+    with pytest.raises(errors.StateError, match="cannot be the key type of a map"):
+        Types.MAP(declared, Types.LONG())
+
+
+def test_a_row_reads_by_name_and_position_and_survives_pickle():
+    row = row_class(("count", "air time", "class"))((1, 2.5, "x"))
+    assert (row.count, row["air time"], getattr(row, "class"), row[0]) == (1, 2.5, "x", 1)
+    assert row == (1, 2.5, "x")
+    assert row.asDict() == {"count": 1, "air time": 2.5, "class": "x"}
+    assert repr(row) == "Row(count=1, air time=2.5, class='x')"
+    again = pickle.loads(pickle.dumps(row))
+    assert again == row
+    assert again.count == 1
+    with pytest.raises(KeyError):
+        row["missing"]
+    with pytest.raises(AttributeError):
+        row.count = 2
