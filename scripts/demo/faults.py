@@ -11,8 +11,8 @@ from demo.job_process import JobProcess
 from demo.phaselog import LONGEST_HOLD_S, Holds, PhaseLog
 from demo.watch import Story, wall_ms
 
-EVIDENCE_TIMEOUT_S = 90.0
-RECOVERY_TIMEOUT_S = 120.0
+EVIDENCE_TIMEOUT_S = 180.0
+RECOVERY_TIMEOUT_S = 180.0
 
 
 class Saboteur:

@@ -29,7 +29,8 @@ class Pacer:
     def stop(self) -> None:
         """Release no more; returns when the thread has ended."""
         self._stopped.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     @property
     def done(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +22,9 @@ EXAMPLE = ROOT / "examples" / "01-flight-rotations"
 ALLOWED_DELAY = timedelta(hours=1)
 """The watermark's delay in the job."""
 END_OF_INPUT_WATERMARK = 2**63 - 1
+START_TIMEOUT_S = 180.0
+READ_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -115,23 +117,19 @@ class Demonstration:
         pacer = Pacer(self._prepared, self._input, self._options.interval_s)
         saboteur = Saboteur(job, log, holds, self._story)
         job.start()
-        pacer.start()
         self._story.tell(
             f"run 1: sparkstate run, {self._options.slots} slots, RocksDB; kills with kill -9 to come"
         )
         try:
             with Watcher(self._story, "run 1", job, lambda: pacer.released):
+                job.wait_until("the job to be up", lambda: is_running(job), START_TIMEOUT_S)
+                pacer.start()
+                self._story.tell(f"run 1: up; a file every {self._options.interval_s} s from now on")
                 self._kill(saboteur, "slot-1", self._options.slot_phase)
-                location = self._take_savepoint(job, pacer)
+                location = self._take_savepoint(job)
                 self._kill(saboteur, "driver", self._options.driver_phase)
                 calculation.start()
-                job.wait_until("the end of the input", lambda: self._has_read_all(job, pacer), 240)
-                self._story.tell("run 1: all input read; stop with a savepoint, drained (watermark +∞)")
-                job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
-                code = job.wait(90)
-            self._story.tell(f"run 1: ended with exit code {code}", "end")
-            if code != 0:
-                raise RuntimeError(f"run 1 ended with exit code {code}\n{job.last_words()}")
+                self._finish(job, "run 1")
         finally:
             pacer.stop()
             job.stop()
@@ -141,8 +139,10 @@ class Demonstration:
         kill = saboteur.kill(process, phase)
         self._outcome.recoveries.append((kill, saboteur.await_return(kill)))
 
-    def _take_savepoint(self, job: JobProcess, pacer: Pacer) -> str:
-        job.wait_until("half of the input", lambda: pacer.released * 2 >= self._options.files, 240)
+    def _take_savepoint(self, job: JobProcess) -> str:
+        job.wait_until(
+            "half of the input", lambda: self._has_read(job, self._options.files // 2), READ_TIMEOUT_S
+        )
         job.request("POST", "/v1/savepoints", json={"trigger_id": "half-way"})
 
         def completed() -> dict[str, Any] | None:
@@ -158,16 +158,16 @@ class Demonstration:
         )
         return location
 
-    def _has_read_all(self, job: JobProcess, pacer: Pacer) -> bool:
+    def _has_read(self, job: JobProcess, files: int) -> bool:
+        """The watermark has come as far as it does with that many files."""
         status = job.status()
-        end_ms = self._outcome.file_ends[-1][0] - ALLOWED_DELAY // timedelta(milliseconds=1)
-        return bool(pacer.done and status and (status["watermark_ms"] or 0) >= end_ms)
+        end_ms = self._outcome.file_ends[files - 1][0] - ALLOWED_DELAY // timedelta(milliseconds=1)
+        return status is not None and (status["watermark_ms"] or 0) >= end_ms
 
     def _second_run(self, location: str) -> None:
         changes = {
             "slots": self._options.restored_slots,
             "restoreFrom": {"uri": location},
-            "trigger": {"availableNow": True},
         }
         log = PhaseLog(self._folder / "run-2" / "phases.jsonl")
         job = self._job(
@@ -182,7 +182,7 @@ class Demonstration:
         try:
             with Watcher(self._story, "run 2", job, lambda: self._options.files):
                 first = job.wait_until(
-                    "the first epoch of run 2", lambda: recovery.first_commit(log.entries()), 120
+                    "the first epoch of run 2", lambda: recovery.first_commit(log.entries()), START_TIMEOUT_S
                 )
                 self._outcome.restore_ms = first.t_ms - begun_ms
                 self._story.tell(
@@ -190,19 +190,21 @@ class Demonstration:
                     "after the start",
                     "recovery",
                 )
-                code = self._wait_for_end(job)
-            self._story.tell(f"run 2: ended with exit code {code}", "end")
-            if code != 0:
-                raise RuntimeError(f"run 2 ended with exit code {code}\n{job.last_words()}")
+                self._finish(job, "run 2")
         finally:
             job.stop()
 
-    @staticmethod
-    def _wait_for_end(job: JobProcess) -> int:
-        deadline = time.monotonic() + 240
-        while job.exit_code is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return job.wait(1)
+    def _finish(self, job: JobProcess, run: str) -> None:
+        """When all is read: stop with a savepoint, and before it let all timers fire (watermark +∞)."""
+        job.wait_until(
+            "the end of the input", lambda: self._has_read(job, self._options.files), READ_TIMEOUT_S
+        )
+        self._story.tell(f"{run}: all input read; stop with a savepoint, drained (watermark +∞)")
+        job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
+        code = job.wait(STOP_TIMEOUT_S)
+        self._story.tell(f"{run}: ended with exit code {code}", "end")
+        if code != 0:
+            raise RuntimeError(f"{run} ended with exit code {code}\n{job.last_words()}")
 
     def _job(self, run: str, name: str, changes: dict[str, Any], log: PhaseLog, holds: Holds) -> JobProcess:
         folder = self._folder / run
@@ -233,3 +235,9 @@ class Demonstration:
                 difference = oracle.compare(self._expected[output], oracle.written(files, columns))
                 self._outcome.comparisons[run][output] = difference
                 self._story.tell(f"{run}, {output}: {difference.describe()}", "verdict")
+
+
+def is_running(job: JobProcess) -> bool:
+    """Whether it says so."""
+    status = job.status()
+    return status is not None and status["phase"] == "RUNNING"
