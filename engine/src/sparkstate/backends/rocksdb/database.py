@@ -178,8 +178,11 @@ class Database:
                 f"({self._failed}); restore from the last checkpoint"
             )
 
-    def write(self, writes: Sequence[FamilyWrites], batch_bytes: int) -> None:
-        """Apply all writes in batches of at most ``batch_bytes`` (0 = by number of rows only).
+    def write(
+        self, writes: Sequence[FamilyWrites], batch_bytes: int, before_batch: Callable[[], None]
+    ) -> None:
+        """Apply all writes in batches of at most ``batch_bytes`` (0 = by number of rows only), each after a
+        call of ``before_batch``, which may make room.
 
         Small batches keep the interpreter lock free for other threads. They are not one unit for RocksDB, and
         need not be: nothing of this database survives but snapshots, and those are taken between commits
@@ -191,6 +194,7 @@ class Database:
         try:
             for write in writes:
                 for deletes, keys, values in _slices(write, batch_bytes):
+                    before_batch()
                     self._write_batch(write.family.handle, deletes, keys, values)
         except Exception as error:
             self._failed = error
@@ -234,6 +238,12 @@ class Database:
             for family in self._families.values():
                 family.forget_iterator()
                 family.flush()
+
+    def memtable_bytes(self) -> int:
+        """Memory of all memtables that are not flushed yet."""
+        return sum(
+            family.integer("rocksdb.cur-size-all-mem-tables") for family in list(self._families.values())
+        )
 
     def checkpoint(self, target: Path) -> None:
         """Hard-link all files into ``target``, which must not exist. Flush first: what is left is flushed

@@ -72,6 +72,7 @@ class RocksDBStoreFactory:
                 new_options=self._new_options,
                 clock=self._clock,
                 new_id=self._new_id,
+                make_room=self._make_room,
                 on_close=self._closed,
             )
             self._stores.append(store)
@@ -106,6 +107,20 @@ class RocksDBStoreFactory:
         with self._lock if not self._lock.locked() else contextlib.nullcontext():
             self._caches += caches
         return options
+
+    def _make_room(self) -> None:
+        """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to
+        them.
+
+        The flush waits outside of the interpreter lock.
+        """
+        if not self._memory.pressing():
+            return
+        databases = self._databases()
+        for database in sorted(databases, key=lambda each: each.memtable_bytes(), reverse=True):
+            database.flush()
+            if not self._memory.pressing():
+                return
 
     def _closed(self, store: RocksDBShardStore) -> None:
         with self._lock:

@@ -51,6 +51,7 @@ class RocksDBShardStore:
         new_options: Callable[[], Any],
         clock: Clock,
         new_id: Callable[[], str],
+        make_room: Callable[[], None],
         on_close: Callable[[RocksDBShardStore], None],
     ) -> None:
         self.shard = shard
@@ -59,6 +60,7 @@ class RocksDBShardStore:
         self._options = options
         self._new_options = new_options
         self._clock = clock
+        self._make_room = make_room
         self._on_close = on_close
         self._db: Database | None = None
         self._closed = False
@@ -130,7 +132,7 @@ class RocksDBShardStore:
             self._positions.following = position
             raise
         rows = [write for _, write, _ in writes if write is not None]
-        database.write(rows, self._options.write_batch_bytes)
+        database.write(rows, self._options.write_batch_bytes, self._make_room)
         for table, write, change in writes:
             if write is None:
                 heap.apply(table, change)
@@ -250,7 +252,9 @@ class RocksDBShardStore:
             keys = [key for key, _ in family.scan(b"")]
             for key in keys:
                 table.add(codec.timer(key))
-            self._database().write([FamilyWrites(family, deletes=keys)], self._options.write_batch_bytes)
+            self._database().write(
+                [FamilyWrites(family, deletes=keys)], self._options.write_batch_bytes, self._make_room
+            )
 
     def _restore_rows(self, file: canonical.CanonicalFile) -> None:
         opened = [self.table(spec) for spec in file.tables]
@@ -281,7 +285,7 @@ class RocksDBShardStore:
 
     def _write_pending(self, pending: Sequence[FamilyWrites | None]) -> None:
         writes = [write for write in pending if write is not None]
-        self._database().write(writes, self._options.write_batch_bytes)
+        self._database().write(writes, self._options.write_batch_bytes, self._make_room)
         for write in writes:
             write.keys, write.values = [], []
 

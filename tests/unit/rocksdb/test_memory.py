@@ -1,0 +1,114 @@
+"""Managed memory: how it is divided, and that a slot keeps to it, upwards and downwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import cells
+from support.cells import commit
+
+from sparkstate import errors
+from sparkstate.backends.rocksdb import memory
+from sparkstate.settings import MIB, StateBackendSettings
+
+TESTS = Path(__file__).parents[2]
+
+
+def plan(**given):
+    return memory.plan(StateBackendSettings(type="rocksdb", **given))
+
+
+def test_the_budget_is_divided_as_in_flink():
+    divided = plan(managed_memory_bytes=300 * MIB)
+    assert divided.source == "managed"
+    assert divided.budget == 300 * MIB
+    assert divided.cache == 250 * MIB
+    assert divided.write_buffers == 100 * MIB
+
+
+def test_the_ratio_of_write_buffers_can_be_chosen():
+    assert plan(managed_memory_bytes=300 * MIB, write_buffer_ratio=0.3).write_buffers == 60 * MIB
+
+
+def test_fixed_memory_counts_before_managed_memory():
+    divided = plan(managed_memory_bytes=300 * MIB, fixed_memory_bytes=30 * MIB)
+    assert (divided.source, divided.budget) == ("fixed-per-slot", 30 * MIB)
+
+
+def test_neither_means_unmanaged_with_a_cache_per_column_family(make_slot):
+    slot = make_slot(managed_memory_bytes=None)
+    assert not slot.factory.plan.bounded
+    commit(slot.store(), cells.values({1: 1}), cells.appended(1, "a"))
+    told = slot.factory.memory()
+    assert told["budget"] == 0
+    assert told["write_buffers"] > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"write_buffer_ratio": 0.0}, "writeBufferRatio is 0.0"),
+        ({"write_buffer_ratio": 1.0}, "writeBufferRatio is 1.0"),
+        ({"high_prio_pool_ratio": 1.5}, "highPrioPoolRatio is 1.5"),
+        ({"managed_memory_bytes": 1000}, "1000 bytes per slot"),
+    ],
+)
+def test_a_division_that_cannot_work_is_refused(given, words):
+    with pytest.raises(errors.SpecInvalid, match=words):
+        plan(**given)
+
+
+def test_the_high_priority_ratio_is_kept_and_said_to_be_effective_by_half():
+    assert plan().notices == ()
+    assert plan().requested_high_prio_pool_ratio == 0.1
+    chosen = plan(high_prio_pool_ratio=0.3)
+    assert chosen.requested_high_prio_pool_ratio == 0.3
+    assert "effective 0.5" in chosen.notices[0]
+
+
+def test_a_high_priority_ratio_of_zero_is_warned_of_and_not_refused(make_slot, caplog):
+    make_slot(high_prio_pool_ratio=0.0)
+    assert "strongly advised against" in caplog.text
+    assert "effective 0.5" in caplog.text
+
+
+def test_a_memtables_unit_is_small_where_the_budget_is():
+    assert memory.arena_block(256 * MIB) == MIB
+    assert memory.arena_block(32 * MIB) == 128 * 1024
+    assert memory.arena_block(100) == 4096
+
+
+def test_all_stores_of_a_slot_share_one_cache(slot):
+    stores = [slot.store(shard) for shard in range(3)]
+    for store in stores:
+        commit(store, cells.values({1: 1}))
+    usages = {
+        store.database().families()["op/total"].integer("rocksdb.block-cache-usage") for store in stores
+    }
+    assert usages == {slot.factory.memory()["cache"]}
+
+
+@pytest.mark.parametrize("stores", [4, 16])
+def test_a_slot_under_pressure_keeps_to_its_budget_and_uses_it(tmp_path, stores):
+    done = subprocess.run(
+        [sys.executable, "-m", "support.memory_probe", str(tmp_path), str(stores), "32"],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=240,
+    )
+    seen = json.loads(done.stdout)
+    assert seen["stored"] > 0.9 * seen["budget"]
+    assert seen["written"] > 2 * seen["budget"]
+    # Upwards: by RocksDB's own account, and by the kernel's.
+    assert seen["used"] <= seen["budget"]
+    assert seen["resident"] <= 1.2 * seen["budget"]
+    # Downwards: it is not left idle.
+    assert seen["cache_at_end"] >= 0.8 * seen["cache_capacity"]
+    assert seen["write_buffers"] >= 0.8 * seen["write_buffers_limit"]
