@@ -122,6 +122,13 @@ def test_an_unknown_key_of_flinks_gets_a_suggestion() -> None:
     )
 
 
+def test_a_field_at_a_wrong_place_is_told_its_place() -> None:
+    refused(
+        f"{HEAD}spec:\n  module: a\n  inlineThreshold: 1Ki\n",
+        "spec.inlineThreshold: unknown field; there is spec.checkpointing.inlineThreshold",
+    )
+
+
 def test_a_finding_of_one_line_stays_on_one_line() -> None:
     message = refused(f"{HEAD}spec:\n  module: a\n  slots: 0\n")
     assert message == "manifest: spec.slots: must be at least 1 (it is 0)"

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkstate import settings
+import pytest
+
+from sparkstate import errors, settings
 from sparkstate.manifest import memory_sum
 from sparkstate.manifest.memory import PYTHON_PER_SLOT, UNMANAGED_PER_SLOT, jvm_overhead
 
@@ -14,6 +16,19 @@ JOB = settings.JobSettings(name="flights", entry=settings.EntryPoint(), slots=3,
 def test_the_jvms_overhead_is_a_tenth_and_at_least_384_mib() -> None:
     assert jvm_overhead(1024 * MIB) == 384 * MIB
     assert jvm_overhead(10_000 * MIB) == 1000 * MIB
+
+
+@pytest.mark.parametrize(("text", "mebibytes"), [("512", 512), ("1g", 1024), ("600m", 600)])
+def test_an_overhead_that_spark_was_told_counts(text: str, mebibytes: int) -> None:
+    told = replace(JOB, spark_conf={"spark.driver.memoryOverhead": text})
+    assert memory_sum(told).total - memory_sum(JOB).total == (mebibytes - 384) * MIB
+
+
+def test_an_overhead_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"memoryOverhead'\] is 'much'; it must be a size such as 512m"
+    ):
+        memory_sum(replace(JOB, spark_conf={"spark.driver.memoryOverhead": "much"}))
 
 
 def test_one_container_holds_the_jvm_and_all_slots() -> None:

@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import croniter
+import hypothesis
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparkstate import errors, settings
-from sparkstate.manifest import Resolved, explain_rows, load, resolve
+from sparkstate.manifest import Resolved, explain_rows, load, resolve, schema
 
 BASE = Path("/jobs")
 STORAGE = {"checkpointing": {"storage": "state"}}
@@ -198,6 +202,21 @@ def test_without_a_storage_nothing_can_be_kept() -> None:
     assert "spec.checkpointing.storage: is missing; name a folder or a URL" in refused({}, {})
 
 
+def test_a_schedule_that_never_comes_is_refused() -> None:
+    assert "spec.savepoints.schedule: names no time that ever comes" in refused(
+        {"savepoints": {"schedule": "0 0 30 2 *"}}
+    )
+
+
+CRON = schema.spec()["properties"]["savepoints"]["properties"]["schedule"]["pattern"]
+
+
+@given(st.from_regex(CRON, fullmatch=True))
+@hypothesis.settings(max_examples=60)
+def test_the_scheduler_reads_every_line_that_the_schema_accepts(line: str) -> None:
+    assert croniter.croniter.is_valid(line.rstrip("\n"))
+
+
 def test_relative_paths_mean_the_manifests_folder() -> None:
     job = resolved(
         {
@@ -284,14 +303,11 @@ def test_each_restart_strategy_has_its_own_parameters(
     assert resolved({"restart": restart}).settings.restart == wanted
 
 
-def test_executors_of_a_cluster_become_spark_settings_that_spark_conf_may_change() -> None:
+def test_executors_of_a_cluster_become_spark_settings() -> None:
     spec = {"deployment": "cluster", "executor": {"cores": 4, "memory": "2Gi"}, **_url()}
-    assert resolved(spec).settings.spark_conf == {
-        "spark.executor.cores": "4",
-        "spark.executor.memory": "2048m",
-    }
-    own = {**spec, "sparkConf": {"spark.executor.memory": "3g"}}
-    assert resolved(own).settings.spark_conf["spark.executor.memory"] == "3g"
+    found = resolved(spec)
+    assert found.settings.spark_conf == {"spark.executor.cores": "4", "spark.executor.memory": "2048m"}
+    assert ("executor.memory", "2Gi", "job") in explain_rows(found)
 
 
 def _url() -> dict[str, Any]:

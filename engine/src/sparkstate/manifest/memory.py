@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparkstate import errors
 from sparkstate.manifest import units
 from sparkstate.settings import MIB, JobSettings, StateBackendSettings
 
@@ -77,11 +79,22 @@ def jvm_overhead(heap: int) -> int:
     return max(math.ceil(heap * JVM_OVERHEAD_PERCENT / 100), MIN_JVM_OVERHEAD)
 
 
-def _jvm(heap: int) -> tuple[MemoryItem, ...]:
-    return (
-        MemoryItem("JVM heap", heap),
-        MemoryItem("JVM overhead (10 %, at least 384 MiB)", jvm_overhead(heap)),
-    )
+def _jvm(heap: int, process: str, conf: Mapping[str, str]) -> tuple[MemoryItem, ...]:
+    given = conf.get(f"spark.{process}.memoryOverhead")
+    if given is None:
+        overhead = MemoryItem("JVM overhead (10 %, at least 384 MiB)", jvm_overhead(heap))
+    else:
+        overhead = MemoryItem(f"JVM overhead (spark.{process}.memoryOverhead)", _spark_size(process, given))
+    return (MemoryItem("JVM heap", heap), overhead)
+
+
+def _spark_size(process: str, text: str) -> int:
+    """Spark's sizes: ``512m``, ``1g``; a number alone counts MiB."""
+    try:
+        return int(text) * MIB if text.isdecimal() else units.parse_flink_memory(text)
+    except ValueError as error:
+        name = f"spec.sparkConf['spark.{process}.memoryOverhead']"
+        raise errors.SpecInvalid(f"{name} is {text!r}; it must be a size such as 512m or 1g") from error
 
 
 def _slots(backend: StateBackendSettings, slots: int) -> tuple[MemoryItem, ...]:
@@ -105,12 +118,18 @@ def memory_sum(settings: JobSettings) -> MemorySum:
     """The sum for the whole job; a cluster deployment has a driver and executors, a local one a single
     container."""
     if settings.deployment == "local":
-        items = (*_jvm(settings.jvm_memory_bytes), *_slots(settings.backend, settings.slots))
+        items = (
+            *_jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf),
+            *_slots(settings.backend, settings.slots),
+        )
         return MemorySum((MemoryPart("driver with local Spark", items),))
     heap = units.parse_flink_memory(settings.spark_conf.get("spark.executor.memory", "1g"))
     per_executor = min(settings.slots_per_executor, settings.slots)
     executors = math.ceil(settings.slots / settings.slots_per_executor)
-    executor = (*_jvm(heap), *_slots(settings.backend, per_executor))
+    executor = (*_jvm(heap, "executor", settings.spark_conf), *_slots(settings.backend, per_executor))
     return MemorySum(
-        (MemoryPart("driver", _jvm(settings.jvm_memory_bytes)), MemoryPart("executor", executor, executors))
+        (
+            MemoryPart("driver", _jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf)),
+            MemoryPart("executor", executor, executors),
+        )
     )

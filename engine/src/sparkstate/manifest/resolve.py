@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import croniter
+
 from sparkstate import errors, settings
 from sparkstate.backends.rocksdb import keys
 from sparkstate.manifest import explain, layers, notices, rules, schema, units
@@ -47,7 +49,7 @@ def resolve(
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given)], manifest.source)
+    raise_if_any([*notices.impossible_here(given), *_missing(given), *_schedule(given)], manifest.source)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.rows(given, built, _fields(given))
     return Resolved(
@@ -59,6 +61,14 @@ def _missing(given: Mapping[str, Given]) -> list[Problem]:
     path = "checkpointing.storage"
     remedy = "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix"
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
+
+
+def _schedule(given: Mapping[str, Given]) -> list[Problem]:
+    """Cron lines that are spelled well and name no day that ever comes, such as the 30th of February."""
+    leaf = given.get("savepoints.schedule")
+    if leaf is None or croniter.croniter.is_valid(leaf.value, strict=True):
+        return []
+    return [Problem("spec.savepoints.schedule", "names no time that ever comes", f"it is {leaf.value!r}")]
 
 
 def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:

@@ -94,19 +94,31 @@ def _unknown(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
             elif other:
                 yield from _unknown(child, other, join(path, name))
             elif known is not None:
-                yield Problem(join(path, name), f"unknown field{suggest(name, known)}")
+                yield Problem(join(path, name), f"unknown field{suggest(name, known) or _elsewhere(name)}")
     elif isinstance(value, list) and "items" in schema:
         for index, child in enumerate(value):
             yield from _unknown(child, schema["items"], f"{path}[{index}]")
 
 
 def suggest(name: str, known: Mapping[str, Any]) -> str:
-    """``; did you mean …?``, or what there is when nothing is near and the list is short."""
+    """``; did you mean …?`` if a name is near."""
     lowered = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.7)
     if near:
         return f"; did you mean {lowered[near[0]]}?"
-    return f"; there are {', '.join(known)}" if len(known) <= 12 else ""
+    return ""
+
+
+def _elsewhere(name: str) -> str:
+    """Where a field of exactly this name stands, if it was written at a wrong place."""
+    found = [path for path in _paths(spec(), "spec") if path.rsplit(".", 1)[1] == name]
+    return f"; there is {' and '.join(found[:3])}" if found else ""
+
+
+def _paths(node: Schema, path: str) -> Iterator[str]:
+    for name, child in node.get("properties", {}).items():
+        yield f"{path}.{name}"
+        yield from _paths(child, f"{path}.{name}")
 
 
 TYPE_WORDS = {

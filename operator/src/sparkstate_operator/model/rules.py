@@ -23,6 +23,23 @@ from sparkstate_operator.model.state import ROCKSDB, ROCKSDB_OPTIONS
 NAME_LIMIT = 40
 """Spark adds up to 17 characters to an executor's name, the operator an attempt's number: 63 in all."""
 
+SET_BY_FIELDS = (
+    "spark.master", "spark.submit.deployMode", "spark.driver.memory", "spark.driver.cores",
+    "spark.executor.memory", "spark.executor.cores", "spark.executor.instances", "spark.ui.enabled",
+)  # fmt: skip
+
+
+def spark_setting(name: str, refused: str, message: str) -> Rule:
+    """A setting of Spark's that may not have a value that matches ``refused``."""
+    value = f"self.sparkConf['{name}']"
+    return Rule(
+        "spec",
+        f"!has(self.sparkConf) || !('{name}' in self.sparkConf) || !{value}.matches('{refused}')",
+        message,
+        ".sparkConf",
+    )
+
+
 NAME = Rule(
     "",
     f"self.metadata.name.matches('^[a-z]([-a-z0-9]{{0,{NAME_LIMIT - 2}}}[a-z0-9])?$')",
@@ -38,26 +55,32 @@ ENTRY = (
     ),
     *no_secrets("params"),
     *no_secrets("sparkConf"),
-    Rule(
-        "spec",
-        "!has(self.sparkConf) || !('spark.dynamicAllocation.enabled' in self.sparkConf) || "
-        "self.sparkConf['spark.dynamicAllocation.enabled'] != 'true'",
-        "spark.dynamicAllocation.enabled cannot be true: slots hold state and do not come and go; "
-        "scale by spec.slots",
-        ".sparkConf",
+    spark_setting(
+        "spark.dynamicAllocation.enabled",
+        "(?i)^true$",
+        "spark.dynamicAllocation.enabled cannot be true: slots hold state on their executors, so "
+        "executors must not "
+        "come and go; scale by spec.slots",
+    ),
+    spark_setting(
+        "spark.python.worker.reuse",
+        "(?i)^false$",
+        "spark.python.worker.reuse cannot be false: feeding would start a Python process per task",
     ),
     Rule(
         "spec",
         "!has(self.sparkConf) || !self.sparkConf.exists(name, name == 'spark.remote' || "
         "name.startsWith('spark.connect.') || "
-        "(name == 'spark.api.mode' && self.sparkConf[name] == 'connect'))",
+        "(name == 'spark.api.mode' && self.sparkConf[name].matches('(?i)^connect$')))",
         "Spark Connect cannot be used: state lives beside the executors of a classic session",
         ".sparkConf",
     ),
     Rule(
         "spec",
-        "!has(self.sparkConf) || !('spark.master' in self.sparkConf)",
-        "spark.master is set by spec.deployment",
+        f"!has(self.sparkConf) || ![{', '.join(repr(name) for name in SET_BY_FIELDS)}].exists(name, "
+        "name in self.sparkConf)",
+        "a setting is said by a field: spark.master by deployment, cores and memory by driver and executor, "
+        "spark.executor.instances by slots, spark.ui.enabled by ui",
         ".sparkConf",
     ),
 )

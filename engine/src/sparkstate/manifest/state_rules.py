@@ -1,0 +1,188 @@
+"""The rules on state: its backend, checkpoints, savepoints, restarts, what is restored, and storage."""
+
+from __future__ import annotations
+
+import re
+
+from sparkstate.manifest import units
+from sparkstate.manifest.flink_tables import ROCKSDB, ROCKSDB_OPTIONS
+from sparkstate.manifest.judging import Rule, View, location, not_in_this_version, positive, shown
+
+
+def _only_rocksdb(field: str) -> Rule:
+    return Rule(
+        f"{field} for rocksdb",
+        f"spec.stateBackend.{field}",
+        "applies to type rocksdb only",
+        lambda view: (
+            view[f"spec.stateBackend.{field}"] is not None and view["spec.stateBackend.type"] == "hashmap"
+        ),
+    )
+
+
+def _foreign_options(view: View) -> list[str]:
+    known = {f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS}
+    given = view.entries("spec.stateBackend.options")
+    return [] if view["spec.stateBackend.optionsFactory"] else [name for name in given if name not in known]
+
+
+BACKEND = (
+    not_in_this_version("spec.stateBackend.type", "custom", "custom state backends are"),
+    not_in_this_version("spec.stateBackend.type", "external", "external state backends are"),
+    not_in_this_version("spec.stateBackend.localRecovery", True, "local recovery is"),
+    not_in_this_version("spec.stateBackend.changelog.enabled", True, "the changelog state backend is"),
+    *(
+        _only_rocksdb(field)
+        for field in ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
+    ),
+    Rule(
+        "heap timers on the heap",
+        "spec.stateBackend.timerService",
+        "with type hashmap timers live on the heap",
+        lambda view: (
+            view["spec.stateBackend.timerService"] == "rocksdb"
+            and view["spec.stateBackend.type"] == "hashmap"
+        ),
+    ),
+    Rule(
+        "known options",
+        "spec.stateBackend.options",
+        "an option is none of Flink's configurable RocksDB keys (state.backend.rocksdb.…); own keys need an "
+        "optionsFactory",
+        lambda view: bool(_foreign_options(view)),
+        lambda view: ", ".join(_foreign_options(view)),
+    ),
+    Rule(
+        "ratios fit",
+        "spec.stateBackend.highPrioPoolRatio",
+        "writeBufferRatio and highPrioPoolRatio together must be less than 1",
+        lambda view: (
+            view.count("spec.stateBackend.writeBufferRatio", "spec.stateBackend.highPrioPoolRatio") == 2
+            and view["spec.stateBackend.writeBufferRatio"] + view["spec.stateBackend.highPrioPoolRatio"] >= 1
+        ),
+    ),
+)
+
+
+def _section(section: str, strategy: str) -> Rule:
+    return Rule(
+        f"{section} with its strategy",
+        f"spec.restart.{section}",
+        f"needs strategy: {strategy}",
+        lambda view: (
+            view[f"spec.restart.{section}"] is not None and view["spec.restart.strategy"] != strategy
+        ),
+    )
+
+
+def _backoffs_disagree(view: View) -> bool:
+    first, longest = (
+        view[f"spec.restart.exponentialDelay.{name}"] for name in ("initialBackoff", "maxBackoff")
+    )
+    return bool(first and longest) and units.parse_duration_ms(first) > units.parse_duration_ms(longest)
+
+
+PROGRESS = (
+    not_in_this_version("spec.checkpointing.mode", "changelog", "checkpointing mode changelog is"),
+    *positive("spec.checkpointing.interval", "spec.checkpointing.timeout"),
+    *location("spec.checkpointing.storage"),
+    Rule(
+        "inline threshold",
+        "spec.checkpointing.inlineThreshold",
+        "cannot be larger than 1Mi",
+        lambda view: units.parse_quantity(view["spec.checkpointing.inlineThreshold"] or "0") > 2**20,
+        shown("spec.checkpointing.inlineThreshold"),
+    ),
+    Rule(
+        "write buffer",
+        "spec.checkpointing.writeBufferSize",
+        "must be more than 0",
+        lambda view: units.parse_quantity(view["spec.checkpointing.writeBufferSize"] or "1") < 1,
+    ),
+    Rule(
+        "storage for a cluster",
+        "spec.checkpointing.storage",
+        "deployment cluster needs a URL that every pod reaches, not a plain path",
+        lambda view: (
+            view["spec.deployment"] == "cluster"
+            and "://" not in (view["spec.checkpointing.storage"] or "://")
+        ),
+        shown("spec.checkpointing.storage"),
+    ),
+    *location("spec.savepoints.storage"),
+    *positive("spec.savepoints.interval", "spec.savepoints.maxAge"),
+    Rule(
+        "one clock for savepoints",
+        "spec.savepoints",
+        "interval and schedule exclude one another",
+        lambda view: view.count("spec.savepoints.interval", "spec.savepoints.schedule") > 1,
+    ),
+    Rule(
+        "one trigger",
+        "spec.trigger",
+        "processingTime and availableNow exclude one another",
+        lambda view: (
+            view["spec.trigger.processingTime"] is not None and view["spec.trigger.availableNow"] is True
+        ),
+    ),
+    _section("fixedDelay", "fixed-delay"),
+    _section("exponentialDelay", "exponential-delay"),
+    _section("failureRate", "failure-rate"),
+    *positive("spec.restart.exponentialDelay.initialBackoff", "spec.restart.exponentialDelay.maxBackoff"),
+    Rule(
+        "backoffs agree",
+        "spec.restart.exponentialDelay.initialBackoff",
+        "initialBackoff is longer than maxBackoff",
+        _backoffs_disagree,
+    ),
+    *positive("spec.restart.failureRate.failureRateInterval"),
+    Rule(
+        "fence timeout",
+        "spec.fenceTimeout",
+        "must be at least 3s: the log is read again every third of it",
+        lambda view: units.parse_duration_ms(view["spec.fenceTimeout"] or "3s") < 3000,
+        shown("spec.fenceTimeout"),
+    ),
+    *positive("spec.sinkTimeout", "spec.deletion.deadline"),
+)
+
+RESTORE = (
+    Rule(
+        "one thing to restore",
+        "spec.restoreFrom",
+        "exactly one of snapshotRef, latest and uri says what to restore",
+        lambda view: (
+            view["spec.restoreFrom"] is not None
+            and view.count(*(f"spec.restoreFrom.{n}" for n in ("snapshotRef", "latest", "uri", "beforeTime")))
+            != 1
+        ),
+    ),
+    not_in_this_version("spec.restoreFrom.beforeTime", None, "restoring the state before a time is"),
+    *location("spec.restoreFrom.uri"),
+    Rule(
+        "empty or restored",
+        "spec.startEmpty",
+        "startEmpty and restoreFrom exclude one another",
+        lambda view: view["spec.startEmpty"] is True and view["spec.restoreFrom"] is not None,
+    ),
+)
+
+
+def _inline_key(field: str) -> Rule:
+    return Rule(
+        f"no {field}",
+        f"spec.s3.{field}",
+        "keys are never written into a job; put them into a Secret and name it by secretRef",
+        lambda view: view[f"spec.s3.{field}"] is not None,
+    )
+
+
+S3 = (
+    *(_inline_key(field) for field in ("accessKey", "secretKey", "sessionToken")),
+    Rule(
+        "no credentials in the endpoint",
+        "spec.s3.endpoint",
+        "a URL never holds credentials; use secretRef",
+        lambda view: bool(re.search("^https?://[^/]*@", view["spec.s3.endpoint"] or "")),
+    ),
+)
