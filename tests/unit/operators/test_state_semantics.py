@@ -138,7 +138,7 @@ def test_a_list_refuses_none_as_flink_does(do):
         lambda f: f.list.update([None]),
         lambda f: f.list.add_all(None),
     ):
-        with pytest.raises(errors.UserCodeError, match="state 'list' of operator 'harness', key 'a'.*None"):
+        with pytest.raises(errors.UserCodeError, match=r"state 'list' of operator 'harness', key 'a'.*None"):
             do(script)
 
 

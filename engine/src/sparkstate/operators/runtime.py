@@ -200,9 +200,8 @@ class KeyedOperator:
             return
         table = pa.Table.from_batches(overlay.held)
         overlay.held.clear()
-        order = pc.sort_indices(
-            table, sort_keys=[(self.spec.event_time_column, "ascending")], null_placement="at_start"
-        )
+        stamps = table.column(self.spec.event_time_column)
+        order = pc.sort_indices(pc.fill_null(stamps, MIN_WATERMARK))  # a stable sort
         for batch in table.take(order).to_batches(max_chunksize=_SORTED_SLICE_ROWS):
             self._process(overlay, batch)
 

@@ -1,0 +1,92 @@
+"""Keyed operators on Arrow batches, as a slot drives them, without Spark and without processes."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import columns
+from sparkstate.backends.base import ShardStore
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde.types import Types
+from sparkstate.testing import ManualClock
+
+KEY_SPACE = KeySpace(16, 4)
+ROWS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+
+
+def key_group(key: Any) -> int:
+    """A key group such as Spark might have given it."""
+    return zlib.crc32(repr(key).encode()) % KEY_SPACE.max_parallelism
+
+
+def make_stores(shards: range = range(4)) -> dict[int, ShardStore]:
+    """Empty hash map stores."""
+    factory = HashMapStoreFactory()
+    return {n: factory.create(n, KEY_SPACE.key_groups_of_shard(n), Path()) for n in shards}
+
+
+def make_operator(
+    function: KeyedProcessFunction,
+    stores: dict[int, ShardStore] | None = None,
+    subtask: int = 0,
+    parallelism: int = 1,
+    **options: Any,
+) -> KeyedOperator:
+    """An open operator over rows (user, amount) with event time, keyed by user unless ``options`` say otherwise."""
+    settings: dict[str, Any] = {
+        "uid": "op",
+        "row_columns": ("user", "amount"),
+        "key_columns": ("user",),
+        "key_type": Types.STRING(),
+        "event_time_column": columns.TIMESTAMP,
+        "output_schema": ROWS,
+    }
+    spec = OperatorSpec(function=function, **(settings | options))
+    operator = KeyedOperator(
+        spec, make_stores() if stores is None else stores, KEY_SPACE, ManualClock(), subtask, parallelism
+    )
+    operator.open()
+    return operator
+
+
+def make_batch(*rows: tuple[Any, Any, Any], key_groups: list[int | None] | None = None) -> pa.RecordBatch:
+    """A batch of (user, amount, timestamp)."""
+    users, amounts, stamps = zip(*rows, strict=True) if rows else ((), (), ())
+    groups = [key_group(user) for user in users] if key_groups is None else key_groups
+    return pa.record_batch(
+        {
+            "user": pa.array(users, pa.string()),
+            "amount": pa.array(amounts, pa.int64()),
+            columns.TIMESTAMP: pa.array(stamps, pa.int64()),
+            columns.KEY_GROUP: pa.array(groups, pa.int32()),
+        }
+    )
+
+
+def run(
+    operator: KeyedOperator,
+    *rows: tuple[Any, Any, Any],
+    before: int = MIN_WATERMARK,
+    after: int | None = None,
+    epoch: int = 1,
+) -> Overlay:
+    """One committed epoch of one batch; ``before`` and ``after`` are the watermarks around it."""
+    overlay = operator.begin(epoch, before, 0)
+    operator.process_batch(overlay, make_batch(*rows))
+    operator.finish(overlay, before if after is None else after)
+    operator.commit(overlay)
+    return overlay
+
+
+def rows_of(overlay: Overlay, tag: str | None = None) -> list[tuple[Any, ...]]:
+    """The rows of an output."""
+    return [tuple(row.values()) for batch in overlay.output(tag) for row in batch.to_pylist()]
