@@ -20,7 +20,7 @@ def test_a_job_runs_to_the_end_of_its_input_and_leaves_nothing_behind(tmp_path: 
     quiet = totals.read(tmp_path / "out" / "quiet")
     assert {row["k"] for row in quiet} == {row[0] for row in rows}
     assert driver.end()["reason"] == "Finished"
-    assert driving.processes_with(str(tmp_path)) == []
+    driving.wait_until_nothing_is_left(tmp_path)
     assert [p.name for p in (tmp_path / "work").iterdir()] == []
 
 
@@ -41,7 +41,7 @@ def test_a_slot_killed_in_the_middle_of_a_checkpoint_comes_back_with_its_state(
         driver.finish()
     totals.check(tmp_path / "out", rows)
     assert max(p["incarnation"] for p in driver.phases()) == 2
-    assert driving.processes_with(str(tmp_path)) == []
+    driving.wait_until_nothing_is_left(tmp_path)
 
 
 @pytest.mark.parametrize("phase", ["feed", "commit", "checkpoint-metadata", "checkpoint-publish"])
@@ -59,13 +59,13 @@ def test_a_driver_killed_in_a_phase_is_followed_by_one_that_goes_on_exactly(
         )
         first.kill_in("driver", phase)
         assert first.wait() == -signal.SIGKILL
-        driving.wait_for(lambda: driving.processes_with(str(tmp_path)) == [], 20, "the end of JVM and slots")
+        driving.wait_until_nothing_is_left(tmp_path)
     with driving.Driver(tmp_path, document, attempt=2) as second:
         second.finish()
         assert "found by the job's name" in second.log()
         assert "restoring checkpoint" in second.log()
     totals.check(tmp_path / "out", rows)
-    assert driving.processes_with(str(tmp_path)) == []
+    driving.wait_until_nothing_is_left(tmp_path)
 
 
 def test_an_executor_jvm_that_is_killed_takes_its_slots_along(tmp_path: Path) -> None:

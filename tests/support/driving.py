@@ -178,3 +178,8 @@ def processes_with(text: str) -> list[int]:
         if state != "Z" and text.encode() in seen:
             found.append(int(entry.name))
     return found
+
+
+def wait_until_nothing_is_left(folder: Path) -> None:
+    """No process of a job in ``folder`` lives on; the JVM may take a moment longer than its driver."""
+    wait_for(lambda: not processes_with(str(folder)), 30, f"the end of {processes_with(str(folder))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -31,12 +32,12 @@ def make_input(
             for i in range(rows)
         ]
         everything += made
-        write(folder / f"{number:05d}.parquet", made)
+        write(folder / f"{number:05d}.parquet", made, number)
     return everything
 
 
-def write(path: Path, rows: list[Row]) -> None:
-    """One whole file at once, as a file source wants it."""
+def write(path: Path, rows: list[Row], number: int) -> None:
+    """One whole file at once, as a file source wants it; its order is that of modification times, so they differ."""
     table = pa.table(
         {
             "k": pa.array([r[0] for r in rows], pa.string()),
@@ -45,6 +46,7 @@ def write(path: Path, rows: list[Row]) -> None:
     )
     temporary = path.with_name(f".{path.name}")
     pq.write_table(table, temporary)
+    os.utime(temporary, (1_700_000_000 + number, 1_700_000_000 + number))
     temporary.rename(path)
 
 

@@ -3,64 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import json
 import shutil
-import socket
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
-import cloudpickle
 from pydantic import JsonValue
-from pyspark.sql import DataFrame, SparkSession
 
-from sparkstate import clock, errors, phases
+from sparkstate import errors, phases
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.driver.durable import Durable
-from sparkstate.driver.requests import Requests
-from sparkstate.driver.view import JobView
+from sparkstate.driver.crew import Crew
+from sparkstate.driver.parts import End, Parts
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
-from sparkstate.log.fence import FenceGuard, Verdict
-from sparkstate.settings import JobSettings
+from sparkstate.log.fence import Verdict
 from sparkstate.slots import protocol
-from sparkstate.slots.client import SlotAddress
-from sparkstate.slots.group import SlotGroup
-from sparkstate.slots.plan import SlotPlan
-from sparkstate.slots.restoring import shards_needed
-from sparkstate.spark import epochs, graph, planning, plans, position, query, slotlaunch
+from sparkstate.spark import epochs, position, query
+from sparkstate.spark.query import DataFrame
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 
 _WATCH_S = 1.0
-
-
-class End(enum.Enum):
-    """How an incarnation ended when it did not fail."""
-
-    INPUT_ENDED = "input-ended"
-    SAVEPOINT = "savepoint"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What lives longer than one incarnation."""
-
-    settings: JobSettings
-    session: SparkSession
-    declared: graph.Graph
-    durable: Durable
-    guard: FenceGuard
-    requests: Requests
-    view: JobView
-    clock: clock.Clock
-    phases: phases.Phases
-    token: str
-    work_dir: Path
-    python_path: tuple[str, ...]
 
 
 class Incarnation:
@@ -71,8 +34,7 @@ class Incarnation:
         self._restored = restored
         self.number = number
         self._key_space = key_space
-        self._group: SlotGroup | None = None
-        self._directory = parts.work_dir / "slots"
+        self._crew: Crew | None = None
         self._query: query.Query | None = None
         self._runner: epochs.EpochRunner | None = None
         self._checkpoints: Checkpoints | None = None
@@ -96,25 +58,14 @@ class Incarnation:
         parts = self._parts
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
-        start = slotlaunch.StartSlot(
-            str(self._directory),
-            self.number,
-            parts.token,
-            parts.python_path,
-            tcp=parts.settings.deployment == "cluster",
-        )
-        addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start)
-        self._group = SlotGroup(addresses, parts.token, self.number, socket.gethostname())
-        self._group.each(
-            lambda slot: protocol.Configure(plan=cloudpickle.dumps(self._plan(slot))), protocol.Ok
-        )
-        self._restore_slots(self._group)
+        self._crew = Crew.start(parts, self.number, self._key_space)
+        self._crew.restore(self._restored)
         watermarks = self._watermarks()
         self._runner = epochs.EpochRunner(
             parts.session,
             parts.declared,
             self._key_space,
-            self._group,
+            self._crew.group,
             watermarks,
             parts.clock,
             parts.phases,
@@ -124,7 +75,7 @@ class Incarnation:
         metadata = self._restored.metadata
         own = metadata is not None and self._restored.same_lineage and metadata.kind == "checkpoint"
         self._checkpoints = Checkpoints(
-            self._group,
+            self._crew.group,
             parts.durable,
             parts.settings.checkpoint,
             parts.requests,
@@ -135,39 +86,6 @@ class Incarnation:
         )
         self._query = query.Query(
             parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
-        )
-
-    def _plan(self, slot: int) -> SlotPlan:
-        settings, durable = self._parts.settings, self._parts.durable
-        return SlotPlan(
-            slot=slot,
-            slots=settings.slots,
-            incarnation=self.number,
-            lineage=durable.lineage.id,
-            key_space=self._key_space,
-            operators=planning.operator_specs(self._parts.declared),
-            read_by_spark=self._parts.declared.outputs_read_by_spark(),
-            sinks=planning.sink_plans(self._parts.declared),
-            backend=settings.backend,
-            storage_url=durable.root.url,
-            s3=settings.s3,
-            inline_threshold_bytes=settings.checkpoint.inline_threshold_bytes,
-            write_buffer_bytes=settings.checkpoint.write_buffer_bytes,
-        )
-
-    def _restore_slots(self, group: SlotGroup) -> None:
-        metadata, store = self._restored.metadata, self._restored.store
-        if metadata is None or store is None:
-            group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
-            return
-        own = self._restored.same_lineage and metadata.kind == "checkpoint"
-        group.each(
-            lambda slot: protocol.RestoreShards(
-                shards=shards_needed(self._key_space, slot, len(group), metadata.shards),
-                base_url=store.url,
-                checkpoint_id=metadata.checkpoint_id if own else -1,
-            ),
-            protocol.Restored,
         )
 
     def _watermarks(self) -> Watermarks:
@@ -322,26 +240,27 @@ class Incarnation:
 
     def _watch(self) -> None:
         """Ask the slots how they are, so that a dead one is noticed also when no rows come."""
-        assert self._group is not None
+        assert self._crew is not None
+        group = self._crew.group
         request = protocol.Status()
         while not self._over.wait(_WATCH_S if self._parts.view.status().slots else 0.1):
             try:
-                replies = self._group.ask(lambda _: request, protocol.SlotStatus, 30.0)
+                replies = group.ask(lambda _: request, protocol.SlotStatus, 30.0)
             except errors.SlotLost as error:
                 if not self._over.is_set():
                     self._lost = error
                 return
             except errors.SparkstateError:
                 continue
-            self._parts.view.note_slots(self._group.addresses, replies)
+            self._parts.view.note_slots(group.addresses, replies)
 
     def _why(self, failure: BaseException) -> errors.SparkstateError:
         """The reason behind a failed query: ours as it is; Spark's own becomes a lost slot if one is dead."""
         if isinstance(failure, errors.SparkstateError):
             return failure
-        if self._group is not None:
+        if self._crew is not None:
             try:
-                self._group.ask(lambda _: protocol.Status(), protocol.SlotStatus, 10.0)
+                self._crew.group.ask(lambda _: protocol.Status(), protocol.SlotStatus, 10.0)
             except errors.SlotLost as error:
                 return error
             except errors.SparkstateError as error:
@@ -354,32 +273,8 @@ class Incarnation:
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: kind and value."""
-        assert self._group is not None
-        operator = self._parts.declared.operators.get(uid)
-        if operator is None:
-            raise errors.SpecInvalid(
-                f"there is no operator {uid!r}; this job has {', '.join(sorted(self._parts.declared.operators))}"
-            )
-        group = plans.key_group_of(
-            self._parts.session,
-            plans.input_type(self._parts.declared, operator),
-            operator.keys,
-            key,
-            self._key_space.max_parallelism,
-        )
-        slot = self._key_space.slot_of_shard(self._key_space.shard_of_key_group(group), len(self._group))
-        reply = self._group.ask_one(
-            slot,
-            protocol.ReadState(
-                operator=uid,
-                state=state,
-                key=json.dumps(key),
-                key_group=group,
-                namespace=None if namespace is None else json.dumps(namespace),
-            ),
-            protocol.StateValue,
-        )
-        return reply.kind, json.loads(reply.value)
+        assert self._crew is not None
+        return self._crew.read_state(uid, state, key, namespace)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -392,24 +287,9 @@ class Incarnation:
                 self._query.stop()
         if self._runner is not None:
             self._runner.close()
-        if self._group is not None:
-            for slot in range(len(self._group)):
-                with contextlib.suppress(errors.SparkstateError):
-                    self._group.ask_one(slot, protocol.Stop(), protocol.Ok)
-            self._await_gone(self._group.addresses)
-            self._group.close()
+        if self._crew is not None:
+            self._crew.stop()
         shutil.rmtree(self._parts.work_dir / "query" / f"{self.number:05d}", ignore_errors=True)
-
-    def _await_gone(self, addresses: tuple[SlotAddress, ...]) -> None:
-        """A stopped slot removes its folder; what a killed one left is removed here (same host only)."""
-        deadline = self._parts.clock.monotonic() + 10
-        for address in addresses:
-            folder = Path(address.unix_path).parent
-            alive = Path(f"/proc/{address.pid}")
-            while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
-                self._parts.clock.sleep(0.05)
-            if address.host == socket.gethostname():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 class StoppedBySavepoint(errors.SparkstateError):

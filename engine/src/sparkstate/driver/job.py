@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from sparkstate import clock, errors, keygroups, phases, restart
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
 from sparkstate.driver import entry
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.incarnation import End, Incarnation, Parts
+from sparkstate.driver.incarnation import Incarnation
+from sparkstate.driver.parts import End, Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
@@ -25,6 +24,7 @@ from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, session
+from sparkstate.spark.session import SparkSession
 
 _STORAGE_RETRY_S = 2.0
 _FINAL = (errors.SpecInvalid, errors.RestoreBlocked, errors.StateMigrationError, errors.Fenced)

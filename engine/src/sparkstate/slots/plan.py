@@ -31,8 +31,6 @@ class SlotPlan:
     key_space: KeySpace
     operators: tuple[OperatorSpec, ...]
     """In topological order."""
-    read_by_spark: frozenset[tuple[str, str | None]]
-    """Outputs (operator, tag) that Spark reads back: for a next operator or for a sink of the user's."""
     sinks: tuple[SinkPlan, ...]
     backend: settings.StateBackendSettings
     storage_url: str

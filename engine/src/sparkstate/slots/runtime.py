@@ -280,9 +280,7 @@ class SlotRuntime:
             )
 
 
-def _rows_by_tag(
-    operator: operator_runtime.KeyedOperator, overlay: Overlay
-) -> dict[str, int]:
+def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> dict[str, int]:
     tags = [None, *operator.spec.side_schemas]
     return {tag or "": sum(batch.num_rows for batch in overlay.output(tag)) for tag in tags}
 

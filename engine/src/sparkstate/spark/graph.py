@@ -92,14 +92,6 @@ class Graph:
         if not self.sinks:
             raise errors.SpecInvalid("the job has no sink; end it with .sink(FileSink(…)) or .sink(function)")
 
-    def outputs_read_by_spark(self) -> frozenset[tuple[str, str | None]]:
-        """Outputs that a next operator or a sink of the user's reads."""
-        to_operators = {op.upstream for op in self.operators.values() if op.upstream is not None}
-        to_functions = {
-            (node.operator, node.tag) for node in self.sinks if not isinstance(node.sink, FileSink)
-        }
-        return frozenset(to_operators | to_functions)
-
     def feeds_an_operator(self, uid: str) -> bool:
         """Whether another operator reads this one's main output, which then needs timestamps."""
         return any(op.upstream == (uid, None) for op in self.operators.values())

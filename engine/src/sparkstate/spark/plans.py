@@ -103,7 +103,7 @@ def _check_relation(node: Any) -> None:
         else _scala_map(node.dataSource().options())
     )
     lowered = {key.lower(): str(value) for key, value in options.items()}
-    short = "file" if source.lower().startswith("filesource") else source.split(" ")[0].lower()
+    short = "file" if source.lower().startswith("filesource") else source.split(" ", maxsplit=1)[0].lower()
     if short in _REFUSED_SOURCES:
         raise errors.SpecInvalid(f"source {short!r} is refused: {_REFUSED_SOURCES[short]}")
     if lowered.get("cleansource", "off").lower() != "off":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark import SparkConf
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession as SparkSession
 
 from sparkstate import errors
 from sparkstate.settings import MIB, JobSettings

@@ -1,0 +1,127 @@
+"""The slots of one incarnation, as the driver starts, fills, asks and stops them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import cloudpickle
+from pydantic import JsonValue
+
+from sparkstate import errors
+from sparkstate.checkpoint.restore import Restored
+from sparkstate.driver.parts import Parts
+from sparkstate.keygroups import KeySpace
+from sparkstate.slots import protocol
+from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.group import SlotGroup
+from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.restoring import shards_needed
+from sparkstate.spark import planning, plans, slotlaunch
+
+_STOP_TIMEOUT_S = 10.0
+
+
+class Crew:
+    """Slots that were started and configured. ``group`` speaks to all of them."""
+
+    def __init__(self, parts: Parts, number: int, key_space: KeySpace, group: SlotGroup) -> None:
+        self._parts = parts
+        self._number = number
+        self._key_space = key_space
+        self.group = group
+
+    @classmethod
+    def start(cls, parts: Parts, number: int, key_space: KeySpace) -> Crew:
+        """Start one process per slot by Spark tasks, and tell each what it is."""
+        start = slotlaunch.StartSlot(
+            str(parts.work_dir / "slots"),
+            number,
+            parts.token,
+            parts.python_path,
+            tcp=parts.settings.deployment == "cluster",
+        )
+        addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start)
+        group = SlotGroup(addresses, parts.token, number, socket.gethostname())
+        crew = cls(parts, number, key_space, group)
+        group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
+        return crew
+
+    def _plan(self, slot: int) -> SlotPlan:
+        settings, durable = self._parts.settings, self._parts.durable
+        return SlotPlan(
+            slot=slot,
+            slots=settings.slots,
+            incarnation=self._number,
+            lineage=durable.lineage.id,
+            key_space=self._key_space,
+            operators=planning.operator_specs(self._parts.declared),
+            sinks=planning.sink_plans(self._parts.declared),
+            backend=settings.backend,
+            storage_url=durable.root.url,
+            s3=settings.s3,
+            inline_threshold_bytes=settings.checkpoint.inline_threshold_bytes,
+            write_buffer_bytes=settings.checkpoint.write_buffer_bytes,
+        )
+
+    def restore(self, restored: Restored) -> None:
+        """Fill every slot with its shards, or let it begin empty; then its operators are open."""
+        metadata, store = restored.metadata, restored.store
+        if metadata is None or store is None:
+            self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
+            return
+        own = restored.same_lineage and metadata.kind == "checkpoint"
+        self.group.each(
+            lambda slot: protocol.RestoreShards(
+                shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
+                base_url=store.url,
+                checkpoint_id=metadata.checkpoint_id if own else -1,
+            ),
+            protocol.Restored,
+        )
+
+    def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
+        """One key's committed state: its kind and its value."""
+        operator = self._parts.declared.operators.get(uid)
+        if operator is None:
+            known = ", ".join(sorted(self._parts.declared.operators))
+            raise errors.SpecInvalid(f"there is no operator {uid!r}; this job has {known}")
+        group = plans.key_group_of(
+            self._parts.session,
+            plans.input_type(self._parts.declared, operator),
+            operator.keys,
+            key,
+            self._key_space.max_parallelism,
+        )
+        slot = self._key_space.slot_of_shard(self._key_space.shard_of_key_group(group), len(self.group))
+        request = protocol.ReadState(
+            operator=uid,
+            state=state,
+            key=json.dumps(key),
+            key_group=group,
+            namespace=None if namespace is None else json.dumps(namespace),
+        )
+        reply = self.group.ask_one(slot, request, protocol.StateValue)
+        return reply.kind, json.loads(reply.value)
+
+    def stop(self) -> None:
+        """Stop every slot and leave no folder of theirs."""
+        for slot in range(len(self.group)):
+            with contextlib.suppress(errors.SparkstateError):
+                self.group.ask_one(slot, protocol.Stop(), protocol.Ok)
+        self._await_gone(self.group.addresses)
+        self.group.close()
+
+    def _await_gone(self, addresses: tuple[SlotAddress, ...]) -> None:
+        """A stopped slot removes its folder; what a killed one left is removed here (same host only)."""
+        deadline = self._parts.clock.monotonic() + _STOP_TIMEOUT_S
+        for address in addresses:
+            folder = Path(address.unix_path).parent
+            alive = Path(f"/proc/{address.pid}")
+            while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
+                self._parts.clock.sleep(0.05)
+            if address.host == socket.gethostname():
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,42 @@
+"""What the pieces of a driver share over all incarnations of its job."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparkstate import clock, phases
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.log.fence import FenceGuard
+from sparkstate.settings import JobSettings
+from sparkstate.spark import graph
+from sparkstate.spark.session import SparkSession
+
+
+class End(enum.Enum):
+    """How an incarnation ended when it did not fail."""
+
+    INPUT_ENDED = "input-ended"
+    SAVEPOINT = "savepoint"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What lives longer than one incarnation."""
+
+    settings: JobSettings
+    session: SparkSession
+    declared: graph.Graph
+    durable: Durable
+    guard: FenceGuard
+    requests: Requests
+    view: JobView
+    clock: clock.Clock
+    phases: phases.Phases
+    token: str
+    work_dir: Path
+    python_path: tuple[str, ...]

@@ -1,0 +1,93 @@
+"""Savepoints of a running job: idempotent, restored elsewhere, into another parallelism and another backend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import driving, totals
+
+from sparkstate.control import documents
+from sparkstate.control.client import ControlRefused
+from sparkstate.control.documents import SavepointPhase
+
+pytestmark = pytest.mark.spark
+
+
+def published(folder: Path, up_to: int | None = None) -> Counter[tuple[Any, ...]]:
+    """Records of the published files whose last epoch is not beyond ``up_to``."""
+    import pyarrow.parquet as pq
+
+    found: Counter[tuple[Any, ...]] = Counter()
+    for path in folder.glob("part-*.parquet"):
+        if up_to is None or int(path.name.split("-")[2]) <= up_to:
+            found.update(tuple(row.values()) for row in pq.read_table(path).to_pylist())
+    return found
+
+
+def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=4)
+    document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})
+    with driving.Driver(tmp_path, document) as first, first.client() as client:
+        driving.wait_for(lambda: (client.status().epoch or 0) >= 2, 120, "some epochs", first.process)
+        request = documents.SavepointRequest(trigger_id="half-way")
+        client.trigger_savepoint(request)
+        half_way = client.wait_for_savepoint("half-way", 60)
+        assert half_way.status == SavepointPhase.COMPLETED and half_way.location is not None
+        assert client.trigger_savepoint(request).location == half_way.location
+        with pytest.raises(ControlRefused) as refused:
+            client.trigger_savepoint(documents.SavepointRequest(trigger_id="half-way", stop=True))
+        assert refused.value.status == 409
+
+        rows += totals.make_input(tmp_path / "in", files=3, first=4, seed=8)
+        driving.wait_for(lambda: client.status().rows_total >= len(rows), 120, "all rows", first.process)
+        some_key = rows[0][0]
+        state = client.key_state("totals", "total", some_key)
+        assert state.value == sum(row[2] for row in rows if row[0] == some_key)
+        assert state.kind == "value"
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="the-end", stop=True, drain=True))
+        first.finish()
+    assert first.end()["reason"] == "Suspended"
+    totals.check(tmp_path / "out", rows)
+    assert len(totals.read(tmp_path / "out" / "quiet")) >= 50
+
+    copy = driving.manifest(
+        tmp_path,
+        "totals.py",
+        name="copy",
+        slots=3,
+        stateBackend={"type": "rocksdb"},
+        restoreFrom={"uri": half_way.location},
+        params={"output": str(tmp_path / "copy")},
+    )
+    with driving.Driver(tmp_path / "second", copy) as second:
+        second.finish()
+        assert "restoring from" in second.log()
+    assert half_way.epoch is not None
+    both = published(tmp_path / "out" / "totals", half_way.epoch) + published(tmp_path / "copy" / "totals")
+    assert both == totals.expected_totals(rows)
+
+    with driving.Driver(tmp_path, document, attempt=2) as again, again.client() as client:
+        driving.wait_for(
+            lambda: client.status().phase == documents.Phase.RUNNING, 90, "RUNNING", again.process
+        )
+        stored = client.savepoint("half-way")
+        assert stored is not None and stored.location == half_way.location
+        client.cancel()
+        again.finish()
+    totals.check(tmp_path / "out", rows)
+
+
+def test_an_attempt_that_was_stopped_with_a_savepoint_does_not_run_again(tmp_path: Path) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})
+    with driving.Driver(tmp_path, document) as first, first.client() as client:
+        driving.wait_for(lambda: client.status().rows_total > 0, 120, "rows", first.process)
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="s", stop=True))
+        first.finish()
+    with driving.Driver(tmp_path, document) as same_attempt:
+        assert same_attempt.wait() == 4
+    assert same_attempt.end()["reason"] == "Fenced"
+    assert "was stopped with the savepoint" in same_attempt.end()["message"]

@@ -1,0 +1,80 @@
+"""What a job's author sees when the code is wrong: a sentence, an exit code, and no lost record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import driving, totals
+
+pytestmark = pytest.mark.spark
+
+
+def test_an_exception_names_operator_key_epoch_and_row_and_ends_the_job(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=1)
+    poison = rows[3][0]
+    document = driving.manifest(
+        tmp_path, "totals.py", params={"poison": poison}, restart={"strategy": "none"}
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        assert driver.wait() == 1
+    end = driver.end()
+    assert end["reason"] == "UserCodeError"
+    for part in (
+        "operator 'totals'",
+        f"key '{poison}'",
+        "epoch 0",
+        "ValueError: poisoned by",
+        f"k='{poison}'",
+    ):
+        assert part in end["message"], end["message"]
+    assert totals.read(tmp_path / "out" / "totals") == []
+
+
+def test_a_rejected_row_goes_to_the_side_output_and_leaves_no_trace_in_state(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=2)
+    poison = rows[3][0]
+    document = driving.manifest(tmp_path, "totals.py", params={"poison": poison, "on_error": "yes"})
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+    good = [row for row in rows if row[0] != poison]
+    totals.check(tmp_path / "out", good)
+    rejected = totals.read(tmp_path / "out" / "errors")
+    assert sorted(row["id"] for row in rejected) == sorted(row[1] for row in rows if row[0] == poison)
+    assert all(row["error"].startswith("ValueError: poisoned by") for row in rejected)
+    assert poison not in {row["k"] for row in totals.read(tmp_path / "out" / "quiet")}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sparkConf": {"spark.dynamicAllocation.enabled": "true"}}, "executors must not come and go"),
+        ({"pythonFile": "missing.py"}, "there is no such file"),
+        ({"function": "nothing"}, "has no function 'nothing'"),
+    ],
+    ids=["dynamic-allocation", "no-file", "no-function"],
+)
+def test_what_cannot_work_is_refused_with_exit_code_2(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py", **change)) as driver:
+        assert driver.wait() == 2
+    assert message in driver.end()["message"]
+
+
+def test_state_of_an_operator_that_is_gone_blocks_the_restore(tmp_path: Path) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as driver:
+        driver.finish()
+    renamed = tmp_path / "renamed.py"
+    renamed.write_text((driving.JOBS / "totals.py").read_text().replace('uid="groups"', 'uid="other"'))
+    document = driving.manifest(tmp_path, "totals.py", pythonFile=str(renamed))
+    with driving.Driver(tmp_path, document, attempt=2) as driver:
+        assert driver.wait() == 3
+    assert "holds state of operator(s) groups" in driver.end()["message"]
+    with driving.Driver(
+        tmp_path, {**document, "spec": {**document["spec"], "allowNonRestoredState": True}}, attempt=3
+    ) as d:
+        d.finish()
