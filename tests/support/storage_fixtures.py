@@ -8,6 +8,9 @@ import secrets
 
 import pytest
 from support import s3server
+from support.stores import without_flushing
+
+__all__ = ["root", "s3", "s3_server", "without_flushing"]
 
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
@@ -32,6 +35,7 @@ def s3(s3_server, monkeypatch):
 def root(request, tmp_path):
     """An empty storage, once a folder and once a prefix of a bucket."""
     if request.param == "local":
+        request.getfixturevalue("without_flushing")
         return open_store(f"{tmp_path}/storage")
     server = request.getfixturevalue("s3")
     url = f"s3://state/{secrets.token_hex(6)}"

@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 from support.checkpoints import JOB, FolderSnapshot, metadata, take
-from support.stores import Crash, HookedStore, ManualClock, without_flushing
+from support.stores import Crash, HookedStore, ManualClock
 
 from sparkstate.checkpoint import (
     CompletedCheckpointStore,
@@ -24,7 +24,6 @@ from sparkstate.storage.prefixed import PrefixedStore
 
 SAVEPOINT_URL = "savepoints"
 
-__all__ = ["without_flushing"]
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
 
