@@ -19,7 +19,10 @@ STORAGE = {"checkpointing": {"storage": "state"}}
 
 
 def resolved(
-    spec: Mapping[str, Any], defaults: Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
+    spec: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    in_cluster: bool = False,
 ) -> Resolved:
     """A job with these fields, and a storage and an entry point unless they are given."""
     whole: dict[str, Any] = {"pythonFile": "job.py", **spec}
@@ -32,7 +35,9 @@ def resolved(
         "kind": "StatefulSparkJob",
         "metadata": {"name": "flights"},
     }
-    return resolve(load(yaml.safe_dump({**head, "spec": whole}), overrides), defaults, BASE)
+    return resolve(
+        load(yaml.safe_dump({**head, "spec": whole}), overrides), defaults, BASE, in_cluster=in_cluster
+    )
 
 
 def refused(*arguments: Any, **more: Any) -> str:
@@ -305,9 +310,20 @@ def test_each_restart_strategy_has_its_own_parameters(
 
 def test_executors_of_a_cluster_become_spark_settings() -> None:
     spec = {"deployment": "cluster", "executor": {"cores": 4, "memory": "2Gi"}, **_url()}
-    found = resolved(spec)
+    found = resolved(spec, in_cluster=True)
+    assert found.settings.deployment == "cluster"
     assert found.settings.spark_conf == {"spark.executor.cores": "4", "spark.executor.memory": "2048m"}
     assert ("executor.memory", "2Gi", "job") in explain_rows(found)
+
+
+def test_without_a_cluster_spark_runs_locally_and_says_so() -> None:
+    found = resolved({"deployment": "cluster", "slotsPerExecutor": 4, **_url()})
+    assert found.settings.deployment == "local"
+    assert found.settings.spark_conf == {}
+    assert ("deployment", "local", "no cluster here") in explain_rows(found)
+    assert "spec.slotsPerExecutor has no effect here: there are no executors" in found.notices
+    assert any(notice.startswith("spec.deployment: cluster has no effect here") for notice in found.notices)
+    assert resolved({"deployment": "cluster", **_url()}, in_cluster=True).notices == []
 
 
 def _url() -> dict[str, Any]:

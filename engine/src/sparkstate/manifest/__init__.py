@@ -1,5 +1,4 @@
-"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of
-each."""
+"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of each."""
 
 from sparkstate.manifest.document import Manifest, load
 from sparkstate.manifest.explain import explain_rows

@@ -37,8 +37,7 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
     """Read and judge a manifest: a ``Path`` is a file, a ``str`` is YAML text.
 
     ``overrides`` are ``--set`` strings such as ``spec.slots=3``. Raises ``SpecInvalid`` that lists every
-    finding by its
-    path, or ``NotInThisVersion`` when the only findings are fields of later versions.
+    finding by its path, or ``NotInThisVersion`` when the only findings are fields of later versions.
     """
     text, name, base_dir = source.read(manifest)
     try:
@@ -60,8 +59,7 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
 
 
 def judge(document: Mapping[str, Any]) -> list[Problem]:
-    """All findings about a document; rules are asked only where the types are right, as the API server
-    does."""
+    """All findings about a document; rules are asked only where the types are right, as the API server does."""
     found = [
         *_metadata(document),
         *schema.check({k: v for k, v in document.items() if k != "metadata"}, schema.root(), ""),

@@ -1,5 +1,4 @@
-"""Which field of the manifest is which setting, as one table; built-in values are the settings' own
-defaults."""
+"""Which field of the manifest is which setting, as one table; built-in values are the settings' own defaults."""
 
 from __future__ import annotations
 

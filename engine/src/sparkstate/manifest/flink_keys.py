@@ -1,5 +1,5 @@
-"""Flink's configuration keys, both spellings, and the field that each means. ``spec.configuration`` is
-folded by it."""
+"""Flink's configuration keys, both spellings, and the field that each means. ``spec.configuration`` is folded
+by it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def _paths(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class FlinkKey:
-    """``path`` below ``spec`` that ``spellings`` (newest first) mean; ``convert`` reads Flink's value for
-    it."""
+    """``path`` below ``spec`` that ``spellings`` (newest first) mean; ``convert`` reads Flink's value for it."""
 
     path: str
     spellings: tuple[str, ...]

@@ -1,5 +1,4 @@
-"""Flink's configuration keys that mean no field of their own: options, metrics, and sentences for the
-others."""
+"""Flink's configuration keys that mean no field of their own: options, metrics, and sentences for the others."""
 
 from __future__ import annotations
 

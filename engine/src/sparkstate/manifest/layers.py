@@ -95,8 +95,7 @@ def merge(job: Mapping[str, Given], defaults: Mapping[str, Given]) -> dict[str, 
 
 
 def _void(path: str, job: Mapping[str, Given]) -> bool:
-    """Whether a default belongs to a state backend or restart strategy that the job has replaced by
-    another."""
+    """Whether a default belongs to a state backend or restart strategy that the job has replaced by another."""
     strategy, backend = job.get("restart.strategy"), job.get("stateBackend.type")
     if strategy is not None and path.startswith("restart."):
         return path.split(".")[1] not in (STRATEGY_SECTIONS.get(strategy.value), "strategy")

@@ -15,8 +15,7 @@ _NAME = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)\"\]"
 
 
 def apply(document: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """``document`` (changed in place) with the overrides, and their paths. ``path=null`` takes a field
-    away."""
+    """``document`` (changed in place) with the overrides, and their paths. ``path=null`` takes a field away."""
     paths = []
     for text in overrides:
         path, equals, value = text.partition("=")

@@ -12,8 +12,7 @@ NOT_IN_THIS_VERSION = "not in this version"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, a note on the
-    value."""
+    """One finding: ``path`` of the field (``spec.slots``), what is wrong and the remedy, a note on the value."""
 
     path: str
     message: str

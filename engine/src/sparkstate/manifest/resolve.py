@@ -25,8 +25,7 @@ DEFAULT_EXECUTOR_MEMORY = "1Gi"
 
 @dataclass(frozen=True)
 class Resolved:
-    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as
-    sentences."""
+    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as sentences."""
 
     settings: settings.JobSettings
     origins: Mapping[str, str]
@@ -40,21 +39,31 @@ def resolve(
     defaults: Mapping[str, Any] | None = None,
     base_dir: Path | None = None,
     cluster: str = "local",
+    in_cluster: bool = False,
 ) -> Resolved:
     """Decide every setting: job, then cluster default, then built-in.
 
     ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean;
-    default: the
-    manifest's folder, else the working directory. Raises ``SpecInvalid`` with all findings.
+    default: the manifest's folder, else the working directory. ``in_cluster`` is for a driver that an
+    operator has started: elsewhere Spark runs locally whatever ``deployment`` says, and ``notices`` name what
+    has no effect. Raises ``SpecInvalid`` with all findings.
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
     raise_if_any([*notices.impossible_here(given), *_missing(given), *_schedule(given)], manifest.source)
+    told = [] if in_cluster else notices.notices(given)
+    given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.rows(given, built, _fields(given))
-    return Resolved(
-        built, origins, [*notices.notices(given), *_option_notices(built, manifest.source)], values
-    )
+    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values)
+
+
+def _locally(given: dict[str, Given]) -> dict[str, Given]:
+    """What a machine without a cluster makes of ``deployment: cluster``."""
+    wanted = given.get("deployment")
+    if wanted is None or wanted.value == "local":
+        return given
+    return {**given, "deployment": Given("local", "no cluster here")}
 
 
 def _missing(given: Mapping[str, Given]) -> list[Problem]:
@@ -72,8 +81,7 @@ def _schedule(given: Mapping[str, Given]) -> list[Problem]:
 
 
 def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
-    """What RocksDB's options say about themselves; unreadable values are found here, before anything
-    starts."""
+    """What RocksDB's options say about themselves; unreadable values are found here, before anything starts."""
     if job.backend.type != "rocksdb":
         return ()
     try:

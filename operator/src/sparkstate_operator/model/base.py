@@ -50,9 +50,9 @@ def spec_field(
 ) -> Any:
     """A field of the spec.
 
-    ``change`` says what a change means; ``flink`` lists Flink's keys for the same setting, newest first
-    (they may
-    stand in ``spec.configuration``); ``constraints`` are pydantic's (``ge``, ``pattern``, ``max_length``, …).
+    ``change`` says what a change means; ``flink`` lists Flink's keys for the same setting, newest first (they
+    may stand in ``spec.configuration``); ``constraints`` are pydantic's (``ge``, ``pattern``, ``max_length``,
+    …).
     """
     text = f"{description} Flink: {' or '.join(flink)}." if flink else description
     extra: dict[str, Any] = {"x-change": change.value, "x-flink": list(flink), "x-immutable": immutable_rule}

@@ -1,5 +1,4 @@
-"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to
-see."""
+"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to see."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Patterns of single values. They must mean the same to RE2 (the API server), Rust (pydantic) and Python
-(the engine)."""
+"""Patterns of single values. They must mean the same to RE2 (the API server), Rust (pydantic) and Python (the
+engine)."""
 
 from __future__ import annotations
 
