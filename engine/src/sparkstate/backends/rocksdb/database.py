@@ -33,6 +33,10 @@ _STALL_LONGEST_S = 0.5
 _STALL_TIMEOUT_S = 300.0
 
 
+NewOptions = Callable[[], tuple[Any, list[Any]]]
+"""Makes a rocksdict ``Options`` for a database or a column family, and the private caches that it uses."""
+
+
 @dataclass
 class FamilyWrites:
     """Rows to put (``keys`` with ``values``) and keys to delete in one column family; deletions come
@@ -94,8 +98,16 @@ class Family:
 
     def integer(self, name: str) -> int:
         """A numeric property, e.g. ``rocksdb.estimate-num-keys``; 0 if RocksDB has none of that name."""
-        value = self.rdict.property_int_value(name)
+        rdict = self.rdict
+        if rdict is None:  # closed meanwhile, by another thread
+            return 0
+        value = rdict.property_int_value(name)
         return 0 if value is None else int(value)
+
+    def text(self, name: str) -> str | None:
+        """Any property, e.g. ``rocksdb.num-files-at-level0``; None if RocksDB has none of that name."""
+        rdict = self.rdict
+        return None if rdict is None else rdict.property_value(name)
 
     def forget_iterator(self) -> None:
         """Let go of the memtables and files that the reused iterator holds."""
@@ -115,15 +127,15 @@ class Database:
     family.
     """
 
-    def __init__(
-        self, path: Path, new_options: Callable[[], Any], families: Iterable[str], clock: Clock
-    ) -> None:
+    def __init__(self, path: Path, new_options: NewOptions, families: Iterable[str], clock: Clock) -> None:
         self.path = path
         self._clock = clock
         self._new_options = new_options
         self._pid = os.getpid()
         self._failed: Exception | None = None
-        self._options = new_options()
+        self.caches: list[Any] = []
+        """Caches of this database alone (unmanaged memory)."""
+        self._options = self._make_options()
         self._families: dict[str, Family] = {}
         self._views: list[Iterator[tuple[bytes, bytes]]] = []
         self._write_options = rocksdict.WriteOptions()
@@ -133,7 +145,7 @@ class Database:
         names = [name for name in families if name != "default"]
         with failures.translated(path, "opening"):
             self._db: Any = rocksdict.Rdict(
-                str(path), self._options, column_families={name: new_options() for name in names}
+                str(path), self._options, column_families={name: self._make_options() for name in names}
             )
         for name in names:
             self._families[name] = self._open_family(name)
@@ -144,6 +156,11 @@ class Database:
         with failures.translated(path, "opening"):
             return list(rocksdict.Rdict.list_cf(str(path), rocksdict.Options(raw_mode=True)))
 
+    def _make_options(self) -> Any:
+        options, caches = self._new_options()
+        self.caches += caches
+        return options
+
     def _open_family(self, name: str) -> Family:
         return Family(self._db.get_column_family(name), self._db.get_column_family_handle(name))
 
@@ -153,13 +170,13 @@ class Database:
         if found is None:
             self.check()
             with failures.translated(self.path, "extending"):
-                self._db.create_column_family(name, self._new_options())
+                self._db.create_column_family(name, self._make_options())
                 found = self._families[name] = self._open_family(name)
         return found
 
     def families(self) -> dict[str, Family]:
         """All column families by name, but the unused default one."""
-        return self._families
+        return dict(self._families)
 
     def check(self) -> None:
         """Raise if this object cannot be used: in another process, after ``close``, or after a failed
@@ -235,15 +252,13 @@ class Database:
         """Write every memtable out."""
         self.check()
         with failures.translated(self.path, "flushing"):
-            for family in self._families.values():
+            for family in self.families().values():
                 family.forget_iterator()
                 family.flush()
 
     def memtable_bytes(self) -> int:
         """Memory of all memtables that are not flushed yet."""
-        return sum(
-            family.integer("rocksdb.cur-size-all-mem-tables") for family in list(self._families.values())
-        )
+        return sum(family.integer("rocksdb.cur-size-all-mem-tables") for family in self.families().values())
 
     def checkpoint(self, target: Path) -> None:
         """Hard-link all files into ``target``, which must not exist. Flush first: what is left is flushed
@@ -280,6 +295,7 @@ class Database:
             family.close()
         self._families.clear()
         self._views.clear()
+        self.caches.clear()
         database, self._db = self._db, None
         _close_quietly(database)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import secrets
 import shutil
@@ -58,8 +57,6 @@ class RocksDBStoreFactory:
         for notice in self.options.notices:
             _log.warning("%s", notice)
         self._memory = native.SlotMemory(self.plan)
-        # Private caches of unmanaged column families, kept to be counted.
-        self._caches: list[Any] = []
 
     def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RocksDBShardStore:
         with self._lock:
@@ -100,13 +97,8 @@ class RocksDBStoreFactory:
             incremental=self._settings.incremental,
         )
 
-    def _new_options(self) -> Any:
-        options, caches = native.build_options(
-            self.options, self._memory, metrics.needs_statistics(self._metric_names)
-        )
-        with self._lock if not self._lock.locked() else contextlib.nullcontext():
-            self._caches += caches
-        return options
+    def _new_options(self) -> tuple[Any, list[Any]]:
+        return native.build_options(self.options, self._memory, metrics.needs_statistics(self._metric_names))
 
     def _make_room(self) -> None:
         """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to
@@ -141,7 +133,7 @@ class RocksDBStoreFactory:
             write_buffers = self._memory.write_buffers.get_usage()
             used = max(cache, write_buffers) + tables
         else:
-            cache = sum(private.get_usage() for private in self._caches)
+            cache = sum(private.get_usage() for database in databases for private in list(database.caches))
             write_buffers = sum(family.integer("rocksdb.size-all-mem-tables") for family in families)
             used = cache + write_buffers + tables
         return {
@@ -176,5 +168,4 @@ class RocksDBStoreFactory:
         for handle in self._handles_to_close:
             handle.close()
         self._handles_to_close.clear()
-        self._caches.clear()
         self._memory.close()

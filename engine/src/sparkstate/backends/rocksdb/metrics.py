@@ -7,11 +7,11 @@ Reading some of them costs time in RocksDB, so choose those that are looked at.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from sparkstate import errors
-from sparkstate.backends.rocksdb.database import Database
+from sparkstate.backends.rocksdb.database import Database, Family
 
 PREFIX = "state.backend.rocksdb.metrics."
 
@@ -134,24 +134,18 @@ def by_family(names: Sequence[str], databases: Sequence[Database]) -> dict[str, 
 
 
 def _sum(databases: Sequence[Database], name: str) -> float:
-    return float(
-        sum(
-            _number(family.rdict.property_value, name)
-            for db in databases
-            for family in db.families().values()
-        )
-    )
+    return float(sum(_number(family, name) for db in databases for family in db.families().values()))
 
 
 def _first(databases: Sequence[Database], name: str) -> float:
     for database in databases:
         for family in database.families().values():
-            return float(_number(family.rdict.property_value, name))
+            return float(_number(family, name))
     return 0.0
 
 
-def _number(read: Callable[[str], str | None], name: str) -> int:
-    text = read(name)
+def _number(family: Family, name: str) -> int:
+    text = family.text(name)
     return int(text) if text else 0
 
 

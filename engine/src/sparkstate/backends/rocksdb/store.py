@@ -15,7 +15,7 @@ from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, StateKind, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.rocksdb import failures, heap, layout, snapshots, tables
-from sparkstate.backends.rocksdb.database import Database, Family, FamilyWrites
+from sparkstate.backends.rocksdb.database import Database, Family, FamilyWrites, NewOptions
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
@@ -48,7 +48,7 @@ class RocksDBShardStore:
         path: Path,
         *,
         options: StoreOptions,
-        new_options: Callable[[], Any],
+        new_options: NewOptions,
         clock: Clock,
         new_id: Callable[[], str],
         make_room: Callable[[], None],
