@@ -82,7 +82,7 @@ def _unknown() -> Rule:
     return Rule(
         "known keys",
         PATH,
-        "a key is none that this version understands; docs/features.md lists them",
+        "a key is none that this version understands; the fields name their keys (kubectl explain ssj.spec)",
         lambda view: bool(unknown(view)),
         lambda view: ", ".join(described(key) for key in unknown(view)),
     )

@@ -102,7 +102,7 @@ def _unknown() -> Rule:
     return Rule(
         "spec",
         f"!has(self.configuration) || self.configuration.all(key, key in [{listed}] || {starts})",
-        "a key is none that this version understands; docs/features.md lists them",
+        "a key is none that this version understands; the fields name their keys (kubectl explain ssj.spec)",
         ".configuration",
     )
 
