@@ -31,7 +31,8 @@ class Downloader:
     def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
         """As :meth:`fetch` for several shards, all their objects in parallel, each object once.
 
-        When an error is raised, all transfers have ended.
+        When an error is raised, all transfers have ended. After :meth:`close`, also while it runs, it raises
+        ``StorageError``.
         """
         results: list[dict[str, Path]] = []
         objects: dict[str, list[_Wanted]] = {}

@@ -1,0 +1,105 @@
+"""Storage folders that older versions wrote, committed with the tests: every later version must restore them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.checkpoints import JOB
+from support.stores import ManualClock
+
+from sparkstate import errors
+from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot
+from sparkstate.log import LineageLog, find
+from sparkstate.storage import naming, open_store
+
+FIXTURES = Path(__file__).parent / "fixtures"
+V1 = {
+    0: {
+        "000001.sst": b"first table " * 10,
+        "MANIFEST": b"manifest of shard 0" * 3,
+        "CURRENT": b"MANIFEST\n",
+    },
+    1: {
+        "000002.sst": b"second table " * 10,
+        "MANIFEST": b"manifest of shard 1" * 3,
+        "CURRENT": b"MANIFEST\n",
+    },
+}
+V1_LATER = {**V1, 0: {**V1[0], "000003.sst": b"third table " * 10}}
+
+
+@pytest.fixture
+def v1(tmp_path):
+    shutil.copytree(FIXTURES / "v1", tmp_path / "storage")
+    return open_store(f"{tmp_path}/storage", create=False)
+
+
+def no_other_storage(url):
+    raise AssertionError(url)
+
+
+def restore(root, opened=no_other_storage):
+    lineage = find(root, JOB)
+    state = LineageLog(lineage.store, ManualClock()).refresh()
+    return carry_out(decide_restore(state, lineage.store.url, None, False), lineage, opened)
+
+
+def contents(store, metadata, folder):
+    downloader = Downloader(store)
+    try:
+        return {
+            shard.shard: {
+                name: path.read_bytes()
+                for name, path in downloader.fetch(shard, folder / f"restored-{shard.shard}").items()
+            }
+            for shard in metadata.shards
+        }
+    finally:
+        downloader.close()
+
+
+def test_the_latest_checkpoint_of_a_version_1_folder_is_restored(v1, tmp_path):
+    restored = restore(v1)
+    assert restored.plan.kind == "checkpoint"
+    assert (restored.metadata.checkpoint_id, restored.metadata.epoch) == (3, 30)
+    assert contents(restored.store, restored.metadata, tmp_path) == V1_LATER
+
+
+def test_a_version_1_savepoint_is_found_by_its_place_and_opened(v1, tmp_path):
+    state = LineageLog(find(v1, JOB).store, ManualClock()).refresh()
+    (saved,) = state.savepoints
+    assert saved.trigger_id == "trigger-1"
+    url = naming.join_url(v1.url, "savepoints", naming.split_url(saved.url)[1])
+    snapshot = open_snapshot(url, lambda url: open_store(url, create=False))
+    assert contents(snapshot.store, snapshot.metadata, tmp_path) == V1
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_every_file_of_the_latest_checkpoint_is_needed_and_its_damage_is_found(tmp_path, damage):
+    lineage = next(path.name for path in (FIXTURES / "v1").iterdir() if len(path.name) == 16)
+    needed = ["chk-3/_metadata"]
+    healthy = open_store(str(FIXTURES / "v1"), create=False)
+    needed += sorted(restore(healthy).metadata.paths())
+    assert len(needed) == 6
+    for number, name in enumerate(needed):
+        folder = tmp_path / str(number)
+        shutil.copytree(FIXTURES / "v1", folder)
+        path = folder / lineage / name
+        data = path.read_bytes()
+        path.unlink()
+        if damage == "cut":
+            path.write_bytes(data[:-1])
+        elif damage == "changed":
+            path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises((errors.RestoreBlocked, errors.CorruptData), match=name):
+            restore_all(open_store(str(folder), create=False), folder)
+
+
+def restore_all(root, folder):
+    restored = restore(root)
+    contents(restored.store, restored.metadata, folder)
+    downloader = Downloader(restored.store)
+    downloader.read(restored.metadata.source_position)
+    downloader.close()
