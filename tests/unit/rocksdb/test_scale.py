@@ -42,9 +42,7 @@ def test_state_of_eight_times_the_budget_is_kept_on_disk_and_read_back(make_slot
     assert resident_bytes() - before < 3 * BUDGET
 
 
-@pytest.mark.parametrize(
-    ("backend", "service"), [("hashmap", "heap"), ("rocksdb", "heap"), ("rocksdb", "rocksdb")]
-)
+@pytest.mark.parametrize(("backend", "service"), [("hashmap", "heap"), ("rocksdb", "rocksdb")])
 def test_a_million_timers_fire_once_each_in_order(backend: Any, service: Any, tmp_path: Path) -> None:
     settings = StateBackendSettings(type=backend, timer_service=service, managed_memory_bytes=64 * MIB)
     factory = create_store_factory(settings, tmp_path)
