@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sparkstate.backends.base import DELETED, NamespacedCell, TableChanges, TableSpec, Timer, key_of
+from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec, Timer
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.overlay import Overlay, TableOverlay
+from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.states import ListStateHandle, MapStateHandle, StateHandle
 
 ShardChanges = dict[int, list[TableChanges]]
@@ -23,14 +23,20 @@ def changes_of(
 ) -> ShardChanges:
     """All changes of an overlay, by shard."""
     shards: ShardChanges = defaultdict(list)
-    of_key = {key: shard_of[kg] for key, kg in overlay.kgs.items()}
+    shard_of_number = [shard_of[kg] for kg in overlay.kgs]
+    found: dict[int, TableChanges]
     for handle in handles:
-        found: dict[int, TableChanges] = {}
-        _collect(handle, overlay.tables[handle.number], of_key, found)
+        found = {}
+        _collect(handle, overlay, shard_of_number, found)
         for shard, changes in found.items():
             shards[shard].append(changes)
     for domain, spec in timer_specs.items():
-        for shard, changes in _timer_changes(overlay, domain, spec, of_key).items():
+        found = {}
+        for (timestamp, key, namespace), registered in overlay.timers[domain].changes.items():
+            number = overlay.numbers[key]
+            timer = Timer(timestamp, key, overlay.kgs[number], namespace)
+            _changes(found, shard_of_number[number], spec).timers[timer] = registered
+        for shard, changes in found.items():
             shards[shard].append(changes)
     return dict(shards)
 
@@ -43,33 +49,27 @@ def _changes(found: dict[int, TableChanges], shard: int, spec: TableSpec) -> Tab
 
 
 def _collect(
-    handle: StateHandle, table: TableOverlay, of_key: Mapping[Any, int], found: dict[int, TableChanges]
+    handle: StateHandle, overlay: Overlay, shard_of: Sequence[int], found: dict[int, TableChanges]
 ) -> None:
-    spec = handle.spec
+    spec, keys, table = handle.spec, overlay.keys, overlay.tables[handle.number]
     if isinstance(handle, ListStateHandle):
-        for cell, listed in table.entries.items():
+        for number, namespace, listed in table.cells():
             if listed.change.replaced or listed.change.items:
-                _changes(found, of_key[key_of(cell)], spec).lists[cell] = listed.change
+                changes = _changes(found, shard_of[number], spec)
+                changes.lists[_cell(keys[number], namespace)] = listed.change
     elif isinstance(handle, MapStateHandle):
-        for cell, mapped in table.entries.items():
+        for number, namespace, mapped in table.cells():
             if mapped.change.cleared or mapped.change.entries:
-                _changes(found, of_key[key_of(cell)], spec).maps[cell] = mapped.change
+                changes = _changes(found, shard_of[number], spec)
+                changes.maps[_cell(keys[number], namespace)] = mapped.change
     else:
-        for cell, value in table.changed().items():
-            shard = of_key[cell.key if type(cell) is NamespacedCell else cell]
-            if shard not in found:
-                found[shard] = TableChanges(spec)
-            found[shard].values[cell] = DELETED if value is None else value
+        for number, namespace, value in table.changed_values():
+            changes = _changes(found, shard_of[number], spec)
+            changes.values[_cell(keys[number], namespace)] = DELETED if value is None else value
 
 
-def _timer_changes(
-    overlay: Overlay, domain: TimeDomain, spec: TableSpec, of_key: Mapping[Any, int]
-) -> dict[int, TableChanges]:
-    found: dict[int, TableChanges] = {}
-    for (timestamp, key, namespace), registered in overlay.timers[domain].changes.items():
-        timer = Timer(timestamp, key, overlay.kgs[key], namespace)
-        _changes(found, of_key[key], spec).timers[timer] = registered
-    return found
+def _cell(key: Any, namespace: Any) -> Cell:
+    return key if namespace is None else NamespacedCell(key, namespace)
 
 
 def merge(

@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from sparkstate import errors
-from sparkstate.backends.base import NamespacedCell
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
 
 if TYPE_CHECKING:
@@ -18,17 +17,27 @@ class Cursor(OnTimerContext):
     """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as
     ``ctx``.
 
-    State handles read ``cell`` for every access, and the record loop writes it for every record; everything
-    else that belongs to a batch is bound once per batch.
+    The current key is a number: its place in the overlay's list of keys. The record loop writes it for every
+    record, state handles read it at every access; all that belongs to a batch is bound once per batch.
     """
 
-    __slots__ = ("cell", "domain", "journal", "kgs", "namespaced", "service", "stamp", "timer_namespace")
+    __slots__ = (
+        "domain",
+        "journal",
+        "keys",
+        "kgs",
+        "namespaced",
+        "number",
+        "service",
+        "stamp",
+        "timer_namespace",
+    )
 
     def __init__(self) -> None:
-        self.cell: Any = None
-        """The current key, which is also the cell of the default namespace."""
+        self.number = 0
         self.stamp: int | None = None
-        self.kgs: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.kgs: list[int] = []
         self.journal: list[Any] | None = None
         """What must be put back to undo the current record; None where nothing is ever undone."""
         self.namespaced: list[StateHandle] = []
@@ -44,7 +53,7 @@ class Cursor(OnTimerContext):
         return self.service
 
     def get_current_key(self) -> Any:
-        return self.cell
+        return self.keys[self.number]
 
     def time_domain(self) -> TimeDomain:
         return self.domain
@@ -57,20 +66,6 @@ class Cursor(OnTimerContext):
         for handle in self.namespaced:
             handle.leave_namespace()
         self.namespaced.clear()
-
-
-class NamespacedCursor:
-    """Gives a state handle the cell of the current key in one namespace."""
-
-    __slots__ = ("_cursor", "_namespace")
-
-    def __init__(self, cursor: Cursor, namespace: Any) -> None:
-        self._cursor = cursor
-        self._namespace = namespace
-
-    @property
-    def cell(self) -> NamespacedCell:
-        return NamespacedCell(self._cursor.cell, self._namespace)
 
 
 class BoundTimerService(TimerService):
@@ -116,4 +111,6 @@ class BoundTimerService(TimerService):
                 f"a timer's timestamp is {timestamp!r}; give whole milliseconds since the Unix epoch "
                 "(a record without event time has the timestamp None)"
             )
-        timers.put((timestamp, self._cursor.cell, namespace), registered, self._cursor.journal)
+        timers.put(
+            (timestamp, self._cursor.keys[self._cursor.number], namespace), registered, self._cursor.journal
+        )

@@ -95,7 +95,8 @@ class _Firing:
 
     def _fire(self, timer: TimerKey) -> None:
         operator, cursor = self._operator, self._operator.cursor
-        timestamp, cursor.cell, cursor.timer_namespace = timer
+        timestamp, key, cursor.timer_namespace = timer
+        cursor.number = self._overlay.numbers[key]
         cursor.stamp = timestamp
         before = len(self._yielded)
         self._overlay.timers_fired += 1

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,23 +59,43 @@ class MapCell:
 
 
 class TableOverlay:
-    """Entries of one state: a value state's stored values (None = absent), the cells of a list or map state.
+    """Entries of one state, by the numbers of their keys.
 
-    What a value state has read is kept in ``read`` as well: an entry is changed when it is another object
-    than the one read. So writing a value is one assignment, and finding the changed ones is left to the
-    commit.
+    Of a value state: the stored values (None = absent), in a list for the default namespace, which is read
+    ahead for every key, and in a dict for each other one. What was read is kept in ``read`` as well: an entry
+    is changed when it is another object than the one read. So writing a value is one assignment, and finding
+    the changed ones is left to the commit. Of a list or map state: its cells, in dicts.
     """
 
-    __slots__ = ("entries", "read")
+    __slots__ = ("entries", "read", "rooms")
 
-    def __init__(self) -> None:
-        self.entries: dict[Any, Any] = {}
-        self.read: dict[Any, Any] = {}
+    def __init__(self, of_values: bool) -> None:
+        self.entries: Any = [] if of_values else {}
+        self.read: Any = [] if of_values else {}
+        self.rooms: dict[Any, tuple[dict[int, Any], dict[int, Any]]] = {}
+        """Entries and what was read of the other namespaces."""
 
-    def changed(self) -> dict[Any, Any]:
-        """The changed entries of a value state."""
-        read = self.read.get
-        return {cell: value for cell, value in self.entries.items() if read(cell, MISSING) is not value}
+    def room(self, namespace: Any) -> tuple[Any, Any]:
+        """Entries of one namespace, and what was read of them."""
+        if namespace is None:
+            return self.entries, self.read
+        return self.rooms.setdefault(namespace, ({}, {}))
+
+    def changed_values(self) -> Iterator[tuple[int, Any, Any]]:
+        """Number, namespace and value of the changed entries of a value state."""
+        for number, (value, read) in enumerate(zip(self.entries, self.read, strict=True)):
+            if value is not read:
+                yield number, None, value
+        for namespace, (entries, known) in self.rooms.items():
+            for number, value in entries.items():
+                if known.get(number, MISSING) is not value:
+                    yield number, namespace, value
+
+    def cells(self) -> Iterator[tuple[int, Any, Any]]:
+        """Number, namespace and cell of all cells of a list or map state."""
+        for namespace, entries in [(None, self.entries), *((ns, room[0]) for ns, room in self.rooms.items())]:
+            for number, cell in entries.items():
+                yield number, namespace, cell
 
 
 class TimerOverlay:
@@ -126,8 +148,12 @@ class Overlay:
     processing_time: int
     tables: list[TableOverlay]
     """By the number of the state handle."""
-    kgs: dict[Any, int] = field(default_factory=dict)
-    """Key group of every key seen."""
+    numbers: defaultdict[Any, int] = field(default_factory=lambda: defaultdict(itertools.count().__next__))
+    """The number of every key seen: looking a new one up gives it the next number."""
+    keys: list[Any] = field(default_factory=list)
+    """The keys, by number."""
+    kgs: list[int] = field(default_factory=list)
+    """Their key groups, by number."""
     timers: dict[TimeDomain, TimerOverlay] = field(
         default_factory=lambda: {domain: TimerOverlay() for domain in TimeDomain}
     )
@@ -156,12 +182,12 @@ class Overlay:
 def undo(journal: list[Any]) -> None:
     """Put everything back that the journal names, newest first, and empty it."""
     for entry in reversed(journal):
-        if type(entry[0]) is dict:
-            entries, key, old = entry
+        if type(entry[0]) in (dict, list):
+            entries, place, old = entry
             if old is MISSING:
-                entries.pop(key, None)
+                entries.pop(place, None)
             else:
-                entries[key] = old
+                entries[place] = old
         else:
             entry[0](*entry[1:])
     journal.clear()

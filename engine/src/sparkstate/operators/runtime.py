@@ -123,7 +123,10 @@ class KeyedOperator:
         clock's now."""
         if processing_time is None:
             processing_time = self._clock.now_ms()
-        return Overlay(epoch, watermark, processing_time, [TableOverlay() for _ in self._handles])
+        return Overlay(epoch, watermark, processing_time, self._empty_tables())
+
+    def _empty_tables(self) -> list[TableOverlay]:
+        return [TableOverlay(isinstance(handle, states.ValueStateHandle)) for handle in self._handles]
 
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         """Run the user's function over a batch. Raises ``UserCodeError``; the overlay is then to be
@@ -227,12 +230,12 @@ class KeyedOperator:
     ) -> None:
         """Run the user's function over rows that are Python values already."""
         with self._lock:
-            records = zip(keys, stamps, rows, strict=True)
             yielded: list[Any] = []
             emitted: list[int | None] | None = None
             self.bind(overlay, overlay.watermark)
             with garbage.collection_paused():
-                self.prefetch(overlay, keys, kgs)
+                numbers = self.prefetch(overlay, keys, kgs)
+                records = zip(numbers, stamps, rows, strict=True)
                 if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
                     emitted = self._loop_with_care(overlay, records, yielded)
                 else:
@@ -244,47 +247,50 @@ class KeyedOperator:
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point cursor, handles and timer service at this overlay."""
         cursor = self._cursor
-        cursor.kgs = overlay.kgs
+        cursor.keys, cursor.kgs = overlay.keys, overlay.kgs
         cursor.journal = [] if self.spec.on_error == "side-output" else None
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self._handles, overlay.tables, strict=True):
             handle.bind(table)
 
-    def prefetch(self, overlay: Overlay, keys: Iterable[Any], kgs: Iterable[int]) -> None:
-        """Read the values of keys that the overlay has not seen, in one call per shard and state."""
-        known = overlay.kgs
-        before = len(known)
-        known.update(zip(keys, kgs, strict=True))
-        if len(known) == before or not self._prefetched:
-            return
-        by_shard: dict[int, tuple[list[Any], list[int]]] = {shard: ([], []) for shard in self._stores}
-        shard_of = self._shard_of
-        # A dict keeps its order of insertion: the new keys are its last ones.
-        for key, kg in itertools.islice(reversed(known.items()), len(known) - before):
-            shard_keys, shard_kgs = by_shard[shard_of[kg]]
-            shard_keys.append(key)
-            shard_kgs.append(kg)
-        for shard, (shard_keys, shard_kgs) in by_shard.items():
-            if shard_keys:
-                self._read(overlay, self._stores[shard], shard_keys, shard_kgs)
+    def prefetch(self, overlay: Overlay, keys: Sequence[Any], kgs: Iterable[int]) -> list[int]:
+        """The numbers of these keys; for new ones their values are read, in one call per shard and state."""
+        before = len(overlay.keys)
+        numbers = list(map(overlay.numbers.__getitem__, keys))
+        new = len(overlay.numbers) - before
+        if new:
+            kg_of_number = dict(zip(numbers, kgs, strict=True))
+            # A dict keeps its order of insertion: the new keys are its last ones.
+            overlay.keys += list(itertools.islice(reversed(overlay.numbers), new))[::-1]
+            overlay.kgs += [kg_of_number[number] for number in range(before, before + new)]
+            if self._prefetched:
+                self._read_ahead(overlay, before)
+        return numbers
 
-    def _read(self, overlay: Overlay, store: ShardStore, keys: list[Any], kgs: list[int]) -> None:
+    def _read_ahead(self, overlay: Overlay, first: int) -> None:
+        by_shard: dict[int, list[int]] = {shard: [] for shard in self._stores}
+        for number in range(first, len(overlay.keys)):
+            by_shard[self._shard_of[overlay.kgs[number]]].append(number)
         for handle in self._prefetched:
-            table: Any = store.table(handle.spec)
-            values = table.get_many(kgs, keys)
-            cells = overlay.tables[handle.number]
-            cells.read.update(zip(keys, values, strict=True))
-            cells.entries.update(zip(keys, values, strict=True))
+            entries: list[Any] = overlay.tables[handle.number].entries
+            entries += [None] * (len(overlay.keys) - first)
+            for shard, numbers in by_shard.items():
+                if numbers:
+                    table: Any = self._stores[shard].table(handle.spec)
+                    kgs, keys = [overlay.kgs[n] for n in numbers], [overlay.keys[n] for n in numbers]
+                    for number, value in zip(numbers, table.get_many(kgs, keys), strict=True):
+                        entries[number] = value
+            overlay.tables[handle.number].read += entries[first:]
 
     def _loop(
-        self, overlay: Overlay, records: Iterable[tuple[Any, int | None, Any]], yielded: list[Any]
+        self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]], yielded: list[Any]
     ) -> None:
         cursor = self._cursor
         process = self.spec.function.process_element
         extend = yielded.extend
         row: Any = None
         try:
-            for cursor.cell, cursor.stamp, row in records:
+            for cursor.number, cursor.stamp, row in records:
                 result = process(row, cursor)
                 if result is not None:
                     extend(result)
@@ -294,14 +300,14 @@ class KeyedOperator:
             raise self.user_error(overlay, error, f"row {_shorten(row)}") from error
 
     def _loop_with_care(
-        self, overlay: Overlay, records: Iterable[tuple[Any, int | None, Any]], yielded: list[Any]
+        self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]], yielded: list[Any]
     ) -> list[int | None] | None:
         """The loop for operators that may reject records, or emit timestamps."""
         cursor = self._cursor
         process = self.spec.function.process_element
         emitted: list[int | None] = []
         rejected: list[Any] = []
-        for cursor.cell, cursor.stamp, row in records:
+        for cursor.number, cursor.stamp, row in records:
             before = len(yielded)
             try:
                 result = process(row, cursor)
@@ -339,7 +345,7 @@ class KeyedOperator:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, key {self._cursor.cell!r}, epoch {overlay.epoch}, {where}: "
+            f"operator {self.spec.uid!r}, key {self._cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
             f"{_describe(error)}"
         )
 
@@ -414,7 +420,10 @@ def commit_overlays(parts: Sequence[tuple[KeyedOperator, Overlay]]) -> None:
         if not overlay.finished or overlay.committed:
             problem = "committed already" if overlay.committed else "not finished"
             raise errors.StateError(f"operator {operator.spec.uid!r}: epoch {overlay.epoch} is {problem}")
-    changed = [(operator.changes(overlay), overlay.kgs) for operator, overlay in parts]
+    changed = [
+        (operator.changes(overlay), dict(zip(overlay.keys, overlay.kgs, strict=True)))
+        for operator, overlay in parts
+    ]
     stores = {shard: store for operator, _ in parts for shard, store in operator._stores.items()}
     for shard, calls in commits.merge(changed).items():
         for changes, kgs in calls:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from sparkstate import errors
-from sparkstate.backends.base import DELETED, ListChange, MapChange, TableSpec, key_of
+from sparkstate.backends.base import DELETED, ListChange, MapChange, NamespacedCell, TableSpec
 from sparkstate.functions import AggregateFunction, ReduceFunction
-from sparkstate.operators.context import Cursor, NamespacedCursor
+from sparkstate.operators.context import Cursor
 from sparkstate.operators.overlay import MISSING, ListCell, MapCell, TableOverlay
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
@@ -31,31 +31,32 @@ class StateHandle:
         self.number = number
         self._cursor = cursor
         self._table_of = table_of
-        self._at: Cursor | NamespacedCursor = cursor
+        self._table = TableOverlay(of_values=False)
+        self._namespace: Any = None
         self._type: TypeInformation = spec.value_type
         self._thaw = spec.value_type.thaw
         self._immutable = bool(spec.value_type.is_immutable)
-        self._entries: dict[Any, Any] = {}
-        self._read: dict[Any, Any] = {}
+        self._entries: Any = {}
+        self._read: Any = {}
 
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""
-        self._entries = table.entries
-        self._read = table.read
+        self._table = table
+        self._entries, self._read = table.entries, table.read
 
     def set_current_namespace(self, namespace: Hashable) -> None:
-        if namespace is None:
-            self._at = self._cursor
-        else:
+        if namespace is not None:
             composite.NAMESPACES.encode(
                 namespace
             )  # refuses what cannot be stored, here and not at the commit
-            self._at = NamespacedCursor(self._cursor, namespace)
             self._cursor.namespaced.append(self)
+        self._namespace = namespace
+        self._entries, self._read = self._table.room(namespace)
 
     def leave_namespace(self) -> None:
         """Back to the default namespace."""
-        self._at = self._cursor
+        self._namespace = None
+        self._entries, self._read = self._table.entries, self._table.read
 
     def _freeze(self, value: Any) -> Any:
         try:
@@ -65,32 +66,37 @@ class StateHandle:
 
     def _refuse(self, error: errors.SerializationError) -> NoReturn:
         raise errors.SerializationError(
-            f"state {self.spec.name!r} of operator {self.spec.uid!r}, key {self._cursor.cell!r}: {error}"
+            f"state {self.spec.name!r} of operator {self.spec.uid!r}, key {self._cursor.get_current_key()!r}: {error}"
         ) from None
 
-    def _locate(self, cell: Any) -> tuple[Any, int]:
-        kg = self._cursor.kgs[key_of(cell)]
-        return self._table_of(kg), kg
+    def _locate(self) -> tuple[Any, int, Any]:
+        """Committed table, key group and cell of the current key and namespace."""
+        number = self._cursor.number
+        key, kg = self._cursor.keys[number], self._cursor.kgs[number]
+        cell = key if self._namespace is None else NamespacedCell(key, self._namespace)
+        return self._table_of(kg), kg, cell
 
 
 class ValueStateHandle(StateHandle, api.ValueState[Any]):
     """A value state of any type."""
 
     def _stored(self) -> Any:
-        cell = self._at.cell
+        number = self._cursor.number
         try:
-            return self._entries[cell]
-        except KeyError:
-            table, kg = self._locate(cell)
-            stored = self._entries[cell] = self._read[cell] = table.get(kg, cell)
+            return self._entries[number]
+        except KeyError:  # a namespace: the default one was read ahead
+            table, kg, cell = self._locate()
+            stored = self._entries[number] = self._read[number] = table.get(kg, cell)
             return stored
 
     def _store(self, stored: Any) -> None:
-        cell = self._at.cell
+        number = self._cursor.number
         journal = self._cursor.journal
         if journal is not None:
-            journal.append((self._entries, cell, self._entries.get(cell, MISSING)))
-        self._entries[cell] = stored
+            is_list = self._namespace is None
+            old = self._entries[number] if is_list else self._entries.get(number, MISSING)
+            journal.append((self._entries, number, old))
+        self._entries[number] = stored
 
     def value(self) -> Any:
         stored = self._stored()
@@ -108,7 +114,7 @@ class ImmutableValueStateHandle(ValueStateHandle):
 
     def value(self) -> Any:
         try:
-            return self._entries[self._at.cell]
+            return self._entries[self._cursor.number]
         except KeyError:
             return self._stored()
 
@@ -118,7 +124,7 @@ class LongValueStateHandle(ImmutableValueStateHandle):
 
     def update(self, value: Any) -> None:
         if type(value) is int and -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
-            self._entries[self._at.cell] = value
+            self._entries[self._cursor.number] = value
         else:
             self._store(None if value is None else self._freeze(value))
 
@@ -132,7 +138,7 @@ class ExactValueStateHandle(ImmutableValueStateHandle):
 
     def update(self, value: Any) -> None:
         if type(value) is self._exact:
-            self._entries[self._at.cell] = value
+            self._entries[self._cursor.number] = value
         else:
             self._store(None if value is None else self._freeze(value))
 
@@ -180,10 +186,10 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
     """A list state: appended items are kept apart, so that adding reads nothing."""
 
     def _cell(self) -> ListCell:
-        cell = self._at.cell
-        found = self._entries.get(cell)
+        number = self._cursor.number
+        found: ListCell | None = self._entries.get(number)
         if found is None:
-            found = self._entries[cell] = ListCell()
+            found = self._entries[number] = ListCell()
         return found
 
     def get(self) -> list[Any]:
@@ -192,9 +198,8 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         items = change.items
         if not change.replaced:
             if cell.stored is None:
-                key = self._at.cell
-                table, kg = self._locate(key)
-                cell.stored = table.get(kg, key)
+                table, kg, stored_cell = self._locate()
+                cell.stored = table.get(kg, stored_cell)
             items = cell.stored + items
         return list(items) if self._immutable else [self._thaw(item) for item in items]
 
@@ -243,10 +248,10 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
     """A map state: single entries are read and written by themselves."""
 
     def _cell(self) -> MapCell:
-        cell = self._at.cell
-        found = self._entries.get(cell)
+        number = self._cursor.number
+        found: MapCell | None = self._entries.get(number)
         if found is None:
-            found = self._entries[cell] = MapCell()
+            found = self._entries[number] = MapCell()
         return found
 
     def _user_key(self, key: Any) -> Any:
@@ -267,9 +272,8 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         if cell.stored is not None:
             return cell.stored.get(user_key, DELETED)
         if user_key not in cell.read:
-            key = self._at.cell
-            table, kg = self._locate(key)
-            cell.read[user_key] = table.get(kg, key, user_key)
+            table, kg, stored_cell = self._locate()
+            cell.read[user_key] = table.get(kg, stored_cell, user_key)
         return cell.read[user_key]
 
     def _all(self) -> dict[Any, Any]:
@@ -279,9 +283,8 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         entries: dict[Any, Any] = {}
         if not change.cleared:
             if cell.stored is None:
-                key = self._at.cell
-                table, kg = self._locate(key)
-                cell.stored = table.items(kg, key)
+                table, kg, stored_cell = self._locate()
+                cell.stored = table.items(kg, stored_cell)
                 cell.read.clear()
             entries.update(cell.stored)
         entries.update(change.entries)
