@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkstate.backends import canonical
+from sparkstate.backends import canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 
@@ -29,7 +29,11 @@ def apply(table: HeapTimerTable, changes: TableChanges) -> None:
 def rows(table: HeapTimerTable, spec: TableSpec, number: int) -> list[CanonicalRow]:
     """All timers as canonical rows of table ``number``, in order of their key groups."""
     codec = canonical.TableCodec(spec)
-    stored = [codec.timer_row(number, timer) for timer in table.due(2**63 - 1)]
+    view = table.freeze()
+    try:
+        stored = [codec.timer_row(number, timer) for timer in heap_timers.iterate_frozen(view)]
+    finally:
+        view.release()
     return sorted(stored, key=lambda row: row.key_group)
 
 
