@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import tree
+
+from sparkstate import manifest
+from sparkstate.state_backend import PredefinedOptions
 
 PAGES = [path for path in tree.files(".md") if "fixtures" not in path.parts]
 ARCHITECTURE = (tree.ROOT / "docs" / "ARCHITECTURE.md").read_text()
@@ -53,3 +57,31 @@ def test_every_make_command_in_the_text_is_a_target(page: str) -> None:
     targets = set(re.findall(r"^([a-z]+):", (tree.ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"(?:^|`)make ([a-z]+)", (tree.ROOT / page).read_text(), re.MULTILINE))
     assert named <= targets
+
+
+def test_the_page_of_state_backends_says_which_to_take_and_warns() -> None:
+    page = (tree.ROOT / "docs" / "state-backends.md").read_text()
+    sentences = " ".join(page.split())
+    assert all(f"`{option.name}`" in page for option in PredefinedOptions)
+    assert "Take `hashmap` (the default) when" in sentences
+    assert "Take `rocksdb` for" in sentences
+    assert "**Keys and factories are for experts.**" in sentences
+    assert "A ratio of 0 is strongly advised against" in sentences
+    assert "They cost:" in sentences
+
+
+def test_every_yaml_of_the_page_of_state_backends_is_a_manifest(tmp_path: Path) -> None:
+    page = (tree.ROOT / "docs" / "state-backends.md").read_text()
+    head = "apiVersion: sparkstate.io/v1alpha1\nkind: StatefulSparkJob\nmetadata: {name: a}\n"
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        more = "  pythonFile: job.py\n  checkpointing: {storage: state}\n"
+        settings = manifest.resolve(manifest.load(head + block + more), base_dir=tmp_path).settings
+        assert settings.backend.predefined_options == "FLASH_SSD_OPTIMIZED"
+
+
+def test_every_class_that_the_page_of_state_backends_imports_is_there() -> None:
+    page = (tree.ROOT / "docs" / "state-backends.md").read_text()
+    for module, name in re.findall(r"^from (\S+) import (\w+)$", page, re.MULTILINE):
+        assert hasattr(importlib.import_module(module), name)
