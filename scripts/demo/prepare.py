@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -102,3 +103,8 @@ def file_ends(flights: pd.DataFrame, files: int) -> list[tuple[int, int]]:
     largest = (scheduled(flights).cummax() - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(milliseconds=1)
     ends = [len(flights) * (number + 1) // files for number in range(files)]
     return [(int(largest.iloc[end - 1]), end) for end in ends]
+
+
+if __name__ == "__main__":
+    paths = write_files(in_disorder(read_flights()), Path(sys.argv[1]), files=120)
+    print(f"{len(paths)} files under {sys.argv[1]}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import shutil
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,9 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "01-flight-rotations"
 ALLOWED_DELAY = timedelta(hours=1)
 """The watermark's delay in the job."""
+Expected = dict[str, Counter[oracle.Record]]
 END_OF_INPUT_WATERMARK = 2**63 - 1
 START_TIMEOUT_S = 180.0
-READ_TIMEOUT_S = 300.0
+READ_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 90.0
 
 
@@ -77,17 +78,15 @@ class Demonstration:
         self._story = Story(begun_ms=wall_ms())
         self._outcome = Outcome(options, self._story)
         self._prepared: list[Path] = []
-        self._expected: dict[str, Counter[oracle.Record]] = {}
 
     def run(self) -> Outcome:
         """All of it."""
         self._clear()
         self._prepare()
-        calculation = threading.Thread(target=self._calculate, name="oracle")
-        location = self._first_run(calculation)
-        self._second_run(location)
-        calculation.join()
-        self._compare()
+        with concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="oracle") as pool:
+            location, expected = self._first_run(pool)
+            self._second_run(location)
+            self._compare(expected.result())
         self._outcome.ended_ms = wall_ms()
         return self._outcome
 
@@ -107,10 +106,9 @@ class Demonstration:
             f"rows come up to {self._outcome.disorder} too late (bound: {prepare.DISORDER})"
         )
 
-    def _calculate(self) -> None:
-        self._expected = oracle.expected(self._prepared, self._options.hours)
-
-    def _first_run(self, calculation: threading.Thread) -> str:
+    def _first_run(
+        self, pool: concurrent.futures.Executor
+    ) -> tuple[str, concurrent.futures.Future[Expected]]:
         run = self._folder / "run-1"
         log, holds = PhaseLog(run / "phases.jsonl"), Holds(run / "holds")
         job = self._job("run-1", "flight-rotations", {"slots": self._options.slots}, log, holds)
@@ -128,12 +126,12 @@ class Demonstration:
                 self._kill(saboteur, "slot-1", self._options.slot_phase)
                 location = self._take_savepoint(job)
                 self._kill(saboteur, "driver", self._options.driver_phase)
-                calculation.start()
+                expected = pool.submit(oracle.expected, self._prepared, self._options.hours)
                 self._finish(job, "run 1")
         finally:
             pacer.stop()
             job.stop()
-        return location
+        return location, expected
 
     def _kill(self, saboteur: Saboteur, process: str, phase: str) -> None:
         kill = saboteur.kill(process, phase)
@@ -223,7 +221,7 @@ class Demonstration:
         environment = {"SPARKSTATE_PHASE_LOG": str(log.path), "SPARKSTATE_HOLD_DIR": str(holds.folder)}
         return JobProcess(manifest, folder / "work", environment)
 
-    def _compare(self) -> None:
+    def _compare(self, expected: Expected) -> None:
         last_epoch = int(self._outcome.savepoint["epoch"])
         for run in ("run 1", "run 2"):
             self._outcome.comparisons[run] = {}
@@ -232,7 +230,7 @@ class Demonstration:
                 if run == "run 2":
                     files = oracle.committed_files(self._folder / "run-1" / "output" / output, last_epoch)
                     files += oracle.committed_files(self._folder / "run-2" / "output" / output)
-                difference = oracle.compare(self._expected[output], oracle.written(files, columns))
+                difference = oracle.compare(expected[output], oracle.written(files, columns))
                 self._outcome.comparisons[run][output] = difference
                 self._story.tell(f"{run}, {output}: {difference.describe()}", "verdict")
 
