@@ -9,11 +9,14 @@ from typing import Protocol
 class Clock(Protocol):
     """Wall time in milliseconds since the Unix epoch, monotonic time in seconds, and sleeping."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
 
-    def monotonic(self) -> float: ...
+    def monotonic(self) -> float:
+        """Seconds of a clock that never goes back."""
 
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """Wait that many seconds."""
 
 
 class SystemClock:

@@ -1,4 +1,4 @@
-"""Names of the hidden columns that travel between Spark and the slots. Users' columns must not start with the prefix."""
+"""Names of the hidden columns between Spark and the slots. Users' columns must not start with the prefix."""
 
 from __future__ import annotations
 

@@ -146,11 +146,12 @@ class SnapshotFile:
 
 
 class ShardSnapshot(Protocol):
-    """The result of the synchronous part. ``files`` does the slow part and may run in another thread beside commits."""
+    """The result of the synchronous part. ``files`` does the slow part, in another thread beside commits."""
 
     format: str
 
-    def files(self) -> Sequence[SnapshotFile]: ...
+    def files(self) -> Sequence[SnapshotFile]:
+        """The snapshot's files, written now if need be."""
 
     def release(self) -> None:
         """Free what the snapshot holds (memory views, local hard links). Called once, also after a failure."""
@@ -168,17 +169,23 @@ class ShardStats:
 class ValueTable(Protocol):
     """Committed values of a VALUE, REDUCING or AGGREGATING table. Missing is ``None``."""
 
-    def get(self, kg: int, cell: Cell) -> Any: ...
+    def get(self, kg: int, cell: Cell) -> Any:
+        """One value."""
 
-    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]: ...
+    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        """Several values in order; one look-up for all where the store can."""
 
 
 class ListTable(Protocol):
+    """Committed elements of a LIST table."""
+
     def get(self, kg: int, cell: Cell) -> list[Any]:
         """A fresh list of the stored elements in order; empty when there are none."""
 
 
 class MapTable(Protocol):
+    """Committed entries of a MAP table."""
+
     def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
         """The value, or DELETED when the entry is missing (a stored value may be None)."""
 
@@ -187,10 +194,13 @@ class MapTable(Protocol):
 
 
 class TimerTable(Protocol):
+    """Committed timers of one time domain."""
+
     def due(self, until: int) -> Iterator[Timer]:
         """Committed timers with timestamp ≤ ``until``, in order of time."""
 
-    def contains(self, timer: Timer) -> bool: ...
+    def contains(self, timer: Timer) -> bool:
+        """Whether that timer is registered."""
 
     def next_timestamp(self) -> int | None:
         """The least committed timestamp, or None."""
@@ -230,15 +240,18 @@ class ShardStore(Protocol):
         Rows of a canonical file outside this shard's key groups are skipped, so one file may feed several shards.
         """
 
-    def stats(self) -> ShardStats: ...
+    def stats(self) -> ShardStats:
+        """How much there is."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of everything; the store is not used afterwards."""
 
 
 class StoreFactory(Protocol):
     """Builds the stores of one slot and owns what they share (cache, write buffer manager)."""
 
-    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> ShardStore: ...
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> ShardStore:
+        """An empty store; ``directory`` is its own."""
 
     def memory(self) -> Mapping[str, int]:
         """Bytes by name: ``budget``, ``cache``, ``write_buffers``, ``tables``; what the backend can tell."""
@@ -246,7 +259,8 @@ class StoreFactory(Protocol):
     def metrics(self) -> Mapping[str, float]:
         """Native metrics that were switched on, by Flink's names."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """After all its stores were closed."""
 
 
 def iterate_rows(rows: Iterable[CanonicalRow], key_groups: KeyGroupRange) -> Iterator[CanonicalRow]:

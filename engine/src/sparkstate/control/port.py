@@ -44,12 +44,14 @@ class JobControl(Protocol):
     def identity(self) -> documents.JobIdentity:
         """Constant for the life of the driver; returns at once."""
 
-    def status(self) -> documents.JobStatus: ...
+    def status(self) -> documents.JobStatus:
+        """The whole state of the job now."""
 
     def checkpoints(self) -> Sequence[documents.CheckpointInfo]:
         """Checkpoints and savepoints, oldest first, a bounded history with the one in progress."""
 
-    def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo | None: ...
+    def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo | None:
+        """One of :meth:`checkpoints`, or None."""
 
     def trigger_checkpoint(self) -> int:
         """Ask for a checkpoint at the next end of an epoch. Returns its id, or that of one in progress."""

@@ -1,1 +1,1 @@
-"""The driver process of one job: composition of session, lineage, slots, epochs, checkpoints and the control endpoint."""
+"""The driver process of one job: session, lineage, slots, epochs, checkpoints and control endpoint put together."""

@@ -258,7 +258,8 @@ class Checkpoints:
                 raise errors.SlotLost(f"checkpoint {checkpoint_id} was given up with its incarnation")
             if self._clock.monotonic() > deadline:
                 raise errors.StorageError(
-                    f"checkpoint {checkpoint_id} took longer than checkpointing.timeout ({self._settings.timeout_s:g} s); "
+                    f"checkpoint {checkpoint_id} took longer than checkpointing.timeout "
+                    f"({self._settings.timeout_s:g} s); "
                     "look at the storage's speed, or raise the timeout"
                 )
             self._clock.sleep(_POLL_S)

@@ -22,9 +22,8 @@ PROGRESS_TIMEOUT_S = 600.0
 class Slots(Protocol):
     """Reading one key's state from the slot that owns it."""
 
-    def read_state(
-        self, uid: str, state: str, key: JsonValue, namespace: JsonValue
-    ) -> tuple[str, JsonValue]: ...
+    def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
+        """Kind and value of one key."""
 
 
 class DriverControl:

@@ -178,7 +178,8 @@ class Durable:
             path = self.sink_paths.get(committable.sink)
             if path is None:
                 raise errors.RestoreBlocked(
-                    f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no longer has; "
+                    f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no "
+                    "longer has; "
                     "restore with the sink once, or from a savepoint of before"
                 )
             store = self._open(path)

@@ -18,6 +18,7 @@ class PendingSavepoint:
 
     @property
     def open(self) -> bool:
+        """Whether it still waits for its end."""
         return self.status.status in (SavepointPhase.PENDING, SavepointPhase.IN_PROGRESS)
 
 
@@ -55,6 +56,7 @@ class Requests:
             return known.status
 
     def find(self, trigger_id: str) -> SavepointStatus | None:
+        """The status for that trigger id, if it was asked for here."""
         with self._lock:
             known = self._savepoints.get(trigger_id)
             return known.status if known else None
@@ -80,6 +82,7 @@ class Requests:
                     )
 
     def ask_checkpoint(self) -> None:
+        """Ask for a checkpoint at the next end of an epoch."""
         with self._lock:
             self._checkpoint = True
 

@@ -69,24 +69,29 @@ class JobView:
     # -- notes of the driver ------------------------------------------------------------------------------------
 
     def note_phase(self, phase: Phase) -> None:
+        """Where the job is now."""
         with self._lock:
             self._phase = phase
 
     def note_notices(self, notices: Sequence[str]) -> None:
+        """What a person should know."""
         with self._lock:
             self._notices = (*self._notices, *notices)
 
     def note_job(self, lineage: str, sinks: Sequence[str]) -> None:
+        """Lineage and sinks."""
         with self._lock:
             self._lineage, self._sinks = lineage, tuple(sinks)
 
     def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
+        """A new incarnation begins."""
         with self._lock:
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number
 
     def note_slots(self, addresses: Sequence[SlotAddress], replies: Sequence[protocol.SlotStatus]) -> None:
+        """How the slots are."""
         slots = tuple(_slot(address, reply) for address, reply in zip(addresses, replies, strict=True))
         native = [(reply.slot, name, value) for reply in replies for name, value in reply.metrics.items()]
         with self._lock:
@@ -101,6 +106,7 @@ class JobView:
         next_event_timer: int | None = None,
         next_processing_timer: int | None = None,
     ) -> None:
+        """An epoch has committed."""
         self._on_epoch(seconds)
         now = self._clock.monotonic()
         with self._lock:
@@ -115,6 +121,7 @@ class JobView:
                 self._end_recovery(self._recovering)
 
     def note_checkpoint(self, info: CheckpointInfo) -> None:
+        """A checkpoint began or ended."""
         with self._lock:
             before = self._checkpoints.pop(info.id, None)
             self._checkpoints[info.id] = info
@@ -127,6 +134,7 @@ class JobView:
             self._on_checkpoint(info)
 
     def note_failure(self, reason: str, message: str, *, recovering: bool) -> None:
+        """Something failed; ``recovering`` says that the job starts again."""
         with self._lock:
             now = self._clock.now_ms()
             self._last_failure = documents.Failure(at_ms=now, reason=reason, message=message)
@@ -152,10 +160,12 @@ class JobView:
 
     @property
     def phase(self) -> Phase:
+        """Where the job is now."""
         return self._phase
 
     @property
     def epoch(self) -> int | None:
+        """The last committed epoch."""
         return self._epoch
 
     def seconds_since_epoch(self) -> float:
@@ -163,14 +173,17 @@ class JobView:
         return self._clock.monotonic() - self._last_epoch_at
 
     def checkpoints(self) -> list[CheckpointInfo]:
+        """The history, oldest first."""
         with self._lock:
             return sorted(self._checkpoints.values(), key=lambda info: info.id)
 
     def native_metrics(self) -> list[tuple[int, str, float]]:
+        """(slot, name, value) of the native metrics."""
         with self._lock:
             return list(self._native)
 
     def status(self) -> documents.JobStatus:
+        """Everything, as one document."""
         with self._lock:
             recoveries = list(self._recoveries)
             if self._recovering is not None:

@@ -32,7 +32,8 @@ class SlotGroup:
     def each(self, request: Callable[[int], protocol.Message], expect: type[_R]) -> list[_R]:
         """Send ``request(slot)`` to every slot at once and return the replies in order.
 
-        Waits for all; if some fail, the one whose error says most is raised (a lost slot last: it is often a consequence).
+        Waits for all; if some fail, the one whose error says most is raised (a lost slot last: it is often a
+        consequence).
         """
         return self._all(self._epochs, request, expect, None)
 

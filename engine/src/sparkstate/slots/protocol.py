@@ -41,7 +41,7 @@ class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
     base_url: str = ""
     """URL that the handles' paths are relative to (the lineage's root, or a savepoint's folder)."""
     checkpoint_id: int = -1
-    """The checkpoint of this lineage that the handles belong to: the next one may refer to its shared files. -1: none."""
+    """The checkpoint of this lineage that the handles belong to, whose shared files may be referred to; -1: none."""
 
 
 class Feed(Message, frozen=True, kw_only=True, tag=True):
@@ -97,6 +97,8 @@ class Snapshot(Message, frozen=True, kw_only=True, tag=True):
 
 
 class SnapshotPoll(Message, frozen=True, kw_only=True, tag=True):
+    """How far is that snapshot? Answered with :class:`SnapshotState`."""
+
     checkpoint_id: int
 
 
@@ -112,6 +114,8 @@ class Status(Message, frozen=True, kw_only=True, tag=True):
 
 
 class ReadState(Message, frozen=True, kw_only=True, tag=True):
+    """Ask for one key's committed state."""
+
     operator: str
     state: str
     key: str
@@ -125,7 +129,7 @@ class Stop(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Ok(Message, frozen=True, kw_only=True, tag=True):
-    pass
+    """Done."""
 
 
 class Failed(Message, frozen=True, kw_only=True, tag=True):
@@ -136,16 +140,22 @@ class Failed(Message, frozen=True, kw_only=True, tag=True):
 
 
 class FeedAck(Message, frozen=True, kw_only=True, tag=True):
+    """The whole stream was taken."""
+
     rows: int
 
 
 class Restored(Message, frozen=True, kw_only=True, tag=True):
+    """The shards are filled and the operators open."""
+
     bytes_read: int
     states: tuple[str, ...] = ()
     """``uid/name`` of every restored table."""
 
 
 class Finished(Message, frozen=True, kw_only=True, tag=True):
+    """The operator has finished the epoch."""
+
     rows_in: int
     rows_by_tag: dict[str, int]
     """Rows of the main output (``\"\"``) and of side outputs."""
@@ -154,6 +164,8 @@ class Finished(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Committed(Message, frozen=True, kw_only=True, tag=True):
+    """The epoch is state now."""
+
     next_event_timer: int | None = None
     next_processing_timer: int | None = None
     waited_ms: float = 0.0
@@ -174,6 +186,8 @@ class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
 
 
 class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
+    """Sizes and memory of a slot."""
+
     slot: int
     pid: int
     shards: tuple[int, ...]

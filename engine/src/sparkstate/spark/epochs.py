@@ -170,10 +170,8 @@ class EpochRunner:
 
     def _output(self, uid: str, tag: str | None, epoch: int, *, with_timestamps: bool = False) -> DataFrame:
         struct = plans.output_type(self._graph, uid, tag)
-        if tag is None and self._graph.feeds_an_operator(uid):
-            full = plans.with_timestamp(struct)
-        else:
-            full = struct
+        stamped = tag is None and self._graph.feeds_an_operator(uid)
+        full = plans.with_timestamp(struct) if stamped else struct
         task = feed.OutputTask(
             self._group.addresses, self._group.token, self._group.incarnation, epoch, uid, tag
         )
@@ -241,7 +239,8 @@ class EpochRunner:
                 call.result(self._sink_timeout_s)
             except concurrent.futures.TimeoutError:
                 raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch {epoch}; "
+                    f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch "
+                    f"{epoch}; "
                     "make it faster or raise spec.sinkTimeout"
                 ) from None
             except errors.SparkstateError:

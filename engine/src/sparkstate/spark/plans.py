@@ -63,7 +63,8 @@ def check_event_time(frame: DataFrame, column: str) -> None:
     kind = frame.schema[column].dataType
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.LongType)):
         raise errors.SpecInvalid(
-            f"event time column {column!r} is {kind.simpleString()}; it must be a timestamp, or a bigint of milliseconds"
+            f"event time column {column!r} is {kind.simpleString()}; it must be a timestamp, or a bigint of "
+            "milliseconds"
         )
 
 
@@ -108,8 +109,8 @@ def _check_relation(node: Any) -> None:
         raise errors.SpecInvalid(f"source {short!r} is refused: {_REFUSED_SOURCES[short]}")
     if lowered.get("cleansource", "off").lower() != "off":
         raise errors.SpecInvalid(
-            f"source option cleanSource={lowered['cleansource']!r} frees files when Spark commits, before our checkpoint "
-            "does: rows would be lost after a failure; leave it off and clean up by age"
+            f"source option cleanSource={lowered['cleansource']!r} frees files when Spark commits, before our "
+            "checkpoint does: rows would be lost after a failure; leave it off and clean up by age"
         )
     if not any(_BOUND_OPTION.fullmatch(key) for key in lowered):
         hint = _BOUND_HINTS.get(short, "maxFilesPerTrigger or maxBytesPerTrigger")

@@ -1,10 +1,10 @@
-"""The query's position in its sources: Spark's small checkpoint directory, cut to one epoch and carried in our checkpoints.
+"""The query's position in its sources: Spark's small checkpoint directory, cut to one epoch, inside our checkpoints.
 
 Spark keeps ``metadata``, ``offsets/N``, ``commits/N`` and ``sources/<i>/…`` of a query. Within epoch N's callback
 ``offsets/N`` exists and ``commits/N`` does not. An archive made there holds ``metadata``, ``offsets`` of N-1 and N,
-``commits/N-1`` and a ``commits/N`` that we write, and the source logs cut to N (entries beyond would make one huge epoch).
-Hidden ``.crc`` files belong to their files: a missing one fails the query. A directory seeded from an archive resumes at
-N+1 with no row lost or repeated; a directory is never used twice.
+``commits/N-1`` and a ``commits/N`` that we write, and the source logs cut to N (entries beyond would make one huge
+epoch). Hidden ``.crc`` files belong to their files: a missing one fails the query. A directory seeded from an archive
+resumes at N+1 with no row lost or repeated; a directory is never used twice.
 """
 
 from __future__ import annotations

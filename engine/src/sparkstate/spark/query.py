@@ -9,14 +9,15 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame as DataFrame
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from sparkstate import columns
 from sparkstate.settings import TriggerSettings
 from sparkstate.spark import graph, position
+
+__all__ = ["DataFrame", "OnEpoch", "Query"]
 
 OnEpoch = Callable[[DataFrame | None, int], None]
 

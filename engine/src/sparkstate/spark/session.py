@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark import SparkConf
-from pyspark.sql import SparkSession as SparkSession
+from pyspark.sql import SparkSession
 
 from sparkstate import errors
 from sparkstate.settings import MIB, JobSettings
+
+__all__ = ["SparkSession", "check_conf", "effective_conf", "start"]
 
 _DEFAULTS: Final[Mapping[str, str]] = {
     # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.

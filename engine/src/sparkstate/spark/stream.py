@@ -114,11 +114,11 @@ class KeyedStream:
     ) -> ProcessedStream:
         """Run ``function`` for every row, with keyed state and timers.
 
-        ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the function
-        yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the error's text,
-        into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the watermark go to
-        ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its rows
-        of an epoch in order of event time.
+        ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the
+        function yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the
+        error's text, into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the watermark go to
+        ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its
+        rows of an epoch in order of event time.
         """
         if not _UID.fullmatch(uid):
             raise errors.SpecInvalid(
@@ -185,8 +185,8 @@ class ProcessedStream:
     def sink(self, sink: FileSink | graph.UserSink) -> ProcessedStream:
         """Send the output to ``FileSink(…)`` (exactly once) or to ``function(df, epoch_id)``.
 
-        A function of the user's is called once per epoch before the epoch commits. After a failure, epochs since the last
-        checkpoint run again and may be cut differently: such a sink sees rows at least once (docs/formats.md).
+        A function of the user's is called once per epoch before the epoch commits. After a failure, epochs since
+        the last checkpoint run again and may be cut differently: such a sink sees rows at least once.
         """
         if not isinstance(sink, FileSink) and not callable(sink):
             raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")

@@ -1,7 +1,7 @@
 """The watermark of an epoch: pure, so that a replay with the same acknowledgements sees the same.
 
-One value per epoch: the least over the sources of (largest event time − allowed delay); a source that brought no row for
-its idle timeout is left out. It never goes back. Sources without event time have no watermark.
+One value per epoch: the least over the sources of (largest event time − allowed delay); a source that brought no row
+for its idle timeout is left out. It never goes back. Sources without event time have no watermark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 
 @dataclass(frozen=True)
 class SourceTime:
-    """What is known of one source. ``largest`` is None until its first row; ``active_ms`` is wall time of its last row."""
+    """What is known of one source: ``largest`` is None until its first row, ``active_ms`` wall time of its last row."""
 
     delay_ms: int
     idle_timeout_ms: int | None

@@ -38,12 +38,14 @@ class ObjectStore(Protocol):
     def put_file(self, key: str, source: Path) -> None:
         """Store a local file under a name never used before; large files in parts."""
 
-    def get(self, key: str) -> bytes: ...
+    def get(self, key: str) -> bytes:
+        """The bytes of an object; raises ``NotFound``."""
 
     def get_file(self, key: str, target: Path) -> None:
         """Download to ``target`` (whole or not at all)."""
 
-    def head(self, key: str) -> ObjectInfo: ...
+    def head(self, key: str) -> ObjectInfo:
+        """Size and time of an object; raises ``NotFound``."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """All objects whose key starts with ``prefix``, in order of their keys."""
