@@ -44,7 +44,7 @@ def test_while_the_storage_is_away_the_job_pauses_and_then_goes_on(tmp_path: Pat
         document = driving.manifest(
             tmp_path,
             "totals.py",
-            fenceTimeout="2s",
+            fenceTimeout="3s",
             trigger={"processingTime": "100ms"},
             checkpointing={"interval": "500ms", "storage": "s3://state/jobs"},
             s3={"endpoint": server.endpoint, "region": "us-east-1", "pathStyle": True},

@@ -42,7 +42,7 @@ def test_a_rejected_row_goes_to_the_side_output_and_leaves_no_trace_in_state(tmp
     totals.check(tmp_path / "out", good)
     rejected = totals.read(tmp_path / "out" / "errors")
     assert sorted(row["id"] for row in rejected) == sorted(row[1] for row in rows if row[0] == poison)
-    assert all(row["error"].startswith("ValueError: poisoned by") for row in rejected)
+    assert all("ValueError: poisoned by" in row["error"] for row in rejected)
     assert poison not in {row["k"] for row in totals.read(tmp_path / "out" / "quiet")}
 
 

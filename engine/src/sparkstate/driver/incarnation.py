@@ -105,7 +105,7 @@ class Incarnation:
         directory = self._parts.work_dir / "query" / f"{self.number:05d}"
         archive = self._parts.durable.read_position(self._restored)
         if archive:
-            position.seed(directory, archive)
+            position.seed(directory, archive, heartbeat=self._heartbeat)
         return directory
 
     # -- epochs -------------------------------------------------------------------------------------------------
@@ -149,7 +149,9 @@ class Incarnation:
         self._checkpoints.after_commit(
             epoch,
             result.watermarks,
-            lambda: position.capture(self._query_directory, epoch, _spark_watermark(result.watermarks)),
+            lambda: position.capture(
+                self._query_directory, epoch, _spark_watermark(result.watermarks), heartbeat=self._heartbeat
+            ),
             changed=not self._idle_since_commit,
         )
 
@@ -172,6 +174,10 @@ class Incarnation:
         assert self._query is not None
         return self._query.directory
 
+    @property
+    def _heartbeat(self) -> bool:
+        return not self._parts.settings.trigger.available_now
+
     def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
         """One operation: no epoch commits after it. If it fails the job goes on."""
         assert self._runner is not None and self._checkpoints is not None and self._query is not None
@@ -179,7 +185,9 @@ class Incarnation:
         if self._checkpoints.stop_requested() != request:
             return
         self._parts.view.note_phase(Phase.STOPPING)
-        archive = position.capture(self._query_directory, epoch, _spark_watermark(self._runner.watermarks))
+        archive = position.capture(
+            self._query_directory, epoch, _spark_watermark(self._runner.watermarks), heartbeat=self._heartbeat
+        )
         if request.drain:
             epoch += 1
             self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
@@ -265,7 +273,7 @@ class Incarnation:
                 return error
             except errors.SparkstateError as error:
                 return error
-        text = str(failure)
+        text = str(failure).partition("=== Streaming Query ===")[0].strip()
         cause = text if len(text) < 2000 else text[:1000] + " … " + text[-900:]
         failed = errors.JobFailed(f"Spark failed: {cause}")
         failed.__cause__ = failure

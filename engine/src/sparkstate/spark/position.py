@@ -19,6 +19,8 @@ import msgspec
 from sparkstate import errors
 
 ARCHIVE_VERSION = 1
+_OFFSETS_HEAD = 2
+"""Lines of an offsets entry before the sources: version and metadata."""
 _LOG_ENTRY = re.compile(r"\.?(\d+)(\.compact)?(\.crc)?")
 
 
@@ -30,25 +32,32 @@ class Archive(msgspec.Struct, frozen=True):
     files: dict[str, bytes]
 
 
-def capture(directory: Path, epoch: int, watermark_ms: int) -> bytes:
-    """Archive the query's directory from within the callback of ``epoch``."""
+def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) -> bytes:
+    """Archive the query's directory from within the callback of ``epoch``.
+
+    ``heartbeat``: the last source is ours; it is left out, so that a bounded run can go on from an unbounded one's archive
+    and the other way round.
+    """
     offsets = directory / "offsets"
     if not (offsets / str(epoch)).is_file():
         raise errors.StateError(
             f"{offsets}/{epoch} is missing; the position can only be taken within its epoch"
         )
-    limits = log_offsets((offsets / str(epoch)).read_text())
-    files: dict[str, bytes] = {}
-    for path in _with_crc(directory / "metadata"):
-        files[path.name] = path.read_bytes()
-    for name, kept in (("offsets", (epoch - 1, epoch)), ("commits", (epoch - 1,))):
-        for number in kept:
-            for path in _with_crc(directory / name / str(number)):
-                files[f"{name}/{path.name}"] = path.read_bytes()
+    entry = (offsets / str(epoch)).read_text()
+    sources = len(entry.splitlines()) - _OFFSETS_HEAD - heartbeat
+    files: dict[str, bytes] = {path.name: path.read_bytes() for path in _with_crc(directory / "metadata")}
+    for number in (epoch - 1, epoch):
+        path = offsets / str(number)
+        if path.is_file():
+            lines = path.read_text().splitlines()[: _OFFSETS_HEAD + sources]
+            files[f"offsets/{number}"] = "\n".join(lines).encode()
+    for path in _with_crc(directory / "commits" / str(epoch - 1)):
+        files[f"commits/{path.name}"] = path.read_bytes()
     files[f"commits/{epoch}"] = _commit_entry(watermark_ms)
+    limits = log_offsets(entry)
     for path in sorted((directory / "sources").rglob("*")):
         relative = path.relative_to(directory)
-        if path.is_file() and _within(relative.parts, limits):
+        if path.is_file() and _within(relative.parts, limits, sources):
             files[str(relative)] = path.read_bytes()
     return msgspec.msgpack.encode(Archive(ARCHIVE_VERSION, epoch, files))
 
@@ -66,7 +75,7 @@ def _commit_entry(watermark_ms: int) -> bytes:
 def log_offsets(offsets_entry: str) -> dict[int, int]:
     """Source number → last entry of its log that this epoch uses, for sources that keep a log (files)."""
     limits = {}
-    for number, line in enumerate(offsets_entry.splitlines()[2:]):
+    for number, line in enumerate(offsets_entry.splitlines()[_OFFSETS_HEAD:]):
         try:
             parsed = json.loads(line)
         except ValueError:
@@ -76,16 +85,21 @@ def log_offsets(offsets_entry: str) -> dict[int, int]:
     return limits
 
 
-def _within(parts: tuple[str, ...], limits: dict[int, int]) -> bool:
+def _within(parts: tuple[str, ...], limits: dict[int, int], sources: int) -> bool:
     """Whether ``sources/<i>/…/<entry>`` belongs to the epoch; what is no numbered entry is kept."""
+    if len(parts) > 1 and parts[1].isdigit() and int(parts[1]) >= sources:
+        return False
     if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) not in limits:
         return True
     entry = _LOG_ENTRY.fullmatch(parts[2])
     return entry is None or int(entry[1]) <= limits[int(parts[1])]
 
 
-def seed(directory: Path, archive: bytes) -> int:
-    """Fill a fresh directory; returns the archive's epoch. The query then resumes at the next one."""
+def seed(directory: Path, archive: bytes, *, heartbeat: bool) -> int:
+    """Fill a fresh directory; returns the archive's epoch. The query then resumes at the next one.
+
+    ``heartbeat``: the query has ours as its last source, which begins anew at 0.
+    """
     try:
         decoded = msgspec.msgpack.decode(archive, type=Archive)
     except msgspec.MsgspecError as error:
@@ -101,15 +115,16 @@ def seed(directory: Path, archive: bytes) -> int:
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise errors.CorruptData(f"the stored source position names {name!r}, outside of its directory")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        beats = heartbeat and name.startswith("offsets/")
+        target.write_bytes(content + b"\n0" if beats else content)
     return decoded.epoch
 
 
 def only_heartbeat(directory: Path, epoch: int) -> bool:
     """Whether from ``epoch - 1`` to ``epoch`` no source moved but the last one, which is the heartbeat."""
     try:
-        before = (directory / "offsets" / str(epoch - 1)).read_text().splitlines()[2:]
-        now = (directory / "offsets" / str(epoch)).read_text().splitlines()[2:]
+        before = (directory / "offsets" / str(epoch - 1)).read_text().splitlines()[_OFFSETS_HEAD:]
+        now = (directory / "offsets" / str(epoch)).read_text().splitlines()[_OFFSETS_HEAD:]
     except FileNotFoundError:
         return False
     return len(now) > 1 and before[:-1] == now[:-1]
