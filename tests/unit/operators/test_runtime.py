@@ -215,14 +215,18 @@ def test_a_failure_of_the_engine_is_not_blamed_on_the_user():
 
 
 def test_exceptions_in_open_and_close_name_the_operator():
-    class Fails(KeyedProcessFunction):
+    class FailsToOpen(KeyedProcessFunction):
         def open(self, ctx):
             raise KeyError("setting")
 
-        close = open
+    class FailsToClose(KeyedProcessFunction):
+        def close(self):
+            raise OSError("busy")
 
     with pytest.raises(errors.UserCodeError, match=r"operator 'op': open\(\) raised KeyError: 'setting'"):
-        ops.make_operator(Fails())
+        ops.make_operator(FailsToOpen())
+    with pytest.raises(errors.UserCodeError, match=r"operator 'op': close\(\) raised OSError: busy"):
+        ops.make_operator(FailsToClose()).close()
 
 
 # --- order and time
@@ -356,6 +360,36 @@ def test_null_and_nan_are_keys_like_others():
         operator.finish(overlay, MIN_WATERMARK)
         operator.commit(overlay)
         assert ops.rows_of(overlay) == [("nan", expected), ("None", expected)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "column"),
+    [
+        pytest.param(
+            Types.INSTANT(), pa.array([0, 10**15], pa.timestamp("us", tz="Europe/Berlin")), id="with a zone"
+        ),
+        pytest.param(Types.SQL_TIMESTAMP(), pa.array([0, 10**15], pa.timestamp("us")), id="without a zone"),
+        pytest.param(Types.BIG_DEC(), pa.array([1, 2]).cast(pa.decimal128(20, 2)), id="decimal"),
+        pytest.param(Types.SQL_DATE(), pa.array([1, 2], pa.int32()).cast(pa.date32()), id="date"),
+        pytest.param(Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\0"]), id="binary"),
+        pytest.param(Types.BOOLEAN(), pa.array([True, None]), id="boolean"),
+    ],
+)
+def test_keys_of_every_type_survive_a_snapshot(declared, column, tmp_path):
+    function, stores = Sum(), ops.make_stores()
+    operator = ops.make_operator(function, stores, key_columns=("k",), key_type=declared)
+    batch = ops.make_batch(("a", 1, 1), ("b", 2, 1), key_groups=[0, 1]).append_column("k", column)
+    overlay = operator.begin(1, MIN_WATERMARK, 0)
+    operator.process_batch(overlay, batch)
+    operator.finish(overlay, MIN_WATERMARK)
+    operator.commit(overlay)
+    taken = stores[0].prepare_snapshot(1, tmp_path, True)
+    restored = ops.make_stores()
+    restored[0].restore({file.name: file.path for file in taken.files()}, taken.format)
+    again = ops.make_operator(Sum(), restored, key_columns=("k",), key_type=declared)
+    keys = column.to_pylist()
+    assert [again.read_state("total", key) for key in keys] == [1, 2]
+    assert again.next_timer() == (1001, None)
 
 
 def test_several_key_columns_make_a_tuple():

@@ -1,0 +1,99 @@
+"""The copy-on-write dict and the timers in memory: views stay as they were, whatever is written later."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkstate.backends.base import Timer
+from sparkstate.backends.heap_timers import HeapTimerTable, iterate_frozen
+from sparkstate.backends.layers import ABSENT, LayeredDict
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.integers(0, 5), st.integers()),
+        st.tuples(st.just("delete"), st.integers(0, 5), st.none()),
+        st.tuples(st.just("freeze"), st.none(), st.none()),
+        st.tuples(st.just("release"), st.integers(0, 3), st.none()),
+        st.tuples(st.just("fold"), st.none(), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_a_layered_dict_is_a_dict_and_its_views_are_copies(steps):
+    layered, plain, views = LayeredDict(), {}, []
+    for step, key, value in steps:
+        if step == "set":
+            layered.set(key, value)
+            plain[key] = value
+        elif step == "delete":
+            layered.delete(key)
+            plain.pop(key, None)
+        elif step == "freeze":
+            views.append((layered.freeze(), dict(plain)))
+        elif step == "release" and key < len(views):
+            views.pop(key)[0].release()
+        elif step == "fold":
+            layered.fold()
+        assert dict(layered.items()) == plain
+        assert [layered.get(k) for k in range(6)] == [plain.get(k, ABSENT) for k in range(6)]
+        assert layered.get_many(range(6), default=-1) == [plain.get(k, -1) for k in range(6)]
+        assert all(view.merged() == copied for view, copied in views)
+    for view, _ in views:
+        view.release()
+    layered.fold()
+    assert layered.is_flat
+    assert layered.top == plain
+
+
+def test_freezing_moves_no_entry_and_folding_moves_only_those_written_since():
+    layered = LayeredDict()
+    for number in range(1000):
+        layered.set(number, number)
+    base = layered.top
+    view = layered.freeze()
+    assert view.merged() is base
+    assert layered.top == {}
+    layered.set(5, "new")
+    layered.delete(6)
+    assert len(layered.top) == 2
+    view.release()
+    layered.fold()
+    assert layered.top is base
+    assert (layered.get(5), layered.get(6), len(layered.top)) == ("new", ABSENT, 999)
+
+
+TIMERS = st.builds(
+    Timer, st.integers(-3, 12), st.sampled_from(["a", "b", None]), st.just(1), st.sampled_from([None, "w"])
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "add", "remove", "due", "freeze", "release"]), TIMERS), max_size=40
+    )
+)
+def test_timers_in_memory_are_a_sorted_set_and_their_views_are_copies(steps):
+    table, plain, views = HeapTimerTable(), set(), []
+    for step, timer in steps:
+        if step == "add":
+            table.add(timer)
+            plain.add(timer)
+        elif step == "remove":
+            table.remove(timer)
+            plain.discard(timer)
+        elif step == "freeze":
+            views.append((table.freeze(), set(plain)))
+        elif step == "release" and views:
+            views.pop()[0].release()
+        elif step == "due":
+            due = list(table.due(timer.timestamp))
+            assert [t.timestamp for t in due] == sorted(t.timestamp for t in due)
+            assert len(due) == len(set(due))
+            assert set(due) == {t for t in plain if t.timestamp <= timer.timestamp}
+        assert len(table) == len(plain)
+        assert table.contains(timer) == (timer in plain)
+        assert table.next_timestamp() == min((t.timestamp for t in plain), default=None)
+        assert all(set(iterate_frozen(view)) == copied for view, copied in views)
