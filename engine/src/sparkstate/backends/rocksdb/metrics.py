@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from sparkstate import errors
-from sparkstate.backends.rocksdb.database import Database, Family
+from sparkstate.backends.rocksdb.database import Database
+from sparkstate.backends.rocksdb.family import Family
 
 PREFIX = "state.backend.rocksdb.metrics."
 

@@ -12,16 +12,14 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import base, canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, StateKind, TableChanges, TableSpec
+from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
-from sparkstate.backends.rocksdb import failures, heap, layout, snapshots, tables
-from sparkstate.backends.rocksdb.database import Database, Family, FamilyWrites, NewOptions
+from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
+from sparkstate.backends.rocksdb.database import Database, NewOptions
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
-from sparkstate.serde import composite
-
-_RESTORE_ROWS = 20_000
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +130,7 @@ class RocksDBShardStore:
             self._positions.following = position
             raise
         rows = [write for _, write, _ in writes if write is not None]
-        database.write(rows, self._options.write_batch_bytes, self._make_room)
+        self._write(rows)
         for table, write, change in writes:
             if write is None:
                 heap.apply(table, change)
@@ -206,7 +204,7 @@ class RocksDBShardStore:
             self._restore_native(files)
         elif fmt == canonical.FORMAT:
             for path in files.values():
-                self._restore_rows(canonical.CanonicalFile(path))
+                self._restore_rows(path)
         else:
             raise errors.CorruptData(
                 f"a snapshot of shard {self.shard} has the format {fmt!r}; the RocksDB backend restores "
@@ -224,7 +222,7 @@ class RocksDBShardStore:
         self._clear()
         for name, source in files.items():
             if name not in (snapshots.META, heap.FILE):
-                _place(source, self._path / name)
+                restoring.place(source, self._path / name)
         names = Database.family_names(self._path)
         self._db = Database(self._path, self._new_options, names, self._clock)
         self._identities = [
@@ -236,58 +234,24 @@ class RocksDBShardStore:
             spec = canonical.parse_table(header)
             self._specs[spec.uid, spec.name] = spec
         if heap.FILE in files:
-            self._restore_rows(canonical.CanonicalFile(files[heap.FILE]))
+            self._restore_rows(files[heap.FILE])
         if self._options.heap_timers:
             self._timers_to_heap()
 
     def _timers_to_heap(self) -> None:
         """The snapshot kept its timers in RocksDB, the job now wants them on the heap."""
         for spec in self._specs.values():
-            if spec.kind not in snapshots.TIMER_KINDS:
-                continue
             family = self._database().families().get(layout.family_name(spec))
-            if family is None:
-                continue
-            codec, table = layout.RowCodec(spec), self.table(spec)
-            keys = [key for key, _ in family.scan(b"")]
-            for key in keys:
-                table.add(codec.timer(key))
-            self._database().write(
-                [FamilyWrites(family, deletes=keys)], self._options.write_batch_bytes, self._make_room
-            )
+            if spec.kind in snapshots.TIMER_KINDS and family is not None:
+                self._write([restoring.move_timers(spec, family, self.table(spec))])
 
-    def _restore_rows(self, file: canonical.CanonicalFile) -> None:
+    def _restore_rows(self, path: Path) -> None:
+        file = canonical.CanonicalFile(path)
         opened = [self.table(spec) for spec in file.tables]
-        codecs = [canonical.TableCodec(spec) for spec in file.tables]
-        pending = [
-            None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in opened
-        ]
-        waiting = 0
-        for row in file.rows(self.key_groups):
-            target = pending[row.table]
-            if target is None:
-                opened[row.table].add(codecs[row.table].timer(row))
-                continue
-            kind = file.tables[row.table].kind
-            target.keys.append(snapshots.stored_row(row, kind in snapshots.TIMER_KINDS))
-            target.values.append(row.value)
-            if kind is StateKind.LIST:
-                after = composite.decode_long(row.sub) + 1
-                self._positions.following = max(self._positions.following, after)
-            waiting += 1
-            if waiting >= _RESTORE_ROWS:
-                self._write_pending(pending)
-                waiting = 0
-        self._write_pending(pending)
-        for table in opened:
-            if isinstance(table, RocksTimerTable):
-                table.reset()
+        restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
 
-    def _write_pending(self, pending: Sequence[FamilyWrites | None]) -> None:
-        writes = [write for write in pending if write is not None]
+    def _write(self, writes: Sequence[FamilyWrites]) -> None:
         self._database().write(writes, self._options.write_batch_bytes, self._make_room)
-        for write in writes:
-            write.keys, write.values = [], []
 
     # ---- the rest
 
@@ -313,16 +277,3 @@ class RocksDBShardStore:
             self._db.close()
             self._db = None
         self._on_close(self)
-
-
-def _place(source: Path, target: Path) -> None:
-    """Link where that is possible. What RocksDB may write to is copied: the source belongs to someone
-    else.
-    """
-    if source.suffix == ".sst":
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
-        return
-    shutil.copyfile(source, target)

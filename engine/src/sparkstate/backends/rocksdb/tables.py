@@ -9,7 +9,7 @@ from typing import Any
 from sparkstate.backends import base
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import layout
-from sparkstate.backends.rocksdb.database import Family, FamilyWrites
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sparkstate.backends.base import TableChanges, TableSpec, Timer
 from sparkstate.backends.rocksdb import layout
-from sparkstate.backends.rocksdb.database import Family, FamilyWrites
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.serde import composite
 
 _END: Final = b"\xff" * 9

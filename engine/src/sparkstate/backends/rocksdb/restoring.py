@@ -1,0 +1,82 @@
+"""Filling an empty store from the files of a snapshot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparkstate.backends import canonical
+from sparkstate.backends.base import StateKind, TableSpec
+from sparkstate.backends.heap_timers import HeapTimerTable
+from sparkstate.backends.rocksdb import layout, snapshots
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.tables import PositionCounter
+from sparkstate.backends.rocksdb.timers import RocksTimerTable
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import composite
+
+_ROWS_AT_ONCE = 20_000
+
+
+def place(source: Path, target: Path) -> None:
+    """Link where that is possible. What RocksDB may write to is copied: the source belongs to someone
+    else.
+    """
+    if source.suffix == ".sst":
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+        return
+    shutil.copyfile(source, target)
+
+
+def move_timers(spec: TableSpec, family: Family, table: HeapTimerTable) -> FamilyWrites:
+    """Register the timers of a column family on the heap; returns the writes that delete them there."""
+    codec = layout.RowCodec(spec)
+    keys = [key for key, _ in family.scan(b"")]
+    for key in keys:
+        table.add(codec.timer(key))
+    return FamilyWrites(family, deletes=keys)
+
+
+def load_rows(
+    file: canonical.CanonicalFile,
+    key_groups: KeyGroupRange,
+    tables: Sequence[Any],
+    positions: PositionCounter,
+    write: Callable[[Sequence[FamilyWrites]], None],
+) -> None:
+    """Write the rows of ``file`` within ``key_groups`` into ``tables``, which are those of its header, in
+    order."""
+    codecs = [canonical.TableCodec(spec) for spec in file.tables]
+    pending = [None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in tables]
+    waiting = 0
+    for row in file.rows(key_groups):
+        target = pending[row.table]
+        if target is None:
+            tables[row.table].add(codecs[row.table].timer(row))
+            continue
+        kind = file.tables[row.table].kind
+        target.keys.append(snapshots.stored_row(row, kind in snapshots.TIMER_KINDS))
+        target.values.append(row.value)
+        if kind is StateKind.LIST:
+            positions.following = max(positions.following, composite.decode_long(row.sub) + 1)
+        waiting += 1
+        if waiting >= _ROWS_AT_ONCE:
+            _flush(pending, write)
+            waiting = 0
+    _flush(pending, write)
+    for table in tables:
+        if isinstance(table, RocksTimerTable):
+            table.reset()
+
+
+def _flush(pending: Sequence[FamilyWrites | None], write: Callable[[Sequence[FamilyWrites]], None]) -> None:
+    writes = [each for each in pending if each is not None]
+    write(writes)
+    for each in writes:
+        each.keys, each.values = [], []
