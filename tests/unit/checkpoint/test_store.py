@@ -88,8 +88,34 @@ def test_an_open_commit_that_took_place_is_not_discarded(store, tmp_path):
         checkpoints.commit(taken)
     before = data_keys(store)
     assert checkpoints.discard(1).checkpoints == ()
+    checkpoints.subsume()
     assert data_keys(store) == before
     assert checkpoints.latest().metadata == taken
+
+
+def test_an_open_commit_that_could_not_be_given_up_in_an_outage_is_settled_when_it_is_over(store, tmp_path):
+    for took_place in (True, False):
+        _, checkpoints = driver(store, retained=9)
+        number = checkpoints.next_checkpoint_id()
+
+        def cut(operation, key):
+            if key.startswith("log/"):
+                store.unplug()
+                raise errors.StorageUnavailable("cut")
+
+        taken = take(
+            store, tmp_path, {0: SST}, checkpoint_id=number, incarnation=checkpoints._log.state.incarnation
+        )
+        store.before, store.after = (store.before, cut) if took_place else (cut, store.after)
+        with pytest.raises(errors.StorageUnavailable):
+            checkpoints.commit(taken)
+        store.after = lambda operation, key: None
+        with pytest.raises(errors.StorageUnavailable):
+            checkpoints.discard(number)
+        store.heal()
+        checkpoints.subsume()
+        assert (taken.paths() <= data_keys(store)) is took_place
+        assert (number in [done.record.checkpoint_id for done in checkpoints.completed()]) is took_place
 
 
 def test_an_open_commit_that_was_discarded_can_never_arrive(store, tmp_path):

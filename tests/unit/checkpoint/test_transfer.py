@@ -199,3 +199,24 @@ def test_after_a_failed_upload_no_transfer_goes_on(root, tmp_path):
     count = len(store.calls)
     uploader.close()
     assert len(store.calls) == count
+
+
+def test_closing_ends_a_download_under_way_with_an_error(uploader, root, tmp_path):
+    handle = uploader.upload(TARGET, {0: FolderSnapshot(tmp_path, {f"{n}.sst": b"x" for n in range(9)})})[0]
+    store = HookedStore(root)
+    downloader = Downloader(store, threads=1)
+    store.before = lambda operation, key: downloader._closed.set()  # what close() does first
+    with pytest.raises(errors.StorageError, match="closed"):
+        downloader.fetch(handle, tmp_path / "target")
+    assert len(store.calls) == 1
+    downloader.close()
+    downloader.close()
+    with pytest.raises(errors.StorageError, match="closed"):
+        downloader.fetch(handle, tmp_path / "target")
+
+
+def test_what_a_restore_cannot_read_is_said_as_flink_says_it(uploader, downloader, root, tmp_path):
+    handle, file = stored_file(uploader, tmp_path)
+    root.delete([file.path])
+    with pytest.raises(errors.CorruptData, match=r"^Failed to restore state from file system: .*is missing"):
+        downloader.fetch(handle, tmp_path / "target")

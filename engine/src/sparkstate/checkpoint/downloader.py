@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from sparkstate import errors
@@ -22,6 +23,7 @@ class Downloader:
 
     def __init__(self, store: ObjectStore, threads: int = 4) -> None:
         self._store = store
+        self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
 
     def fetch(self, shard: ShardHandle, directory: Path) -> dict[str, Path]:
@@ -34,6 +36,7 @@ class Downloader:
         When an error is raised, all transfers have ended. After :meth:`close`, also while it runs, it raises
         ``StorageError``.
         """
+        self._require_open()
         results: list[dict[str, Path]] = []
         objects: dict[str, list[_Wanted]] = {}
         for shard, directory in wanted:
@@ -48,6 +51,10 @@ class Downloader:
         try:
             for future in futures:
                 future.result()
+        except errors.StorageError as error:
+            raise type(error)(f"Failed to restore state from file system: {error}") from error
+        except CancelledError as error:
+            raise errors.StorageError("closed") from error
         finally:
             for future in futures:
                 future.cancel()
@@ -56,6 +63,7 @@ class Downloader:
 
     def read(self, handle: FileHandle) -> bytes:
         """The verified bytes of one small file."""
+        self._require_open()
         data = handle.inline
         if data is None:
             data = self._get(handle)[handle.offset : handle.offset + handle.size]
@@ -63,11 +71,13 @@ class Downloader:
         return data
 
     def close(self) -> None:
-        """Wait for what is under way and end the threads."""
+        """End the threads; a :meth:`fetch` under way in another thread ends with ``StorageError``. May be repeated."""
+        self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _fetch_object(self, files: Sequence[_Wanted]) -> None:
         """Download one object, which is one file or several merged ones."""
+        self._require_open()
         first, target = files[0]
         whole = target.with_name(f".{target.name}.download")
         try:
@@ -84,6 +94,10 @@ class Downloader:
             whole.unlink(missing_ok=True)
         for handle, path in files:
             _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
+
+    def _require_open(self) -> None:
+        if self._closed.is_set():
+            raise errors.StorageError("closed")
 
     def _get(self, handle: FileHandle) -> bytes:
         try:

@@ -58,7 +58,8 @@ class CompletedCheckpointStore:
         self._retained = retained
         self._locations = CheckpointStorage(store)
         self._metadata: dict[int, CheckpointMetadata] = {}
-        self._aborted: set[int] = set()
+        self._given_up: dict[int, bool] = {}
+        """Id → whether its tombstone is in the log."""
         self._lock = threading.RLock()
 
     def commit(self, metadata: CheckpointMetadata) -> CompletedCheckpoint:
@@ -125,12 +126,12 @@ class CompletedCheckpointStore:
                 reachable = self._reachable(kept)
                 doomed = {path for record in excess for path in self._files_of(record)} - reachable
                 deleted = self._bury(doomed, tuple(record.checkpoint_id for record in excess), "subsumed")
-            # Slots may have gone on uploading for a while after the checkpoint was given up: look once more.
-            for checkpoint_id in sorted(self._aborted):
-                late = self._leftovers_of(checkpoint_id)
-                if late:
-                    self._bury(late, (), "late upload")
-            self._aborted.clear()
+            # Slots may have gone on uploading for a while after the checkpoint was given up, or the storage was away
+            # when it was: look once more.
+            for checkpoint_id, settled in list(self._given_up.items()):
+                if not settled or self._leftovers_of(checkpoint_id):
+                    self.discard(checkpoint_id)
+                self._given_up.pop(checkpoint_id, None)
             return deleted
 
     def discard(self, checkpoint_id: int) -> Deleted:
@@ -140,11 +141,20 @@ class CompletedCheckpointStore:
         empty.
         """
         with self._lock:
-            self._aborted.add(checkpoint_id)
-            doomed = self._leftovers_of(checkpoint_id)
-            # Even with nothing to delete the tombstone is written: it takes the number at which an open
-            # commit might still arrive, and so settles that it never does.
-            return self._bury(doomed, (checkpoint_id,), "not completed", unless_committed=checkpoint_id)
+            self._given_up.setdefault(checkpoint_id, False)
+            # Even with nothing to delete the tombstone is written: it takes the number at which an open commit might
+            # still arrive, and so settles that it never does.
+            deleted = self._bury(
+                self._leftovers_of(checkpoint_id),
+                (checkpoint_id,),
+                "not completed",
+                unless_committed=checkpoint_id,
+            )
+            if deleted.checkpoints:
+                self._given_up[checkpoint_id] = True
+            else:
+                del self._given_up[checkpoint_id]
+            return deleted
 
     def _leftovers_of(self, checkpoint_id: int) -> set[str]:
         """What this incarnation stored for a checkpoint that is not complete. Shared files are its own: see
