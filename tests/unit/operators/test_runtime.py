@@ -369,7 +369,7 @@ def test_null_and_nan_are_keys_like_others():
             Types.INSTANT(), pa.array([0, 10**15], pa.timestamp("us", tz="Europe/Berlin")), id="with a zone"
         ),
         pytest.param(Types.SQL_TIMESTAMP(), pa.array([0, 10**15], pa.timestamp("us")), id="without a zone"),
-        pytest.param(Types.BIG_DEC(), pa.array([1, 2]).cast(pa.decimal128(20, 2)), id="decimal"),
+        pytest.param(Types.BIG_DEC(), pa.array([1, 2]).cast(pa.decimal128(22, 2)), id="decimal"),
         pytest.param(Types.SQL_DATE(), pa.array([1, 2], pa.int32()).cast(pa.date32()), id="date"),
         pytest.param(Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\0"]), id="binary"),
         pytest.param(Types.BOOLEAN(), pa.array([True, None]), id="boolean"),
