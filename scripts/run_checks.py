@@ -38,7 +38,9 @@ def checks() -> list[Check]:
         Check("licences", [PYTHON, "scripts/licences.py"], "take another package, or say why there"),
         Check("ruff", [lint, "check", "--quiet", "."], "make format"),
         Check("format", [lint, "format", "--check", "--quiet", "."], "make format"),
-        Check("layers", [tool("lint-imports"), "--no-cache"], "see docs/ARCHITECTURE.md, layers"),
+        Check(
+            "layers", [tool("lint-imports"), "--no-cache", "--no-logo"], "see docs/ARCHITECTURE.md, layers"
+        ),
         Check("crd", [PYTHON, "-m", "sparkstate_operator.crdgen", "--check"], "make reference"),
         Check("reference", [PYTHON, "scripts/reference.py"], "make reference"),
         Check("mypy", [tool("mypy")], "annotate"),
