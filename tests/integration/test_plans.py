@@ -1,0 +1,217 @@
+"""What is read off Spark's plans: refusals with their reasons, event time, key groups by golden vectors."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from support import spark_session
+
+import sparkstate
+from sparkstate import errors
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.keygroups import KeySpace
+from sparkstate.spark import graph, planning, plans
+
+pytestmark = pytest.mark.spark
+
+GOLDEN: list[tuple[str, Any, int]] = [
+    ("string", "", 4),
+    ("string", "N14228", 13),
+    ("string", "ä", 41),
+    ("string", None, 42),
+    ("bigint", 0, 108),
+    ("bigint", 1, 50),
+    ("bigint", -1, 82),
+    ("bigint", 2**63 - 1, 6),
+    ("bigint", None, 42),
+    ("int", 1, 41),
+    ("boolean", True, 41),
+    ("boolean", False, 115),
+    ("double", 0.0, 108),
+    ("double", -0.0, 108),
+    ("double", float("nan"), 50),
+    ("double", 1.5, 54),
+    ("decimal(10,2)", decimal.Decimal("1.50"), 55),
+    ("decimal(38,10)", decimal.Decimal("1.5"), 123),
+    ("date", datetime.date(2013, 1, 1), 105),
+    ("timestamp", datetime.datetime(2013, 1, 1, 10, 0, tzinfo=datetime.UTC), 53),
+    ("binary", b"\x00\xff", 34),
+]
+
+
+def row_id(case: Any) -> str:
+    return str(case)
+
+
+@pytest.mark.parametrize(("kind", "value", "group"), GOLDEN, ids=row_id)
+def test_a_key_belongs_to_the_key_group_of_the_golden_vectors(kind: str, value: Any, group: int) -> None:
+    session = spark_session.get()
+    frame = session.createDataFrame([(value,)], f"k {kind}")
+    key = plans.canonical_key("k", frame.schema["k"].dataType)
+    assert frame.select(plans.key_group([key], 128).alias("g")).first().g == group
+
+
+def test_the_golden_vectors_are_those_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    for kind, value, group in GOLDEN:
+        assert f"| `{kind}` | `{value!r}` | {group} |" in page
+
+
+def test_every_nan_and_both_zeros_are_one_key() -> None:
+    session = spark_session.get()
+    frame = session.sql("SELECT explode(array(double('NaN'), -double('NaN'), sqrt(double(-1)))) AS k")
+    keys = frame.select(
+        plans.key_group([plans.canonical_key("k", T.DoubleType())], 32768).alias("g")
+    ).distinct()
+    assert keys.count() == 1
+
+
+@pytest.mark.parametrize(("shards", "slots"), [(16, 1), (16, 3), (16, 16), (100, 7)])
+def test_spark_and_python_agree_which_slot_owns_a_key_group(shards: int, slots: int) -> None:
+    space = KeySpace(128, shards)
+    frame = spark_session.get().range(128).select(plans.slot_of(F.col("id"), 128, shards, slots).alias("s"))
+    computed = [row.s for row in frame.collect()]
+    assert computed == [space.slot_of_shard(space.shard_of_key_group(g), slots) for g in range(128)]
+
+
+def files(folder: Path, **options: str) -> DataFrame:
+    reader = spark_session.get().readStream.schema("k string, v double, at timestamp, n array<int>")
+    return reader.options(**({"maxFilesPerTrigger": "1"} | options)).parquet(str(folder))
+
+
+class Nothing(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return None
+
+
+def finish(stream: Any) -> None:
+    stream.process(Nothing(), uid="u", output_schema="k string").sink(lambda df, epoch: None)
+
+
+Declare = Callable[[Path], None]
+REFUSED: dict[str, tuple[Declare, str]] = {
+    "batch DataFrame": (lambda p: finish(sparkstate.keyed(spark_session.get().range(1), "id")), "readStream"),
+    "no DataFrame": (lambda p: finish(sparkstate.keyed("nothing", "k")), "needs a streaming DataFrame"),
+    "no bound": (lambda p: finish(sparkstate.keyed(unbounded(p), "k")), "no bound per epoch"),
+    "cleanSource": (
+        lambda p: finish(sparkstate.keyed(files(p, cleanSource="delete"), "k")),
+        "cleanSource='delete'",
+    ),
+    "rate": (lambda p: finish(sparkstate.keyed(rate(), "value")), "'rate' is refused"),
+    "aggregation": (
+        lambda p: finish(sparkstate.keyed(files(p).groupBy("k").count(), "k")),
+        "stateful operator Aggregate",
+    ),
+    "deduplication": (
+        lambda p: finish(sparkstate.keyed(files(p).dropDuplicates(["k"]), "k")),
+        "stateful operator",
+    ),
+    "unknown key": (lambda p: finish(sparkstate.keyed(files(p), "kk")), "key column 'kk' is not in the data"),
+    "array key": (lambda p: finish(sparkstate.keyed(files(p), "n")), "keys are strings, numbers"),
+    "no key": (lambda p: finish(sparkstate.keyed(files(p), [])), "at least one key column"),
+    "event time of no timestamp": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", event_time="v", delay="1 second")),
+        "must be a timestamp",
+    ),
+    "delay without event time": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", delay="1 second")),
+        "needs event_time",
+    ),
+    "wrong delay": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", event_time="at", delay="soon")),
+        "write a duration such as",
+    ),
+    "lost event time": (
+        lambda p: finish(sparkstate.keyed(files(p).withWatermark("at", "1 hour").drop("at"), "k")),
+        "no longer has",
+    ),
+    "reserved column": (
+        lambda p: finish(sparkstate.keyed(files(p).withColumnRenamed("v", "__sparkstate_kg"), "k")),
+        "are reserved",
+    ),
+    "wrong schema": (
+        lambda p: sparkstate.keyed(files(p), "k").process(Nothing(), uid="u", output_schema="k strin g"),
+        "which Spark cannot parse",
+    ),
+    "wrong uid": (
+        lambda p: sparkstate.keyed(files(p), "k").process(Nothing(), uid="a b", output_schema="k string"),
+        "letters, digits",
+    ),
+    "class instead of object": (
+        lambda p: sparkstate.keyed(files(p), "k").process(Nothing, uid="u", output_schema="k string"),
+        "create an instance",
+    ),
+    "same uid twice": (lambda p: [finish(sparkstate.keyed(files(p), "k")) for _ in range(2)], "one input"),
+    "no sink": (
+        lambda p: sparkstate.keyed(files(p), "k").process(Nothing(), uid="u", output_schema="k string"),
+        "has no sink",
+    ),
+    "no operator": (lambda p: None, "declared no keyed operator"),
+    "sink of no kind": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k").process(Nothing(), uid="u", output_schema="k string").sink(5)
+        ),
+        "pass FileSink",
+    ),
+    "side output without schema": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .process(Nothing(), uid="u", output_schema="k string")
+            .side_output(sparkstate.OutputTag("x"))
+        ),
+        "needs a schema",
+    ),
+}
+
+
+def unbounded(folder: Path) -> DataFrame:
+    return spark_session.get().readStream.schema("k string").parquet(str(folder))
+
+
+def rate() -> DataFrame:
+    return spark_session.get().readStream.format("rate").load()
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_what_cannot_work_is_refused_with_a_sentence(case: str, tmp_path: Path) -> None:
+    declare, message = REFUSED[case]
+    with pytest.raises(errors.SpecInvalid) as refused:
+        planning.operator_specs(graph.declare(lambda: declare(tmp_path)))
+    assert message in str(refused.value)
+
+
+def test_keyed_outside_of_a_job_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(errors.SpecInvalid, match="sparkstate run"):
+        sparkstate.keyed(files(tmp_path), "k")
+
+
+def test_event_time_comes_from_the_watermark_of_the_source(tmp_path: Path) -> None:
+    declared = graph.declare(
+        lambda: finish(sparkstate.keyed(files(tmp_path).withWatermark("at", "90 minutes"), "k"))
+    )
+    assert (declared.sources[0].event_time, declared.sources[0].delay_ms) == ("at", 90 * 60_000)
+
+
+def test_several_sources_keep_a_watermark_each(tmp_path: Path) -> None:
+    def job() -> None:
+        one = files(tmp_path).withWatermark("at", "1 minute")
+        other = files(tmp_path).withWatermark("at", "2 minutes")
+        finish(sparkstate.keyed([one, other], "k", idle_timeout="5 seconds"))
+
+    declared = graph.declare(job)
+    assert [(s.delay_ms, s.idle_timeout_ms) for s in declared.sources] == [(60_000, 5000), (120_000, 5000)]
+
+
+def test_float_keys_travel_in_a_hidden_canonical_column(tmp_path: Path) -> None:
+    declared = graph.declare(lambda: finish(sparkstate.keyed(files(tmp_path), ["k", "v"])))
+    (spec,) = planning.operator_specs(declared)
+    assert spec.key_columns == ("k", "__sparkstate_key_1")
+    assert spec.row_columns == ("k", "v", "at", "n")
