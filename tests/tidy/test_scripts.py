@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from email.message import Message
 from importlib import metadata
 from pathlib import Path

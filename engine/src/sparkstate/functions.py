@@ -91,23 +91,28 @@ class RuntimeContext(ABC):
     same handle."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]: ...
+    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
+        """One value per key."""
 
     @abstractmethod
-    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]: ...
+    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
+        """A list per key."""
 
     @abstractmethod
-    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]: ...
+    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
+        """A map per key."""
 
     @abstractmethod
     def get_reducing_state(
         self, state_descriptor: descriptors.ReducingStateDescriptor
-    ) -> api.ReducingState[Any]: ...
+    ) -> api.ReducingState[Any]:
+        """One value per key, into which added ones are folded."""
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: descriptors.AggregatingStateDescriptor
-    ) -> api.AggregatingState[Any, Any]: ...
+    ) -> api.AggregatingState[Any, Any]:
+        """One accumulator per key; what is read may be of another type than what is added."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -135,7 +140,8 @@ class Context(ABC):
         time."""
 
     @abstractmethod
-    def timer_service(self) -> TimerService: ...
+    def timer_service(self) -> TimerService:
+        """Times, and timers of the current key."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
