@@ -40,7 +40,7 @@ class Saboteur:
         self._story.tell(
             f"  to be brought back: checkpoint {lost.checkpoint} (epoch {lost.checkpoint_epoch}), "
             f"{lost.state_bytes / 1e6:.1f} MB of state, timers armed from {instant(lost.next_timer_ms)} on; "
-            f"{lost.epochs_to_replay} committed epochs to replay"
+            f"committed epochs to replay: {lost.epochs_to_replay}"
         )
         return kill
 

@@ -37,10 +37,10 @@ STYLE: Any = {
 mpl.rcParams.update(STYLE)
 
 
-def rows_read(sample: Sample, outcome: Outcome) -> int:
-    """The rows in the committed epochs: the watermark says which file was the last."""
+def rows_read(sample: Sample, outcome: Outcome) -> int | None:
+    """The rows in the committed epochs: the watermark says which file was the last. None before there is one."""
     if sample.watermark_ms is None:
-        return 0
+        return None
     if sample.watermark_ms == END_OF_INPUT_WATERMARK:
         return outcome.rows
     largest_ms = sample.watermark_ms + int(ALLOWED_DELAY.total_seconds() * 1000)
@@ -52,12 +52,15 @@ def rows_over_time(outcome: Outcome) -> str:
     """Rows in committed state against rows released; a recovery is a fall and a steep climb."""
     figure, axes = _figure(3.6)
     for run, color in (("run 1", BLUE), ("run 2", GREEN)):
-        samples = [sample for sample in outcome.story.samples if sample.run == run]
-        parts = _without_gaps(samples)
+        known = [
+            (sample, rows_read(sample, outcome)) for sample in outcome.story.samples if sample.run == run
+        ]
+        rows = {sample.t_ms: count for sample, count in known if count is not None}
+        parts = _without_gaps([sample for sample, count in known if count is not None])
         for number, part in enumerate(parts):
             axes.plot(
                 [_at(sample.t_ms, outcome) for sample in part],
-                [rows_read(sample, outcome) / 1000 for sample in part],
+                [rows[sample.t_ms] / 1000 for sample in part],
                 color=color,
                 linewidth=2,
                 label=f"{run}: rows in committed epochs" if number == 0 else None,

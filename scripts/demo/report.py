@@ -28,7 +28,7 @@ def recovery_rows(outcome: Outcome) -> list[tuple[str, ...]]:
                 kill.phase,
                 f"{seconds(kill.t_ms - outcome.story.begun_ms)}, epoch {kill.epoch}",
                 f"epoch {back.first_epoch - 1}" if back.first_epoch is not None else "–",
-                f"{back.replayed(kill)} epochs",
+                _epochs(back.replayed(kill)),
                 seconds(back.noticed_ms),
                 seconds(back.running_ms),
                 seconds(back.caught_up_ms),
@@ -47,6 +47,10 @@ def recovery_rows(outcome: Outcome) -> list[tuple[str, ...]]:
         )
     )
     return rows
+
+
+def _epochs(count: int | None) -> str:
+    return "–" if count is None else f"{count} epoch{'' if count == 1 else 's'}"
 
 
 COMPARISON_HEADER = ("run", "output", "records expected", "records written", "missing", "too many", "verdict")

@@ -125,9 +125,13 @@ class Demonstration:
                 self._story.tell(f"run 1: up; a file every {self._options.interval_s} s from now on")
                 self._kill(saboteur, "slot-1", self._options.slot_phase)
                 location = self._take_savepoint(job)
+                self._wait_for(job, "two thirds of the input", self._options.files * 2 // 3)
                 self._kill(saboteur, "driver", self._options.driver_phase)
                 expected = pool.submit(oracle.expected, self._prepared, self._options.hours)
-                self._finish(job, "run 1")
+                self._wait_for(job, "the end of the input", self._options.files)
+                self._story.tell("run 1: all input read; stop with a savepoint, drained (watermark +∞)")
+                job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
+                self._await_end(job, "run 1", STOP_TIMEOUT_S)
         finally:
             pacer.stop()
             job.stop()
@@ -138,9 +142,7 @@ class Demonstration:
         self._outcome.recoveries.append((kill, saboteur.await_return(kill)))
 
     def _take_savepoint(self, job: JobProcess) -> str:
-        job.wait_until(
-            "half of the input", lambda: self._has_read(job, self._options.files // 2), READ_TIMEOUT_S
-        )
+        self._wait_for(job, "half of the input", self._options.files // 2)
         job.request("POST", "/v1/savepoints", json={"trigger_id": "half-way"})
 
         def completed() -> dict[str, Any] | None:
@@ -156,6 +158,9 @@ class Demonstration:
         )
         return location
 
+    def _wait_for(self, job: JobProcess, what: str, files: int) -> None:
+        job.wait_until(what, lambda: self._has_read(job, files), READ_TIMEOUT_S)
+
     def _has_read(self, job: JobProcess, files: int) -> bool:
         """The watermark has come as far as it does with that many files."""
         status = job.status()
@@ -166,6 +171,7 @@ class Demonstration:
         changes = {
             "slots": self._options.restored_slots,
             "restoreFrom": {"uri": location},
+            "trigger": {"availableNow": True},
         }
         log = PhaseLog(self._folder / "run-2" / "phases.jsonl")
         job = self._job(
@@ -188,18 +194,13 @@ class Demonstration:
                     "after the start",
                     "recovery",
                 )
-                self._finish(job, "run 2")
+                # Bounded: it works through what is there and ends by itself, with the same watermark +∞.
+                self._await_end(job, "run 2", READ_TIMEOUT_S)
         finally:
             job.stop()
 
-    def _finish(self, job: JobProcess, run: str) -> None:
-        """When all is read: stop with a savepoint, and before it let all timers fire (watermark +∞)."""
-        job.wait_until(
-            "the end of the input", lambda: self._has_read(job, self._options.files), READ_TIMEOUT_S
-        )
-        self._story.tell(f"{run}: all input read; stop with a savepoint, drained (watermark +∞)")
-        job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
-        code = job.wait(STOP_TIMEOUT_S)
+    def _await_end(self, job: JobProcess, run: str, timeout_s: float) -> None:
+        code = job.wait(timeout_s)
         self._story.tell(f"{run}: ended with exit code {code}", "end")
         if code != 0:
             raise RuntimeError(f"{run} ended with exit code {code}\n{job.last_words()}")
