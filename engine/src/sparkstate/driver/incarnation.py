@@ -218,7 +218,10 @@ class Incarnation:
                 int(p.name) for p in (self._query_directory / "offsets").iterdir() if p.name.isdigit()
             )
             archive = position.capture(
-                self._query_directory, newest, _spark_watermark(self._runner.watermarks)
+                self._query_directory,
+                newest,
+                _spark_watermark(self._runner.watermarks),
+                heartbeat=self._heartbeat,
             )
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
