@@ -55,12 +55,19 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--token-file", type=Path, help="file with the token; default: a random one")
     parser.add_argument("--status-file", type=Path)
     parser.add_argument("--termination-log", type=Path)
-    parser.add_argument("--fenced-exit-zero", action="store_true")
+    parser.add_argument(
+        "--fenced-exit-zero", action="store_true", help="a fenced driver exits 0: do not start it again"
+    )
+    parser.add_argument(
+        "--in-cluster", action="store_true", help="honour deployment: cluster (set by the operator)"
+    )
     return parser.parse_args(arguments)
 
 
 def _run(options: argparse.Namespace) -> tuple[str, str]:
-    resolved = manifest.resolve(manifest.load(options.manifest, options.overrides))
+    resolved = manifest.resolve(
+        manifest.load(options.manifest, options.overrides), in_cluster=options.in_cluster
+    )
     work_dir = options.work_dir.resolve()
     _empty(work_dir)
     settings = resolved.settings

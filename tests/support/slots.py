@@ -1,0 +1,184 @@
+"""A slot's runtime and server within the test's own process, fed by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+
+from sparkstate import clock, columns, phases
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.serde.types import Types
+from sparkstate.settings import S3Settings, StateBackendSettings
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots import client, protocol
+from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.plan import SinkPlan, SlotPlan
+from sparkstate.slots.runtime import SlotRuntime
+from sparkstate.slots.server import SlotServer
+from sparkstate.state.descriptors import ValueStateDescriptor
+
+TOKEN = "a-token-for-slot-tests"
+KEY_SPACE = KeySpace(8, 4)
+ROWS = pa.schema([("k", pa.string()), ("v", pa.int64()), (columns.KEY_GROUP, pa.int32())])
+OUT = pa.schema([("k", pa.string()), ("total", pa.int64())])
+
+
+class Sum(KeyedProcessFunction):
+    """Running sum per key; the value 13 is an error."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[str, int]]:
+        if row.v == 13:
+            raise ValueError("13 brings bad luck")
+        total = (self.total.value() or 0) + row.v
+        self.total.update(total)
+        yield row.k, total
+
+
+cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
+
+
+def plan(
+    folder: Path, slot: int = 0, slots: int = 1, incarnation: int = 1, backend: str = "hashmap"
+) -> SlotPlan:
+    """One operator ``sum`` whose output goes to files below ``folder/out``."""
+    spec = OperatorSpec(
+        uid="sum",
+        function=Sum(),
+        row_columns=("k", "v"),
+        key_columns=("k",),
+        key_type=Types.STRING(),
+        output_schema=OUT,
+    )
+    return SlotPlan(
+        slot=slot,
+        slots=slots,
+        incarnation=incarnation,
+        lineage="0123456789abcdef",
+        key_space=KEY_SPACE,
+        operators=(spec,),
+        sinks=(SinkPlan(uid="sum", operator="sum", tag=None, sink=FileSink(str(folder / "out"))),),
+        backend=StateBackendSettings(type="rocksdb" if backend == "rocksdb" else "hashmap"),
+        storage_url=str(folder / "storage"),
+        s3=S3Settings(),
+        inline_threshold_bytes=0,
+        write_buffer_bytes=4096,
+    )
+
+
+def rows(*pairs: tuple[str, int], group: int = 0) -> pa.RecordBatch:
+    """Rows (key, value), all in one key group."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([k for k, _ in pairs], pa.string()),
+            pa.array([v for _, v in pairs], pa.int64()),
+            pa.array([group] * len(pairs), pa.int32()),
+        ],
+        schema=ROWS,
+    )
+
+
+class Slot:
+    """A served slot. ``client`` is the driver's end, :meth:`feed` a Spark task's."""
+
+    def __init__(self, folder: Path, the_plan: SlotPlan) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        recorder = phases.Phases("slot-0", clock.SystemClock(), {})
+        self.plan = the_plan
+        self.server = SlotServer(
+            TOKEN, folder / "s", None, lambda p: SlotRuntime(p, folder, clock.SystemClock(), recorder)
+        )
+        self.server.start()
+        self.address = SlotAddress(0, "here", os.getpid(), str(folder / "s"))
+        self.client = client.SlotClient(self.address, TOKEN, "here")
+        self.client.call(protocol.Configure(plan=cloudpickle.dumps(the_plan)), protocol.Ok)
+
+    def restore(self, *shards: Any, url: str = "", checkpoint_id: int = -1) -> None:
+        request = protocol.RestoreShards(shards=tuple(shards), base_url=url, checkpoint_id=checkpoint_id)
+        self.client.call(request, protocol.Restored)
+
+    def feed(
+        self, epoch: int, attempt: int, *batches: pa.RecordBatch, incarnation: int = 1
+    ) -> protocol.Reply:
+        """Stream batches as one task attempt does."""
+        with client.connect(self.address, TOKEN, "here") as connection:
+            protocol.send(
+                connection,
+                protocol.Feed(
+                    incarnation=incarnation,
+                    epoch=epoch,
+                    operator="sum",
+                    attempt=attempt,
+                    watermark=MIN_WATERMARK,
+                    processing_time=0,
+                ),
+            )
+            with connection.makefile("wb") as sink, pa.ipc.new_stream(sink, ROWS) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            return protocol.receive_reply(connection)
+
+    def finish(self, epoch: int, attempt: int) -> protocol.Finished:
+        request = protocol.Finish(
+            incarnation=self.plan.incarnation,
+            epoch=epoch,
+            operator="sum",
+            attempt=attempt,
+            watermark_before=MIN_WATERMARK,
+            watermark=MIN_WATERMARK,
+            processing_time=0,
+        )
+        return self.client.call(request, protocol.Finished)
+
+    def commit(self, epoch: int) -> None:
+        self.client.call(protocol.Commit(incarnation=self.plan.incarnation, epoch=epoch), protocol.Committed)
+
+    def epoch(self, epoch: int, *batches: pa.RecordBatch) -> None:
+        """A whole epoch with one attempt."""
+        self.feed(epoch, 1, *batches, incarnation=self.plan.incarnation)
+        self.finish(epoch, 1)
+        self.commit(epoch)
+
+    def output(self, epoch: int) -> list[dict[str, Any]]:
+        with client.connect(self.address, TOKEN, "here") as connection:
+            request = protocol.ReadOutput(incarnation=self.plan.incarnation, epoch=epoch, operator="sum")
+            protocol.send(connection, request)
+            assert isinstance(protocol.receive_reply(connection), protocol.Ok)
+            with connection.makefile("rb") as source, pa.ipc.open_stream(source) as stream:
+                return [row for batch in stream for row in batch.to_pylist()]
+
+    def value(self, key: str, group: int = 0) -> str:
+        request = protocol.ReadState(operator="sum", state="total", key=f'"{key}"', key_group=group)
+        return self.client.call(request, protocol.StateValue).value
+
+    def snapshot(self, checkpoint_id: int, epoch: int, base: int = -1) -> protocol.SnapshotState:
+        """Take a checkpoint and wait for it."""
+        request = protocol.Snapshot(
+            incarnation=self.plan.incarnation, checkpoint_id=checkpoint_id, epoch=epoch, base=base
+        )
+        self.client.call(request, protocol.Ok)
+        while True:
+            state = self.client.call(
+                protocol.SnapshotPoll(checkpoint_id=checkpoint_id), protocol.SnapshotState
+            )
+            if state.done:
+                assert not state.failure, state.failure
+                return state
+
+    def done(self, checkpoint_id: int, completed: bool = True) -> None:
+        self.client.call(
+            protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed), protocol.Ok
+        )
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.close()

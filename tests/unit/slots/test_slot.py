@@ -1,0 +1,170 @@
+"""A slot over its real socket: who may speak, which attempt counts, what a checkpoint holds."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import slots
+
+from sparkstate import errors
+from sparkstate.slots import client, protocol
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[slots.Slot]:
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path))
+    served.restore()
+    yield served
+    served.close()
+
+
+def test_without_the_token_a_connection_is_closed_before_a_request_is_read(slot: slots.Slot) -> None:
+    with pytest.raises(errors.SlotLost):
+        client.SlotClient(slot.address, "another token", "here").call(protocol.Status(), protocol.SlotStatus)
+    with socket.socket(socket.AF_UNIX) as raw:
+        raw.connect(slot.address.unix_path)
+        raw.recv(protocol.CHALLENGE_BYTES)
+        raw.sendall(b"x" * 32 + b"\x00\x00\x00\x05hello")
+        assert nothing_comes(raw)
+    assert oct(os.stat(slot.address.unix_path).st_mode)[-3:] == "600"
+
+
+def nothing_comes(connection: socket.socket) -> bool:
+    """The other side closed; a reset says so too, for it left bytes unread."""
+    try:
+        return connection.recv(100) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_every_connection_gets_another_challenge(slot: slots.Slot) -> None:
+    seen = set()
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as raw:
+            raw.connect(slot.address.unix_path)
+            seen.add(raw.recv(protocol.CHALLENGE_BYTES))
+    assert len(seen) == 3
+
+
+def test_of_several_attempts_only_the_one_that_the_driver_names_becomes_state(slot: slots.Slot) -> None:
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.feed(0, 2, slots.rows(("a", 1), ("b", 5)))
+    slot.feed(0, 3, slots.rows(("a", 100)))
+    finished = slot.finish(0, 2)
+    assert finished.rows_in == 2
+    assert slot.value("a") == "null"
+    slot.commit(0)
+    assert (slot.value("a"), slot.value("b")) == ("1", "5")
+
+
+def test_rows_of_a_late_zombie_attempt_change_nothing(slot: slots.Slot) -> None:
+    slot.epoch(0, slots.rows(("a", 1)))
+    slot.feed(0, 9, slots.rows(("a", 50)))
+    slot.epoch(1, slots.rows(("a", 1)))
+    assert slot.value("a") == "2"
+
+
+def test_output_can_be_read_any_number_of_times_before_the_commit_and_not_after(slot: slots.Slot) -> None:
+    slot.feed(0, 1, slots.rows(("a", 1), ("a", 2)))
+    slot.finish(0, 1)
+    expected = [{"k": "a", "total": 1}, {"k": "a", "total": 3}]
+    assert slot.output(0) == expected
+    assert slot.output(0) == expected
+    slot.commit(0)
+    with pytest.raises(AssertionError):
+        slot.output(0)
+
+
+def test_the_users_error_comes_back_to_the_task_and_the_epoch_can_be_tried_again(slot: slots.Slot) -> None:
+    many = [slots.rows(*[("a", 1)] * 1000) for _ in range(50)]
+    reply = slot.feed(0, 1, slots.rows(("a", 13)), *many)
+    assert isinstance(reply, protocol.Failed)
+    assert reply.reason == "UserCodeError"
+    assert "13 brings bad luck" in reply.message
+    slot.feed(0, 2, slots.rows(("a", 4)))
+    slot.finish(0, 2)
+    slot.commit(0)
+    assert slot.value("a") == "4"
+
+
+def test_a_row_of_a_foreign_key_group_is_refused(tmp_path: Path) -> None:
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, slot=0, slots=2))
+    served.restore()
+    reply = served.feed(0, 1, slots.rows(("a", 1), group=7))
+    assert isinstance(reply, protocol.Failed)
+    assert "7" in reply.message
+    served.close()
+
+
+def test_a_request_of_another_incarnation_is_fenced(slot: slots.Slot) -> None:
+    assert isinstance(slot.feed(0, 1, slots.rows(("a", 1)), incarnation=2), protocol.Failed)
+    with pytest.raises(errors.SparkstateError, match="incarnation 3"):
+        slot.client.call(protocol.Commit(incarnation=3, epoch=0), protocol.Committed)
+
+
+def test_a_commit_of_an_epoch_that_nobody_finished_changes_nothing(slot: slots.Slot) -> None:
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.commit(0)
+    assert slot.value("a") == "null"
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_checkpoint_holds_the_state_of_its_epoch_and_restores_into_other_slots(
+    tmp_path: Path, backend: str
+) -> None:
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend=backend))
+    served.restore()
+    served.epoch(0, slots.rows(("a", 1), group=0), slots.rows(("z", 9), group=7))
+    state = served.snapshot(1, 0)
+    served.done(1)
+    served.epoch(1, slots.rows(("a", 100)))
+    assert [shard.shard for shard in state.shards] == [0, 1, 2, 3]
+    assert [c.rows for c in state.committables] == [2]
+    url = str(tmp_path / "storage" / served.plan.lineage)
+    for number in range(2):
+        plan = slots.plan(tmp_path, slot=number, slots=2, incarnation=2, backend=backend)
+        half = slots.Slot(tmp_path / f"half-{number}", plan)
+        half.restore(*state.shards[2 * number : 2 * number + 2], url=url)
+        assert half.value("az"[number], (0, 7)[number]) == ("1", "9")[number]
+        half.close()
+    served.close()
+
+
+def test_files_are_a_base_for_increments_only_once_their_checkpoint_completed(tmp_path: Path) -> None:
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend="rocksdb"))
+    served.restore()
+    served.epoch(0, slots.rows(*[(f"k{i}", i) for i in range(20_00) if i != 13]))
+
+    def shared(state: protocol.SnapshotState) -> set[str]:
+        return {file.path for shard in state.shards for file in shard.files if file.shared}
+
+    first = shared(served.snapshot(1, 0))
+    served.done(1, completed=False)
+    second = shared(served.snapshot(2, 0, base=1))
+    assert first and second and not first & second
+    served.done(2)
+    assert shared(served.snapshot(3, 0, base=2)) == second
+    served.close()
+
+
+def test_the_output_of_a_failed_checkpoint_is_staged_again_with_the_next(slot: slots.Slot) -> None:
+    slot.epoch(0, slots.rows(("a", 1)))
+    assert slot.snapshot(1, 0).committables[0].rows == 1
+    slot.done(1, completed=False)
+    slot.epoch(1, slots.rows(("a", 1), ("a", 1)))
+    assert slot.snapshot(2, 1).committables[0].rows == 3
+    slot.done(2)
+    slot.epoch(2, slots.rows(("a", 1)))
+    assert slot.snapshot(3, 2).committables[0].rows == 1
+
+
+def test_a_message_of_a_stranger_is_no_message() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(b"\xff\xff\xff\xff")
+        with pytest.raises(errors.SlotLost, match="no sparkstate process"):
+            protocol.receive_request(other)
