@@ -80,6 +80,7 @@ class CheckpointStorage:
         self._ids = ids
 
     def initialize_location_for_checkpoint(self, checkpoint_id: int) -> CheckpointStorageLocation:
+        """The place of a new checkpoint; nothing is created there before the first file."""
         return CheckpointStorageLocation(self._store, layout.checkpoint_folder(checkpoint_id))
 
     def resolve_checkpoint_storage_location(self, reference: str) -> CheckpointStorageLocation:
