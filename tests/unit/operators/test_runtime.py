@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import gc
-import math
 
 import pyarrow as pa
 import pytest
@@ -17,7 +15,6 @@ from sparkstate.operators.runtime import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
-LATE = OutputTag("late", "user string, amount long")
 BIG = OutputTag("big", "user string, amount long")
 REJECTED = pa.schema([*ops.ROWS, ("error", pa.string())])
 
@@ -263,144 +260,6 @@ def test_without_event_time_timestamps_are_none():
 
     operator = ops.make_operator(Stamps(), event_time_column=None)
     assert ops.rows_of(ops.run(operator, ("a", 1, 5), before=100)) == [("a", None)]
-
-
-# --- output
-
-
-class Yields(KeyedProcessFunction):
-    def __init__(self, *rows):
-        self.rows = rows
-
-    def process_element(self, value, ctx):
-        return list(self.rows)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(("u", 1), id="tuple"),
-        pytest.param(["u", 1], id="list"),
-        pytest.param({"amount": 1, "user": "u"}, id="dict by name"),
-    ],
-)
-def test_a_row_may_be_yielded_as(row):
-    assert ops.rows_of(ops.run(ops.make_operator(Yields(row, ("v", None))), ("a", 1, 1))) == [
-        ("u", 1),
-        ("v", None),
-    ]
-
-
-def test_a_single_column_may_be_yielded_bare():
-    schema = pa.schema([("n", pa.float64())])
-    operator = ops.make_operator(Yields(1.5, 2), output_schema=schema)
-    assert ops.rows_of(ops.run(operator, ("a", 1, 1))) == [(1.5,), (2.0,)]
-
-
-@pytest.mark.parametrize(
-    ("row", "complaint"),
-    [
-        pytest.param(("u",), r"\('u',\) has 1 values; the output has 2 columns: user, amount", id="short"),
-        pytest.param(("u", 1, 2), "has 3 values", id="long"),
-        pytest.param(("u", "x"), "'x' .*str.* does not fit column 'amount' of type int64", id="wrong type"),
-        pytest.param(("u", 2**63), "9223372036854775808 .* does not fit column 'amount'", id="too large"),
-        pytest.param({"user": "u"}, "other names than the output", id="missing name"),
-        pytest.param("u", "'u' is no row", id="no row"),
-        pytest.param((OutputTag("nobody"), ("u", 1)), "side output 'nobody'", id="tag without reader"),
-    ],
-)
-def test_a_row_that_does_not_fit_names_the_operator_and_what_is_wrong(row, complaint):
-    operator = ops.make_operator(Yields(("good", 1), row), side_schemas={"big": ops.ROWS})
-    with pytest.raises(errors.UserCodeError, match=f"(?s)operator 'op', epoch 1.*{complaint}"):
-        ops.run(operator, ("a", 1, 1))
-
-
-def test_columns_of_every_kind_reach_the_function_with_their_nulls():
-    seen = []
-
-    class Collect(KeyedProcessFunction):
-        def process_element(self, value, ctx):
-            seen.append(tuple(value))
-
-    values = {
-        "i": pa.array([1, None, 3], pa.int16()),
-        "f": pa.array([0.5, None, math.inf]),
-        "s": pa.array(["x", None, ""]),
-        "b": pa.array([True, None, False]),
-        "d": pa.array([datetime.date(2013, 1, 1), None, None]),
-        "l": pa.array([[1], None, []], pa.list_(pa.int64())),
-    }
-    batch = ops.make_batch(("a", 1, 1), (None, 2, 2), ("c", 3, 3))
-    for name, array in values.items():
-        batch = batch.append_column(name, array)
-    operator = ops.make_operator(Collect(), row_columns=("user", *values))
-    operator.process_batch(operator.begin(1, MIN_WATERMARK, 0), batch)
-    assert seen == [
-        ("a", 1, 0.5, "x", True, datetime.date(2013, 1, 1), [1]),
-        (None, None, None, None, None, None, None),
-        ("c", 3, math.inf, "", False, None, []),
-    ]
-
-
-def test_null_and_nan_are_keys_like_others():
-    class Count(KeyedProcessFunction):
-        def open(self, ctx):
-            self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-        def process_element(self, value, ctx):
-            self.count.update((self.count.value() or 0) + 1)
-            yield repr(ctx.get_current_key()), self.count.value()
-
-    operator = ops.make_operator(Count(), key_columns=("k",), key_type=Types.DOUBLE())
-    for expected in (1, 2):
-        batch = ops.make_batch(("x", 1, 1), ("y", 1, 1), key_groups=[3, 4])
-        batch = batch.append_column("k", pa.array([float("nan"), None]))
-        overlay = operator.begin(expected, MIN_WATERMARK, 0)
-        operator.process_batch(overlay, batch)
-        operator.finish(overlay, MIN_WATERMARK)
-        operator.commit(overlay)
-        assert ops.rows_of(overlay) == [("nan", expected), ("None", expected)]
-
-
-@pytest.mark.parametrize(
-    ("declared", "column"),
-    [
-        pytest.param(
-            Types.INSTANT(), pa.array([0, 10**15], pa.timestamp("us", tz="Europe/Berlin")), id="with a zone"
-        ),
-        pytest.param(Types.SQL_TIMESTAMP(), pa.array([0, 10**15], pa.timestamp("us")), id="without a zone"),
-        pytest.param(Types.BIG_DEC(), pa.array([1, 2]).cast(pa.decimal128(22, 2)), id="decimal"),
-        pytest.param(Types.SQL_DATE(), pa.array([1, 2], pa.int32()).cast(pa.date32()), id="date"),
-        pytest.param(Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\0"]), id="binary"),
-        pytest.param(Types.BOOLEAN(), pa.array([True, None]), id="boolean"),
-    ],
-)
-def test_keys_of_every_type_survive_a_snapshot(declared, column, tmp_path):
-    function, stores = Sum(), ops.make_stores()
-    operator = ops.make_operator(function, stores, key_columns=("k",), key_type=declared)
-    batch = ops.make_batch(("a", 1, 1), ("b", 2, 1), key_groups=[0, 1]).append_column("k", column)
-    overlay = operator.begin(1, MIN_WATERMARK, 0)
-    operator.process_batch(overlay, batch)
-    operator.finish(overlay, MIN_WATERMARK)
-    operator.commit(overlay)
-    taken = stores[0].prepare_snapshot(1, tmp_path, True)
-    restored = ops.make_stores()
-    restored[0].restore({file.name: file.path for file in taken.files()}, taken.format)
-    again = ops.make_operator(Sum(), restored, key_columns=("k",), key_type=declared)
-    keys = column.to_pylist()
-    assert [again.read_state("total", key) for key in keys] == [1, 2]
-    assert again.next_timer() == (1001, None)
-
-
-def test_several_key_columns_make_a_tuple():
-    class Keys(KeyedProcessFunction):
-        def process_element(self, value, ctx):
-            yield ctx.get_current_key()
-
-    operator = ops.make_operator(
-        Keys(), key_columns=("user", "amount"), key_type=Types.TUPLE([Types.STRING(), Types.LONG()])
-    )
-    assert ops.rows_of(ops.run(operator, ("a", 1, 1), ("a", 2, 1))) == [("a", 1), ("a", 2)]
 
 
 # --- commit

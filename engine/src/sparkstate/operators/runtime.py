@@ -24,7 +24,7 @@ from sparkstate.backends.base import ShardStore, StateKind, TableSpec
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators import arrow_rows, commits, firing, garbage, inspection, states
+from sparkstate.operators import arrow_rows, commits, firing, garbage, inspection, intake, states
 from sparkstate.operators.context import Cursor
 from sparkstate.operators.outputs import Outputs
 from sparkstate.operators.overlay import Overlay, TableOverlay, undo
@@ -63,6 +63,7 @@ class KeyedOperator:
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
         self._shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
         self._owned = {kg for store in stores.values() for kg in _range(store)}
+        self._intake = intake.Intake(spec, self._owned, self._outputs)
         self._handles: list[states.StateHandle] = []
         self._prefetched: list[states.ValueStateHandle] = []
         self._lock = threading.RLock()
@@ -134,8 +135,7 @@ class KeyedOperator:
         if batch.num_rows == 0:
             return
         with self._lock:
-            self._check_batch(overlay, batch)
-            batch = self._take_late_rows(overlay, batch)
+            batch = self._intake.take(overlay, batch)
             if self.spec.sort_by_event_time:
                 overlay.held.append(batch)
             elif batch.num_rows:
@@ -162,41 +162,6 @@ class KeyedOperator:
         """What ``commit`` writes, by shard."""
         timer_specs = {d: self.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
         return commits.changes_of(overlay, self._handles, timer_specs, self._shard_of)
-
-    def _check_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
-        stamp = () if self.spec.event_time_column is None else (self.spec.event_time_column,)
-        arrow_rows.check_columns(
-            (columns.KEY_GROUP, *self.spec.key_columns, *stamp, *self.spec.row_columns), batch, self.spec.uid
-        )
-        self._check_key_groups(batch.column(columns.KEY_GROUP))
-        overlay.rows_in += batch.num_rows
-        if stamp:
-            latest = pc.max(batch.column(stamp[0])).as_py()
-            if latest is not None and (overlay.max_timestamp is None or latest > overlay.max_timestamp):
-                overlay.max_timestamp = latest
-
-    def _check_key_groups(self, key_groups: pa.Array) -> None:
-        strange = [kg for kg in pc.unique(key_groups).to_pylist() if kg not in self._owned]
-        if strange:
-            raise errors.StateError(
-                f"operator {self.spec.uid!r}: a batch has rows of key group {strange[0]}, which this slot "
-                f"does not own (it owns {len(self._owned)} of {self._key_space.max_parallelism}); "
-                "the rows were sent to the wrong slot"
-            )
-
-    def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Count rows before the watermark, and send them to the late output if there is one."""
-        if self.spec.event_time_column is None or overlay.watermark == MIN_WATERMARK:
-            return batch
-        is_late = pc.fill_null(pc.less(batch.column(self.spec.event_time_column), overlay.watermark), False)
-        late = pc.sum(is_late).as_py()
-        overlay.late_rows += late
-        if not late or self.spec.late_tag is None:
-            return batch
-        self._outputs.put_side_batch(
-            overlay, self.spec.late_tag, batch.filter(is_late).select(list(self.spec.row_columns))
-        )
-        return batch.filter(pc.invert(is_late))
 
     def _process_held(self, overlay: Overlay) -> None:
         if not overlay.held:

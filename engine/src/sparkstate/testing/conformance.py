@@ -6,9 +6,7 @@ A backend is done when :func:`check_shard_store` passes. Each check is also a fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,154 +17,28 @@ from sparkstate.backends.base import (
     ListChange,
     MapChange,
     NamespacedCell,
-    ShardSnapshot,
     ShardStore,
     StateKind,
-    StoreFactory,
-    TableChanges,
     TableSpec,
-    Timer,
 )
-from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
-
-MakeFactory = Callable[[Path], StoreFactory]
-"""Makes the factory of one slot; the folder is its own."""
-
-ALL_GROUPS: Final = KeyGroupRange(0, 127)
-FAR_FUTURE: Final = 2**63 - 1
-
-VALUES: Final = TableSpec("op", "values", StateKind.VALUE, Types.STRING(), Types.LONG())
-LISTS: Final = TableSpec("op", "lists", StateKind.LIST, Types.STRING(), Types.STRING())
-MAPS: Final = TableSpec("op", "maps", StateKind.MAP, Types.STRING(), Types.DOUBLE(), Types.LONG())
-EVENT_TIMERS: Final = TableSpec("op", "event timers", StateKind.EVENT_TIMERS, Types.STRING())
-OTHER: Final = TableSpec(
-    "other",
-    "values",
-    StateKind.AGGREGATING,
-    Types.TUPLE([Types.LONG(), Types.STRING()]),
-    Types.LIST(Types.LONG()),
+from sparkstate.testing.conformance_kit import (
+    EVENT_TIMERS,
+    FAR_FUTURE,
+    KEYS,
+    LISTS,
+    MAPS,
+    TABLES,
+    VALUES,
+    Kit,
+    MakeFactory,
+    changes,
+    content,
+    fill,
+    table,
+    timer,
 )
-TABLES: Final = (VALUES, LISTS, MAPS, EVENT_TIMERS, OTHER)
-
-KEYS: Final[dict[Any, int]] = {"a": 0, "b": 5, "": 5, "zero\0inside": 63, "ü": 64, "z": 127, None: 100}
-"""Keys of the operator ``op``, with the key groups that Spark might have given them."""
-
-
-@dataclass
-class Kit:
-    """Makes stores of the backend under test, and of the hash map backend to compare with."""
-
-    make_factory: MakeFactory
-    directory: Path
-    _open: list[tuple[StoreFactory, list[ShardStore]]] = field(default_factory=list)
-    _folders: int = 0
-
-    def folder(self) -> Path:
-        """A new empty folder."""
-        self._folders += 1
-        path = self.directory / f"{self._folders:03d}"
-        path.mkdir(parents=True)
-        return path
-
-    def store(self, shard: int = 0, key_groups: KeyGroupRange = ALL_GROUPS) -> ShardStore:
-        """An empty store of the backend under test."""
-        return self._make(self.make_factory(self.folder()), shard, key_groups)
-
-    def reference(self, key_groups: KeyGroupRange = ALL_GROUPS) -> ShardStore:
-        """An empty store of the hash map backend."""
-        return self._make(HashMapStoreFactory(), 0, key_groups)
-
-    def _make(self, factory: StoreFactory, shard: int, key_groups: KeyGroupRange) -> ShardStore:
-        store = factory.create(shard, key_groups, self.folder())
-        self._open.append((factory, [store]))
-        return store
-
-    @contextmanager
-    def snapshot(self, store: ShardStore, *, in_canonical: bool) -> Iterator[ShardSnapshot]:
-        """A prepared snapshot, released at the end."""
-        taken = store.prepare_snapshot(1, self.folder(), in_canonical)
-        try:
-            yield taken
-        finally:
-            taken.release()
-
-    def copy(self, store: ShardStore, target: ShardStore, *, in_canonical: bool) -> None:
-        """Snapshot one store and restore another from it."""
-        with self.snapshot(store, in_canonical=in_canonical) as taken:
-            target.restore({file.name: file.path for file in taken.files()}, taken.format)
-
-    def close(self) -> None:
-        """Close all stores and factories."""
-        for factory, stores in self._open:
-            for store in stores:
-                store.close()
-            factory.close()
-        self._open.clear()
-
-
-def changes(
-    values: Mapping[Any, Any] | None = None,
-    lists: Mapping[Any, ListChange] | None = None,
-    maps: Mapping[Any, MapChange] | None = None,
-    timers: Mapping[Timer, bool] | None = None,
-    other: Mapping[Any, Any] | None = None,
-) -> list[TableChanges]:
-    """One epoch's changes to the kit's tables."""
-    return [
-        TableChanges(VALUES, values=dict(values or {})),
-        TableChanges(LISTS, lists=dict(lists or {})),
-        TableChanges(MAPS, maps=dict(maps or {})),
-        TableChanges(EVENT_TIMERS, timers=dict(timers or {})),
-        TableChanges(OTHER, values=dict(other or {})),
-    ]
-
-
-def timer(timestamp: int, key: Any, namespace: Any = None) -> Timer:
-    """A timer of the operator ``op``."""
-    return Timer(timestamp, key, KEYS[key], namespace)
-
-
-OTHER_KEY: Final = (7, "x")
-KGS: Final[dict[Any, int]] = {**KEYS, OTHER_KEY: 90}
-ENCODED: Final = OTHER.value_type.freeze([1, 2]) if OTHER.value_type else b""
-
-
-def fill(store: ShardStore) -> None:
-    """State of every kind, under every key and in a namespace."""
-    store.commit(
-        changes(
-            values={key: number for number, key in enumerate(KEYS)} | {NamespacedCell("a", "window"): 77},
-            lists={key: ListChange(items=["x", "y", str(key)]) for key in KEYS},
-            maps={key: MapChange(entries={1: 1.5, -2: None}) for key in KEYS},
-            timers={timer(t, key): True for key in KEYS for t in (-5, 0, 10)}
-            | {timer(10, "a", ("w", 1)): True},
-            other={OTHER_KEY: ENCODED},
-        ),
-        KGS,
-    )
-
-
-def content(store: ShardStore) -> dict[str, Any]:
-    """All that the kit's tables hold for its keys, read through the tables."""
-    values, lists, maps, timers, other = (_table(store, spec) for spec in TABLES)
-    keys = [key for key, kg in KEYS.items() if kg in store.key_groups]
-    kgs = [KEYS[key] for key in keys]
-    window = NamespacedCell("a", "window")
-    return {
-        "values": dict(zip(keys, values.get_many(kgs, keys), strict=True)),
-        "single": {key: values.get(KEYS[key], key) for key in keys},
-        "window": values.get(KEYS["a"], window) if KEYS["a"] in store.key_groups else None,
-        "lists": {key: lists.get(KEYS[key], key) for key in keys},
-        "maps": {key: maps.items(KEYS[key], key) for key in keys},
-        "timers": sorted(timers.due(FAR_FUTURE), key=repr),
-        "other": other.get(90, OTHER_KEY) if 90 in store.key_groups else None,
-    }
-
-
-def _table(store: ShardStore, spec: TableSpec) -> Any:
-    return store.table(spec)
 
 
 def _equal(found: Any, wanted: Any, what: str) -> None:
@@ -177,22 +49,22 @@ def _equal(found: Any, wanted: Any, what: str) -> None:
 def check_missing_state_reads_as_empty(kit: Kit) -> None:
     """None, [], DELETED, {} and no timers."""
     store = kit.store()
-    _equal(_table(store, VALUES).get(0, "a"), None, "a missing value")
-    _equal(_table(store, VALUES).get_many([0, 5], ["a", "b"]), [None, None], "missing values")
-    _equal(_table(store, LISTS).get(0, "a"), [], "a missing list")
-    _equal(_table(store, MAPS).get(0, "a", 1), DELETED, "a missing entry")
-    _equal(_table(store, MAPS).items(0, "a"), {}, "a missing map")
-    _equal(list(_table(store, EVENT_TIMERS).due(FAR_FUTURE)), [], "no timers")
-    _equal(_table(store, EVENT_TIMERS).next_timestamp(), None, "the first of no timers")
+    _equal(table(store, VALUES).get(0, "a"), None, "a missing value")
+    _equal(table(store, VALUES).get_many([0, 5], ["a", "b"]), [None, None], "missing values")
+    _equal(table(store, LISTS).get(0, "a"), [], "a missing list")
+    _equal(table(store, MAPS).get(0, "a", 1), DELETED, "a missing entry")
+    _equal(table(store, MAPS).items(0, "a"), {}, "a missing map")
+    _equal(list(table(store, EVENT_TIMERS).due(FAR_FUTURE)), [], "no timers")
+    _equal(table(store, EVENT_TIMERS).next_timestamp(), None, "the first of no timers")
 
 
 def check_commit_makes_all_kinds_of_changes(kit: Kit) -> None:
     """Set, replace, append, delete; of values, lists, maps and timers."""
     store = kit.store()
     fill(store)
-    _equal(_table(store, VALUES).get(0, "a"), 0, "a value")
-    _equal(_table(store, VALUES).get(0, NamespacedCell("a", "window")), 77, "a value in a namespace")
-    _equal(_table(store, MAPS).get(0, "a", -2), None, "a null in a map")
+    _equal(table(store, VALUES).get(0, "a"), 0, "a value")
+    _equal(table(store, VALUES).get(0, NamespacedCell("a", "window")), 77, "a value in a namespace")
+    _equal(table(store, MAPS).get(0, "a", -2), None, "a null in a map")
     store.commit(
         changes(
             values={"a": DELETED, "b": -1},
@@ -206,14 +78,14 @@ def check_commit_makes_all_kinds_of_changes(kit: Kit) -> None:
         ),
         KEYS,
     )
-    _equal(_table(store, VALUES).get_many([0, 5, 127], ["a", "b", "z"]), [None, -1, 5], "values")
-    _equal(_table(store, LISTS).get(0, "a"), ["x", "y", "a", "more"], "an appended list")
-    _equal(_table(store, LISTS).get(5, "b"), ["new"], "a replaced list")
-    _equal(_table(store, LISTS).get(127, "z"), [], "a cleared list")
-    _equal(_table(store, MAPS).items(0, "a"), {-2: None, 3: 3.0}, "a changed map")
-    _equal(_table(store, MAPS).items(5, "b"), {9: 9.0}, "a replaced map")
-    _equal(_table(store, MAPS).items(127, "z"), {}, "a cleared map")
-    at_zero = {t.key for t in _table(store, EVENT_TIMERS).due(0) if t.timestamp == 0}
+    _equal(table(store, VALUES).get_many([0, 5, 127], ["a", "b", "z"]), [None, -1, 5], "values")
+    _equal(table(store, LISTS).get(0, "a"), ["x", "y", "a", "more"], "an appended list")
+    _equal(table(store, LISTS).get(5, "b"), ["new"], "a replaced list")
+    _equal(table(store, LISTS).get(127, "z"), [], "a cleared list")
+    _equal(table(store, MAPS).items(0, "a"), {-2: None, 3: 3.0}, "a changed map")
+    _equal(table(store, MAPS).items(5, "b"), {9: 9.0}, "a replaced map")
+    _equal(table(store, MAPS).items(127, "z"), {}, "a cleared map")
+    at_zero = {t.key for t in table(store, EVENT_TIMERS).due(0) if t.timestamp == 0}
     _equal(at_zero, KEYS.keys() - {"a"}, "keys with a timer at 0")
 
 
@@ -223,25 +95,25 @@ def check_timers_come_in_order_and_stay_until_deleted(kit: Kit) -> None:
     stamps = [5, -3, 2**62, 0, 5, -(2**63)]
     store.commit(changes(timers={timer(stamp, "a"): True for stamp in stamps}), KEYS)
     store.commit(changes(timers={timer(5, "a"): True, timer(5, "b"): True}), KEYS)
-    table = _table(store, EVENT_TIMERS)
+    timers = table(store, EVENT_TIMERS)
     for _ in range(2):
-        _equal([t.timestamp for t in table.due(5)], [-(2**63), -3, 0, 5, 5], "due timers")
-    _equal(table.next_timestamp(), -(2**63), "the first timestamp")
-    _equal(table.contains(timer(5, "b")), True, "contains")
-    _equal(table.contains(timer(6, "b")), False, "contains")
-    store.commit(changes(timers=dict.fromkeys(list(table.due(5)), False)), KEYS)
-    _equal(list(table.due(FAR_FUTURE)), [timer(2**62, "a")], "the timers left")
-    _equal(table.next_timestamp(), 2**62, "the first timestamp left")
+        _equal([t.timestamp for t in timers.due(5)], [-(2**63), -3, 0, 5, 5], "due timers")
+    _equal(timers.next_timestamp(), -(2**63), "the first timestamp")
+    _equal(timers.contains(timer(5, "b")), True, "contains")
+    _equal(timers.contains(timer(6, "b")), False, "contains")
+    store.commit(changes(timers=dict.fromkeys(list(timers.due(5)), False)), KEYS)
+    _equal(list(timers.due(FAR_FUTURE)), [timer(2**62, "a")], "the timers left")
+    _equal(timers.next_timestamp(), 2**62, "the first timestamp left")
 
 
 def check_what_is_read_can_be_changed_by_the_reader(kit: Kit) -> None:
     """Lists and dicts handed out are the reader's own."""
     store = kit.store()
     fill(store)
-    _table(store, LISTS).get(0, "a").append("mine")
-    _table(store, MAPS).items(0, "a")[5] = 5.0
-    _equal(_table(store, LISTS).get(0, "a"), ["x", "y", "a"], "a list after its copy was changed")
-    _equal(_table(store, MAPS).items(0, "a"), {1: 1.5, -2: None}, "a map after its copy was changed")
+    table(store, LISTS).get(0, "a").append("mine")
+    table(store, MAPS).items(0, "a")[5] = 5.0
+    _equal(table(store, LISTS).get(0, "a"), ["x", "y", "a"], "a list after its copy was changed")
+    _equal(table(store, MAPS).items(0, "a"), {1: 1.5, -2: None}, "a map after its copy was changed")
 
 
 def check_changes_can_be_reused_by_the_writer(kit: Kit) -> None:
@@ -251,8 +123,8 @@ def check_changes_can_be_reused_by_the_writer(kit: Kit) -> None:
     store.commit(changes(lists={"a": ListChange(items=items)}, maps={"a": MapChange(entries=entries)}), KEYS)
     items.append("later")
     entries[2] = 2.0
-    _equal(_table(store, LISTS).get(0, "a"), ["x"], "a list after its change was reused")
-    _equal(_table(store, MAPS).items(0, "a"), {1: 1.0}, "a map after its change was reused")
+    _equal(table(store, LISTS).get(0, "a"), ["x"], "a list after its change was reused")
+    _equal(table(store, MAPS).items(0, "a"), {1: 1.0}, "a map after its change was reused")
 
 
 def check_commit_is_atomic(kit: Kit) -> None:
@@ -311,7 +183,7 @@ def _check_snapshot_is_isolated(kit: Kit, in_canonical: bool) -> None:
     _equal(content(restored), before, "the snapshot")
     _equal(content(store), after, "the store after its snapshot was released")
     store.commit(changes(values={"a": 1}, lists={"a": ListChange(items=["last"])}), KEYS)
-    _equal(_table(store, LISTS).get(0, "a"), ["x", "y", "a", "after", "last"], "a list after the snapshot")
+    _equal(table(store, LISTS).get(0, "a"), ["x", "y", "a", "after", "last"], "a list after the snapshot")
 
 
 def check_native_snapshot_is_isolated_from_later_commits(kit: Kit) -> None:
@@ -338,7 +210,7 @@ def check_snapshots_may_overlap(kit: Kit) -> None:
                 restored = kit.store()
                 restored.restore({file.name: file.path for file in taken.files()}, taken.format)
                 _equal(content(restored), wanted, "one of two overlapping snapshots")
-    _equal(_table(store, VALUES).get(0, "a"), 2, "a value after both")
+    _equal(table(store, VALUES).get(0, "a"), 2, "a value after both")
 
 
 def check_canonical_format_goes_to_and_from_the_hash_map_backend(kit: Kit) -> None:
@@ -350,7 +222,7 @@ def check_canonical_format_goes_to_and_from_the_hash_map_backend(kit: Kit) -> No
     kit.copy(reference, back, in_canonical=True)
     _equal(content(back), content(store), "the store restored from it")
     back.commit(changes(lists={"a": ListChange(items=["more"])}), KEYS)
-    _equal(_table(back, LISTS).get(0, "a"), ["x", "y", "a", "more"], "a list after a restore")
+    _equal(table(back, LISTS).get(0, "a"), ["x", "y", "a", "more"], "a list after a restore")
 
 
 def check_canonical_file_feeds_stores_of_smaller_ranges(kit: Kit) -> None:
