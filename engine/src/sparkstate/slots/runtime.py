@@ -172,10 +172,11 @@ class SlotRuntime:
             if attempts is not None and attempts.winner is not None:
                 winners.append((self._operators[spec.uid], attempts.winner))
         operator_runtime.commit_overlays(winners)
-        by_uid = {operator.spec.uid: overlay for operator, overlay in winners}
+        by_uid = {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
         for sink in self.plan.sinks:
             if sink.operator in by_uid:
-                self._sinks[sink.uid].hold(by_uid[sink.operator].output(sink.tag))
+                spec, overlay = by_uid[sink.operator]
+                self._sinks[sink.uid].hold(_visible(spec, sink.tag, overlay))
 
     def _next_timers(self) -> tuple[int | None, int | None]:
         pairs = [operator.next_timer() for operator in self._operators.values()]
@@ -283,6 +284,13 @@ class SlotRuntime:
 def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> dict[str, int]:
     tags = [None, *operator.spec.side_schemas]
     return {tag or "": sum(batch.num_rows for batch in overlay.output(tag)) for tag in tags}
+
+
+def _visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:
+    """An output without the hidden timestamps that it may carry for a next operator."""
+    for batch in overlay.output(tag):
+        hidden = tag is None and spec.emit_timestamps and spec.output_schema is not None
+        yield batch.select(spec.output_schema.names) if hidden else batch
 
 
 def _output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:
