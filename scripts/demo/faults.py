@@ -11,6 +11,8 @@ from demo.job_process import JobProcess
 from demo.phaselog import LONGEST_HOLD_S, Holds, PhaseLog
 from demo.watch import Story, wall_ms
 
+HOLDS = 20
+"""How often to hold a process until all the evidence is there."""
 EVIDENCE_TIMEOUT_S = 180.0
 RECOVERY_TIMEOUT_S = 180.0
 
@@ -26,34 +28,40 @@ class Saboteur:
 
     def kill(self, process: str, phase: str) -> recovery.Kill:
         """Wait for something to lose, hold ``process`` in ``phase``, assert it all once more, kill."""
-        self._job.wait_until(
-            f"something to lose before {process} is killed", self._evidence, EVIDENCE_TIMEOUT_S
+        for _ in range(HOLDS):
+            self._job.wait_until(
+                f"something to lose before {process} is killed", self._evidence, EVIDENCE_TIMEOUT_S
+            )
+            pid = self._holds.hold(process, phase)
+            try:
+                evidence = recovery.gather(self._job.status())
+                # A checkpoint may have completed just before: then there is nothing to replay, and the next time
+                # that the process comes by is better.
+                if not evidence.missing:
+                    kill = self._describe(process, pid, phase, evidence)
+                    os.kill(pid, signal.SIGKILL)
+                    self._tell(kill)
+                    return kill
+            finally:
+                self._holds.release()
+        raise AssertionError(f"{process} stood in {phase} {HOLDS} times, and never was there enough to lose")
+
+    def _tell(self, kill: recovery.Kill) -> None:
+        self._story.tell(
+            f"kill -9 {kill.process} (process {kill.pid}) in phase {kill.phase} of epoch {kill.epoch}", "kill"
         )
-        pid = self._holds.hold(process, phase)
-        try:
-            kill = self._assert(process, pid, phase)
-            os.kill(pid, signal.SIGKILL)
-        finally:
-            self._holds.release()
-        self._story.tell(f"kill -9 {process} (process {pid}) in phase {phase} of epoch {kill.epoch}", "kill")
         lost = kill.evidence
         self._story.tell(
             f"  to be brought back: checkpoint {lost.checkpoint} (epoch {lost.checkpoint_epoch}), "
             f"{lost.state_bytes / 1e6:.1f} MB of state, timers armed from {instant(lost.next_timer_ms)} on; "
             f"committed epochs to replay: {lost.epochs_to_replay}"
         )
-        return kill
 
     def _evidence(self) -> recovery.Evidence | None:
         evidence = recovery.gather(self._job.status())
         return None if evidence.missing else evidence
 
-    def _assert(self, process: str, pid: int, phase: str) -> recovery.Kill:
-        evidence = recovery.gather(self._job.status())
-        if evidence.missing:
-            raise AssertionError(
-                f"{process} stands in {phase}, but there is not {' nor '.join(evidence.missing)}"
-            )
+    def _describe(self, process: str, pid: int, phase: str, evidence: recovery.Evidence) -> recovery.Kill:
         entry = self._log.last_of(pid, phase)
         if entry is None or entry.process != process or wall_ms() - entry.t_ms > LONGEST_HOLD_S * 1000:
             raise AssertionError(f"process {pid} should stand in {process}:{phase}, the log says {entry}")

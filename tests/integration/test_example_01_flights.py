@@ -57,7 +57,7 @@ def run(folder, prepared, *, fault="", extra_files=()):
     job = job_process.JobProcess(manifest, folder / "work", {})
     job.start()
     try:
-        assert job.wait(150) == 0, job.last_words()
+        assert job.wait(280) == 0, job.last_words()
     finally:
         job.stop()
     return {

@@ -27,6 +27,7 @@ def broker(tmp_path_factory):
         yield running
 
 
+@pytest.mark.timeout(600)
 def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker, tmp_path):
     regular = clicks.make_clicks(users=150, days=3)
     late = clicks.make_late_clicks(regular, 15)
@@ -52,9 +53,9 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
     job = job_process.JobProcess(manifest, tmp_path / "work", {})
     job.start()
     try:
-        killed = job.wait_until("epochs after a completed checkpoint", lambda: replayable(job), 120)
+        killed = job.wait_until("epochs after a completed checkpoint", lambda: replayable(job), 240)
         os.kill(killed["pid"], signal.SIGKILL)
-        back = job.wait_until("the restored driver", lambda: restored(job, killed), 60)
+        back = job.wait_until("the restored driver", lambda: restored(job, killed), 180)
         assert back["restored_from"] is not None
         assert back["incarnation"] > killed["incarnation"]
         end_ms = newest_ms(regular) - 6 * 3_600_000
@@ -62,7 +63,7 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
             "the end of the topic", lambda: (job.status() or {}).get("watermark_ms") == end_ms, 120
         )
         job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
-        assert job.wait(60) == 0, job.last_words()
+        assert job.wait(120) == 0, job.last_words()
     finally:
         job.stop()
 

@@ -32,6 +32,7 @@ def late(regular):
     return clicks.make_late_clicks(regular, 12)
 
 
+@pytest.mark.timeout(400)
 def test_sessions_landing_pages_late_rows_and_idle_alarms_are_exact(regular, late, tmp_path):
     clicks.write_files(clicks.with_late_clicks(regular, late), tmp_path / "input", 12)
     changes = {
@@ -45,9 +46,9 @@ def test_sessions_landing_pages_late_rows_and_idle_alarms_are_exact(regular, lat
     job.start()
     try:
         totals = Counter(one.user for one in regular)
-        job.wait_until("an idle alarm for every user", lambda: idle_totals(tmp_path) == totals, 120)
+        job.wait_until("an idle alarm for every user", lambda: idle_totals(tmp_path) == totals, 240)
         job.request("POST", "/v1/savepoints", json={"trigger_id": "end", "stop": True, "drain": True})
-        assert job.wait(60) == 0, job.last_words()
+        assert job.wait(120) == 0, job.last_words()
     finally:
         job.stop()
 
