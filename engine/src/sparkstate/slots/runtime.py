@@ -288,9 +288,9 @@ def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> 
 
 def _visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:
     """An output without the hidden timestamps that it may carry for a next operator."""
+    schema = spec.output_schema if tag is None and spec.emit_timestamps else None
     for batch in overlay.output(tag):
-        hidden = tag is None and spec.emit_timestamps and spec.output_schema is not None
-        yield batch.select(spec.output_schema.names) if hidden else batch
+        yield batch if schema is None else batch.select(schema.names)
 
 
 def _output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:

@@ -149,7 +149,7 @@ def key_type(name: str, kind: T.DataType) -> TypeInformation:
         T.DoubleType: Types.DOUBLE(),
         T.DecimalType: Types.BIG_DEC(),
         T.DateType: Types.SQL_DATE(),
-        T.TimestampType: Types.SQL_TIMESTAMP(),
+        T.TimestampType: Types.INSTANT(),
         T.TimestampNTZType: Types.SQL_TIMESTAMP(),
         T.BinaryType: Types.PRIMITIVE_ARRAY(Types.BYTE()),
     }
