@@ -209,6 +209,8 @@ class Checkpoints:
             self._durable.commit_savepoint(
                 self._parts(started, savepoint, committables, started.savepoint_id), started.savepoint_url
             )
+            # From here on a restart goes back to this epoch: the output up to it must become visible.
+            started.committed = True
         metadata = self._durable.commit_checkpoint(
             self._parts(started, replies, committables, started.checkpoint_id), self._abandoned.is_set
         )
@@ -293,7 +295,8 @@ class Checkpoints:
 
     def _failed(self, started: Started, error: errors.SparkstateError) -> None:
         if started.committed:
-            # It is complete, but its output is not all visible, or a slot does not know: a new incarnation publishes.
+            # What a restart goes back to is complete, but its output is not all visible, or a slot does not know:
+            # a new incarnation publishes.
             self._fatal = error
         else:
             self._count_failure(started, error)

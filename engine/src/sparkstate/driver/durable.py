@@ -64,12 +64,19 @@ class Durable:
         self.savepoints = Savepoints(self.lineage, self.log, self._open)
         self._ids = itertools.count(self.completed.next_checkpoint_id())
         self._peek = 0
+        self._stores: dict[str, ObjectStore] = {}
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
         self.sink_paths: dict[str, str] = {}
 
     def _open(self, url: str) -> ObjectStore:
-        return storage.open_store(url, self._settings.s3)
+        if url not in self._stores:
+            self._stores[url] = storage.open_store(url, self._settings.s3)
+        return self._stores[url]
+
+    def _open_existing(self, url: str) -> ObjectStore:
+        """For reading: a wrong URL must not make a folder."""
+        return storage.open_store(url, self._settings.s3, create=False)
 
     # -- restoring ----------------------------------------------------------------------------------------------
 
@@ -78,7 +85,7 @@ class Durable:
         plan = restore.decide_restore(
             self.log.check(), self.lineage.store.url, self._settings.restore_from, self._settings.start_empty
         )
-        return restore.carry_out(plan, self.lineage, self._open)
+        return restore.carry_out(plan, self.lineage, self._open_existing)
 
     def read_position(self, restored: restore.Restored) -> bytes | None:
         """The source position of the restored snapshot."""
