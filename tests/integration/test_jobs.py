@@ -1,0 +1,155 @@
+"""Whole jobs on Spark: keys of every type, timers without data, late rows, a sink of the user's."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import driving
+
+pytestmark = pytest.mark.spark
+
+KEYS = pa.schema(
+    [
+        ("s", pa.string()),
+        ("f", pa.float64()),
+        ("d", pa.decimal128(10, 2)),
+        ("t", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("b", pa.binary()),
+        ("ok", pa.bool_()),
+        ("label", pa.string()),
+    ]
+)
+
+
+def write(folder: Path, number: int, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    folder.mkdir(exist_ok=True)
+    temporary = folder / f".{number}"
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
+    os.utime(temporary, (1_700_000_000 + number,) * 2)
+    temporary.rename(folder / f"{number}.parquet")
+
+
+def output(folder: Path) -> list[tuple[Any, ...]]:
+    lines = [line for path in sorted(folder.glob("part-*")) for line in path.read_text().splitlines()]
+    return [tuple(json.loads(line).values()) for line in lines]
+
+
+def key_row(label: str, n: int, f: float | None) -> dict[str, Any]:
+    odd = n % 2 == 1
+    return {
+        "s": None if n == 0 else f"ключ-{n}",
+        "f": f,
+        "d": None if n == 0 else decimal.Decimal(n) / 4,
+        "t": datetime.datetime(2013, 1, 1, n, tzinfo=datetime.UTC),
+        "day": datetime.date(2013, 1, 1 + n),
+        "b": bytes([n, 0, 255]),
+        "ok": odd,
+        "label": label,
+    }
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_keys_of_every_type_are_the_same_key_in_every_epoch_and_after_a_restore(
+    tmp_path: Path, backend: str
+) -> None:
+    floats = [0.0, -0.0, float("nan"), 1.5, None]
+    rows = [key_row(f"row-{n}", n, floats[n]) for n in range(5)]
+    document = driving.manifest(
+        tmp_path,
+        "shapes.py",
+        params={"case": "keys", "by": "s,f,d,t,day,b,ok"},
+        stateBackend={"type": backend},
+    )
+    write(tmp_path / "in", 0, rows, KEYS)
+    write(tmp_path / "in", 1, rows, KEYS)
+    with driving.Driver(tmp_path, document) as first:
+        first.finish()
+    write(tmp_path / "in", 2, rows, KEYS)
+    with driving.Driver(tmp_path, document, attempt=2) as second:
+        second.finish()
+    assert Counter(output(tmp_path / "out")) == Counter((f"row-{n}", i) for n in range(5) for i in (1, 2, 3))
+
+
+def test_both_zeros_and_every_nan_are_one_key_each(tmp_path: Path) -> None:
+    rows = [
+        key_row(label, 1, f)
+        for label, f in (("zero", 0.0), ("zero", -0.0), ("nan", float("nan")), ("nan", -float("nan")))
+    ]
+    write(tmp_path / "in", 0, rows, KEYS)
+    document = driving.manifest(tmp_path, "shapes.py", params={"case": "keys", "by": "f"})
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+    assert sorted(output(tmp_path / "out")) == [("nan", 1), ("nan", 2), ("zero", 1), ("zero", 2)]
+
+
+def test_processing_time_timers_fire_when_no_data_arrives(tmp_path: Path) -> None:
+    write(
+        tmp_path / "in",
+        0,
+        [{"label": "a"}, {"label": "b"}, {"label": "a"}],
+        pa.schema([("label", pa.string())]),
+    )
+    document = driving.manifest(
+        tmp_path, "shapes.py", params={"case": "alarm"}, trigger={"processingTime": "100ms"}, slots=1
+    )
+    with driving.Driver(tmp_path, document) as driver, driver.client() as client:
+        driving.wait_for(
+            lambda: set(output(tmp_path / "out")) == {("a", 2), ("b", 1)}, 120, "the alarms", driver.process
+        )
+        client.cancel()
+        driver.finish()
+    assert Counter(output(tmp_path / "out")) == Counter({("a", 2): 1, ("b", 1): 1})
+
+
+def test_rows_behind_the_watermark_of_the_epoch_before_go_to_the_late_output(tmp_path: Path) -> None:
+    schema = pa.schema([("label", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+
+    def row(label: str, second: int) -> dict[str, Any]:
+        return {"label": label, "at": datetime.datetime(2013, 1, 1, 0, 0, second, tzinfo=datetime.UTC)}
+
+    write(tmp_path / "in", 0, [row("in time", 5), row("in time", 40)], schema)
+    write(tmp_path / "in", 1, [row("in time", 30), row("late", 29), row("in time", 50)], schema)
+    write(tmp_path / "in", 2, [row("late", 39), row("in time", 41)], schema)
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "shapes.py", params={"case": "late"})) as driver:
+        driver.finish()
+    assert Counter(label for label, _ in output(tmp_path / "out")) == {"in time": 5}
+    assert [label for label, _ in output(tmp_path / "out-late")] == ["late", "late"]
+
+
+def test_a_sink_of_the_users_reads_an_epochs_output_as_often_as_it_likes(tmp_path: Path) -> None:
+    schema = pa.schema([("label", pa.string())])
+    write(tmp_path / "in", 0, [{"label": "a"}, {"label": "b"}], schema)
+    write(tmp_path / "in", 1, [{"label": "a"}], schema)
+    with driving.Driver(
+        tmp_path, driving.manifest(tmp_path, "shapes.py", params={"case": "function_sink"})
+    ) as driver:
+        driver.finish()
+    seen = {path.name: json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
+    assert seen == {
+        "0.json": {"counts": [2, 2], "rows": [["a", 1], ["b", 1]]},
+        "1.json": {"counts": [1, 1], "rows": [["a", 2]]},
+    }
+
+
+def test_a_sink_that_takes_too_long_fails_the_epoch_with_a_remedy(tmp_path: Path) -> None:
+    write(tmp_path / "in", 0, [{"label": "a"}], pa.schema([("label", pa.string())]))
+    document = driving.manifest(
+        tmp_path,
+        "shapes.py",
+        params={"case": "function_sink", "sleep": "30"},
+        sinkTimeout="1s",
+        restart={"strategy": "none"},
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        assert driver.wait() == 1
+    assert "longer than sinkTimeout (1 s)" in driver.end()["message"]

@@ -1,0 +1,92 @@
+"""Small jobs, chosen by ``params["case"]``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sparkstate
+from sparkstate import KeyedProcessFunction, OutputTag, Types, ValueStateDescriptor
+
+
+class Count(KeyedProcessFunction):
+    """Numbers the rows of a key."""
+
+    def open(self, ctx: Any) -> None:
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield row.label, count
+
+
+class Alarm(Count):
+    """Yields nothing until 300 ms of processing time have passed since a key's first row."""
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        list(super().process_element(row, ctx))
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 300)
+        return iter(())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield ctx.get_current_key(), self.count.value()
+
+
+LATE = OutputTag("late")
+
+
+def files(spark: Any, folder: str, schema: str) -> Any:
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+
+
+def keys(spark: Any, params: dict[str, str]) -> None:
+    rows = files(
+        spark,
+        params["input"],
+        "s string, f double, d decimal(10,2), t timestamp, day date, b binary, ok boolean, label string",
+    )
+    counted = sparkstate.keyed(rows, params["by"].split(",")).process(
+        Count(), uid="count", output_schema="label string, count bigint"
+    )
+    counted.sink(sparkstate.FileSink(params["output"], format="json"))
+
+
+def alarm(spark: Any, params: dict[str, str]) -> None:
+    rows = files(spark, params["input"], "label string")
+    sparkstate.keyed(rows, "label").process(
+        Alarm(), uid="alarm", output_schema="label string, count bigint"
+    ).sink(sparkstate.FileSink(params["output"], format="json"))
+
+
+def late(spark: Any, params: dict[str, str]) -> None:
+    rows = files(spark, params["input"], "label string, at timestamp").withWatermark("at", "10 seconds")
+    counted = sparkstate.keyed(rows, "label").process(
+        Count(), uid="count", output_schema="label string, count bigint", late_output=LATE
+    )
+    counted.sink(sparkstate.FileSink(params["output"], format="json"))
+    counted.side_output(LATE).sink(sparkstate.FileSink(params["output"] + "-late", format="json"))
+
+
+def function_sink(spark: Any, params: dict[str, str]) -> None:
+    def write(df: Any, epoch: int) -> None:
+        time.sleep(float(params.get("sleep", "0")))
+        twice = [df.count(), df.count()]
+        rows = sorted(tuple(row) for row in df.collect())
+        Path(params["output"]).mkdir(exist_ok=True)
+        (Path(params["output"]) / f"{epoch}.json").write_text(json.dumps({"counts": twice, "rows": rows}))
+
+    rows = files(spark, params["input"], "label string")
+    sparkstate.keyed(rows, "label").process(
+        Count(), uid="count", output_schema="label string, count bigint"
+    ).sink(write)
+
+
+def job(spark: Any, params: dict[str, str]) -> None:
+    {"keys": keys, "alarm": alarm, "late": late, "function_sink": function_sink}[params["case"]](
+        spark, params
+    )
