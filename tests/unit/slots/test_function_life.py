@@ -1,0 +1,93 @@
+"""The life of a user's function in a slot: opened once, one call at a time, closed whatever happened."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from support import slots
+
+from sparkstate.slots import protocol
+
+
+class Recorder(slots.Sum):
+    """Notes its calls; says ``overlap`` when it is called while it is busy."""
+
+    calls: ClassVar[list[str]] = []
+    busy: ClassVar[threading.Lock] = threading.Lock()
+
+    def open(self, ctx: Any) -> None:
+        super().open(ctx)
+        self.calls.append("open")
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[str, int]]:
+        with self.alone("element"):
+            ctx.timer_service().register_processing_time_timer(0)
+            yield from super().process_element(row, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[str, int]]:
+        with self.alone("timer"):
+            yield ctx.get_current_key(), 0
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Notes the call; a lock that is taken already means that another call is under way."""
+        free = self.busy.acquire(blocking=False)
+        self.calls.append(name if free else "overlap")
+        time.sleep(0.001)
+        yield
+        if free:
+            self.busy.release()
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[slots.Slot]:
+    Recorder.calls = []
+    Recorder.busy = threading.Lock()
+    plan = slots.plan(tmp_path)
+    operator = dataclasses.replace(plan.operators[0], function=Recorder())
+    served = slots.Slot(tmp_path / "slot", dataclasses.replace(plan, operators=(operator,)))
+    yield served
+    served.close()
+
+
+def test_it_is_opened_after_the_restore_and_closed_once(slot: slots.Slot) -> None:
+    assert Recorder.calls == []
+    slot.restore()
+    assert Recorder.calls == ["open"]
+    slot.epoch(0, slots.rows(("a", 1)))
+    slot.close()
+    assert Recorder.calls == ["open", "element", "timer", "close"]
+
+
+def test_two_attempts_at_once_never_call_it_at_once(slot: slots.Slot) -> None:
+    slot.restore()
+    batches = [slots.rows(*[(f"k{key}", 1) for key in range(20)]) for _ in range(3)]
+    attempts = [threading.Thread(target=slot.feed, args=(0, number, *batches)) for number in (1, 2, 3)]
+    for attempt in attempts:
+        attempt.start()
+    for attempt in attempts:
+        attempt.join()
+    slot.finish(0, 2)
+    slot.commit(0)
+    assert Recorder.calls.count("element") == 3 * 60
+    assert Recorder.calls.count("timer") == 20
+    assert "overlap" not in Recorder.calls
+
+
+def test_it_is_closed_after_an_exception_of_its_own_too(slot: slots.Slot) -> None:
+    slot.restore()
+    reply = slot.feed(0, 1, slots.rows(("a", 13)))
+    assert isinstance(reply, protocol.Failed)
+    assert "13 brings bad luck" in reply.message
+    slot.close()
+    assert Recorder.calls == ["open", "element", "close"]
