@@ -65,7 +65,9 @@ class World:
         words = command.driver_command(arguments, self.folder, attempt)
         words[1:3] = [str(FAKE_DRIVER)]  # in place of `-m sparkstate.driver`
         environment = {**os.environ, "FAKE_DRIVER": json.dumps(self.behaviour)}
-        started = process.DriverProcess.start(words, environment, self.folder.log_file(attempt), self.clock)
+        started = process.DriverProcess.start(
+            words, environment, self.folder.new_log_file(attempt), self.clock
+        )
         self.started.append(started)
         return started
 
@@ -120,7 +122,7 @@ class World:
         return opened
 
 
-def wait_for(look, timeout_s: float = 20.0):
+def wait_for(look, timeout_s: float = 60.0):
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = look()
@@ -142,9 +144,9 @@ def world(tmp_path: Path) -> World:
 
 
 def test_a_job_that_finishes_ends_with_zero_and_a_closing_line(world: World) -> None:
-    world.behaviour["finish_after"] = 30
+    world.behaviour["finish_after"] = 60
     assert world.run() == 0
-    assert re.search(r"rotations finished: done at epoch 30; epoch \d+, \d+ rows", world.output.getvalue())
+    assert re.search(r"rotations finished: done at epoch 60; epoch \d+, \d+ rows", world.output.getvalue())
     assert re.search(r"epoch \d+ · 200 rows/s · state 0 B · no checkpoint yet", world.output.getvalue())
 
 

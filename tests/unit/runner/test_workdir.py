@@ -65,7 +65,7 @@ def test_the_status_file_names_the_driver(folder: workdir.WorkDir) -> None:
 
 def test_only_the_newest_logs_are_kept(folder: workdir.WorkDir) -> None:
     for attempt in range(1, 13):
-        folder.log_file(attempt).write_text("x")
+        folder.new_log_file(attempt).write_text("x")
     kept = sorted(int(log.stem.split("-")[1]) for log in (folder.root / "logs").iterdir())
     assert kept == [8, 9, 10, 11, 12]
 
@@ -76,7 +76,7 @@ def test_cleaning_leaves_lock_attempt_last_word_and_logs(folder: workdir.WorkDir
         folder.write_token("token")
         folder.status_file.write_text("{}")
         folder.termination_log.write_text("{}")
-        folder.log_file(1).write_text("x")
+        folder.new_log_file(1).write_text("x")
         (folder.local / "slot-0").mkdir(parents=True)
         folder.clean()
     assert sorted(path.name for path in folder.root.iterdir()) == [

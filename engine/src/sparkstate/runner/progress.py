@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from contextlib import suppress
 from typing import TextIO
 
 from sparkstate import clock as clocks
@@ -117,5 +118,7 @@ class Reporter:
         erase = "\r\x1b[2K" if self._shown else ""
         self._shown = self._shown if shown is None else shown
         columns = shutil.get_terminal_size().columns
-        self._stream.write(f"{erase}{text}{self._shown[: columns - 1]}")
-        self._stream.flush()
+        # The terminal was closed, or the pipe's reader left: the job goes on, and its end is still clean.
+        with suppress(OSError, ValueError):
+            self._stream.write(f"{erase}{text}{self._shown[: columns - 1]}")
+            self._stream.flush()

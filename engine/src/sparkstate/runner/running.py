@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TextIO
 
 from sparkstate import clock as clocks
-from sparkstate import java, manifest, restart, settings
+from sparkstate import errors, java, manifest, restart, settings
+from sparkstate.checkpoint import restore as restore_plan
 from sparkstate.control import client as control
 from sparkstate.runner import (
     command,
@@ -22,9 +23,11 @@ from sparkstate.runner import (
     watching,
     workdir,
 )
+from sparkstate.storage import naming
 
 STATUS_TIMEOUT_S = 5.0
 """For one question to the driver: a driver that is busy must not hold up the answer to Ctrl-C."""
+STORAGE_RETRY_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,10 @@ class Runner:
         reporter = progress.Reporter(self._stream, self._clock, show_progress=options.show_progress)
         for notice in resolved.notices:
             reporter.message(f"note: {notice}")
-        folder = workdir.WorkDir(options.work_dir or workdir.default_root(options.manifest, job.name))
+        folder = workdir.WorkDir(
+            options.work_dir or workdir.default_root(options.manifest, job.name),
+            Path(job.work_dir) / f"sparkstate-{job.name}" if job.work_dir else None,
+        )
         with folder.locked():
             folder.write_token(self._new_token())
             try:
@@ -87,7 +93,7 @@ class Runner:
         found_java: java.Java,
         reporter: progress.Reporter,
     ) -> int:
-        found = lookup.find(job, self._clock)
+        found = self._await_storage(job, reporter)
         reporter.message(_opening(job, found, folder))
         arguments = command.DriverArguments(
             manifest=options.manifest, overrides=options.overrides, listen=options.listen
@@ -96,7 +102,7 @@ class Runner:
 
         def launch(attempt: int) -> process.DriverProcess:
             words = command.driver_command(arguments, folder, attempt)
-            return process.DriverProcess.start(words, environment, folder.log_file(attempt), self._clock)
+            return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
         def connect(address: str) -> control.ControlClient:
             return control.ControlClient(address, folder.read_token() or "", timeout_s=STATUS_TIMEOUT_S)
@@ -141,8 +147,21 @@ class Runner:
             self._clock,
             reporter.message,
             first_start_ms=found.lineage.pointer.created_ms if found else self._clock.now_ms(),
-            pinned=[job.restore_from] if job.restore_from else [],
+            pinned=[
+                naming.normalise_url(url) for url in (job.restore_from,) if url and url != restore_plan.LATEST
+            ],
         )
+
+    def _await_storage(self, job: settings.JobSettings, reporter: progress.Reporter) -> lookup.Found | None:
+        """What the storage knows of the job. Storage that is away is waited for, until the owner has enough."""
+        while True:
+            try:
+                return lookup.find(job, self._clock)
+            except errors.StorageUnavailable as exc:
+                if self._stop.times:
+                    raise
+                reporter.message(f"waiting for the storage: {exc}")
+                self._clock.sleep(STORAGE_RETRY_S)
 
 
 def _opening(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import clock as clocks
-from sparkstate import restart
+from sparkstate import errors, restart
 from sparkstate.control import client as control
 from sparkstate.control import documents
 from sparkstate.runner import periodic, process, progress, verdict, watching, workdir
@@ -60,7 +60,7 @@ class Supervisor:
     def run(self) -> int:
         """Start, watch and restart until the job is done; the exit code for the command."""
         attempt = self._job.first_attempt
-        while True:
+        while not self._stop.times:
             watch = self._run_attempt(attempt)
             self._reporter.clear()
             code = watch.killed_code()
@@ -69,6 +69,7 @@ class Supervisor:
             if code is not None:
                 return code
             attempt += 1
+        return self._stopped_while_down()
 
     def _run_attempt(self, attempt: int) -> watching.Watch:
         self._folder.forget_driver()
@@ -107,6 +108,8 @@ class Supervisor:
                 self._reporter.message(f"error: {reason or 'the driver failed'}: {message}")
                 return exit_code
             case verdict.Crashed(message) if self._stop.times:
+                if self._stop_savepoint(watch) is not None:
+                    return self._finished(message, watch)
                 self._reporter.message(
                     f"error: {message} while the job was being stopped; {self._left_off()}"
                 )
@@ -124,13 +127,16 @@ class Supervisor:
         until = self._clock.monotonic() + decision.delay_s
         while self._clock.monotonic() < until:
             if self._stop.times:
-                savepoint = "without a savepoint, " if self._job.savepoint_on_stop else ""
-                self._reporter.message(
-                    f"{self._job.name} stopped {savepoint}while it was down; {self._left_off()}"
-                )
-                return 1 if savepoint else 0
+                return self._stopped_while_down()
             self._clock.sleep(watching.TICK_S)
         return None
+
+    def _stopped_while_down(self) -> int:
+        """No driver runs: nothing to wait for, and nobody who could take a savepoint of what has run before."""
+        lost = self._job.savepoint_on_stop and self._last is not None
+        savepoint = "without a savepoint " if lost else ""
+        self._reporter.message(f"{self._job.name} stopped {savepoint}while it was down; {self._left_off()}")
+        return 1 if lost else 0
 
     def _finished(self, message: str, watch: watching.Watch) -> int:
         location = self._stop_savepoint(watch)
@@ -149,7 +155,11 @@ class Supervisor:
             return watch.savepoint.location
         if not watch.stop_trigger or watch.savepoint_failed:
             return None
-        made = [kept.url for kept in self._shelf.completed() if kept.trigger_id == watch.stop_trigger]
+        try:
+            stored = self._shelf.completed()
+        except errors.StorageError:
+            return None
+        made = [kept.url for kept in stored if kept.trigger_id == watch.stop_trigger]
         return made[0] if made else None
 
     def _left_off(self) -> str:

@@ -94,7 +94,8 @@ class Watch:
         if self._stop.times == 1 and self._stopping is _Stopping.NO:
             self._begin_stop()
         if self._clock.monotonic() >= self._next_status_s:
-            hurry = self._stopping is _Stopping.SAVEPOINT  # the driver ends soon after it is complete
+            # Before the first answer a person waits; after a stop with savepoint the driver ends soon.
+            hurry = self.last_status is None or self._stopping is _Stopping.SAVEPOINT
             self._next_status_s = self._clock.monotonic() + (TICK_S if hurry else STATUS_PERIOD_S)
             self._look(savepoints)
 

@@ -40,14 +40,17 @@ class WorkDirInUse(errors.SparkstateError):
 
 
 class WorkDir:
-    """The paths of one job's folder and what the runner keeps there."""
+    """The paths of one job's folder and what the runner keeps there.
 
-    def __init__(self, root: Path) -> None:
+    ``local`` lies elsewhere if the manifest names disks of its own (``localStorage.paths``).
+    """
+
+    def __init__(self, root: Path, local: Path | None = None) -> None:
         self.root = root
         self.token_file = root / "token"
         self.status_file = root / "driver.json"
         self.termination_log = root / "termination.json"
-        self.local = root / "local"
+        self.local = local or root / "local"
         self._lock_file = root / "lock"
         self._attempt_file = root / "attempt"
         self._logs = root / "logs"
@@ -110,12 +113,16 @@ class WorkDir:
             return None
 
     def log_file(self, attempt: int) -> Path:
-        """The log of ``attempt``; older ones beyond the newest five are removed."""
+        """The log of ``attempt``."""
+        return self._logs / f"driver-{attempt}.log"
+
+    def new_log_file(self, attempt: int) -> Path:
+        """The log of an attempt that is about to start; makes room by removing the oldest ones."""
         self._logs.mkdir(parents=True, exist_ok=True)
         existing = sorted(self._logs.glob("driver-*.log"), key=_attempt_of)
         for old in existing[: max(0, len(existing) - KEPT_LOGS + 1)]:
             old.unlink(missing_ok=True)
-        return self._logs / f"driver-{attempt}.log"
+        return self.log_file(attempt)
 
     def forget_driver(self) -> None:
         """Remove what the last driver said, so that nothing of it is taken for the next one's."""
