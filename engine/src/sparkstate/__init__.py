@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
-    from sparkstate.spark.stream import keyed
+    from sparkstate.spark.stream import keyed, set_state_backend
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -51,6 +51,7 @@ _HOMES = {
     "Types": "sparkstate.serde.types",
     "ValueStateDescriptor": "sparkstate.state.descriptors",
     "keyed": "sparkstate.spark.stream",
+    "set_state_backend": "sparkstate.spark.stream",
 }
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "Types",
     "ValueStateDescriptor",
     "keyed",
+    "set_state_backend",
 ]
 
 

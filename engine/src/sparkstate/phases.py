@@ -7,8 +7,8 @@ test can kill a process exactly there:
     append one JSON line per phase: process, index, pid, phase, epoch, checkpoint, incarnation, t_ms.
 ``SPARKSTATE_HOLD_DIR=directory``
     linger in a phase for which a file ``<process>:<phase>`` (``driver:checkpoint-publish``, ``slot-0:feed``) lies
-    there. The process renames it to ``held-<process>:<phase>-<pid>``, so that exactly one takes it, and goes on when that
-    file is gone, at most 20 s later.
+    there. The process renames it to ``held-<process>:<phase>-<pid>``, so that exactly one takes it, and goes on when
+    that file is gone, at most 20 s later.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ Table: TypeAlias = ValueTable | ListTable | MapTable | TimerTable
 
 
 class ShardStore(Protocol):
-    """The committed state of one shard. One owner: not thread-safe but for the concurrency said in the module's head."""
+    """The committed state of one shard. One owner: threads may do together only what the module's head says."""
 
     shard: int
     key_groups: KeyGroupRange

@@ -67,6 +67,7 @@ class Durable:
         self._stores: dict[str, ObjectStore] = {}
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
+        self.backend = settings.backend.type
         self.sink_paths: dict[str, str] = {}
 
     def _open(self, url: str) -> ObjectStore:
@@ -230,7 +231,7 @@ class Durable:
             duration_ms=self._clock.now_ms() - parts.trigger_ms,
             key_space=self.key_space,
             slots=parts.slots,
-            backend=self._settings.backend.type,
+            backend=self.backend,
             operators=self.operators,
             states=parts.states,
             shards=parts.shards,

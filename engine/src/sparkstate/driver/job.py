@@ -92,7 +92,11 @@ class JobDriver:
             declared = graph.declare(job, spark, dict(self._settings.entry.params))
             durable.operators = tuple(declared.operators)
             durable.sink_paths = {n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)}
-            self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks])
+            if declared.backend is not None:
+                chosen = declared.backend.effective_settings(self._settings.backend)
+                self._settings = replace(self._settings, backend=chosen)
+            durable.backend = self._settings.backend.type
+            self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks], durable.backend)
             guard = FenceGuard(durable.log, self._settings.fence_timeout_s, self._clock)
             guard.start()
             try:

@@ -78,10 +78,10 @@ class JobView:
         with self._lock:
             self._notices = (*self._notices, *notices)
 
-    def note_job(self, lineage: str, sinks: Sequence[str]) -> None:
-        """Lineage and sinks."""
+    def note_job(self, lineage: str, sinks: Sequence[str], backend: str) -> None:
+        """Lineage, sinks, and the backend that the job's code may have chosen."""
         with self._lock:
-            self._lineage, self._sinks = lineage, tuple(sinks)
+            self._lineage, self._sinks, self._backend = lineage, tuple(sinks), backend
 
     def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
         """A new incarnation begins."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkstate import errors
 from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.state_backend import StateBackend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +62,8 @@ class Graph:
     sources: list[Source] = field(default_factory=list)
     operators: dict[str, Operator] = field(default_factory=dict)
     sinks: list[SinkNode] = field(default_factory=list)
+    backend: StateBackend | None = None
+    """What the job's code chose; what it leaves open comes from the manifest."""
 
     def add_sources(self, sources: list[Source]) -> None:
         """The job's input. A second ``keyed`` over the same DataFrames shares it, over others it is refused."""

@@ -35,8 +35,8 @@ class Archive(msgspec.Struct, frozen=True):
 def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) -> bytes:
     """Archive the query's directory from within the callback of ``epoch``.
 
-    ``heartbeat``: the last source is ours; it is left out, so that a bounded run can go on from an unbounded one's archive
-    and the other way round.
+    ``heartbeat``: the last source is ours; it is left out, so that a bounded run can go on from an unbounded one's
+    archive and the other way round.
     """
     offsets = directory / "offsets"
     if not (offsets / str(epoch)).is_file():

@@ -11,6 +11,7 @@ from sparkstate import errors
 from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, plans
+from sparkstate.state_backend import StateBackend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,6 +70,18 @@ def keyed(
     return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
 
 
+def set_state_backend(backend: StateBackend) -> None:
+    """Choose the state backend in code, as Flink's ``env.set_state_backend``.
+
+    What the code says beats the manifest; what it leaves open comes from there.
+    """
+    if not isinstance(backend, StateBackend):
+        raise errors.SpecInvalid(
+            f"set_state_backend({backend!r}): pass HashMapStateBackend() or EmbeddedRocksDBStateBackend()"
+        )
+    graph.current().backend = backend
+
+
 def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -> tuple[str | None, int]:
     if column is not None:
         if column not in frame.columns:
@@ -116,8 +129,8 @@ class KeyedStream:
 
         ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the
         function yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the
-        error's text, into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the watermark go to
-        ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its
+        error's text, into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the
+        watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its
         rows of an epoch in order of event time.
         """
         if not _UID.fullmatch(uid):
