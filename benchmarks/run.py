@@ -2,8 +2,8 @@
 
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` (the ceiling), ours on HashMap and RocksDB
 (interval mode, checkpoints running), Spark's own aggregation and Python's ``transformWithState`` (both on RocksDB).
-Load: a keyed sum over ``--keys`` keys, every record answered. Rows/s is the median over all epochs but the first of each
-round.
+Load: a keyed sum over ``--keys`` keys, every record answered. Rows/s is the median over all epochs but the first of
+each round.
 """
 
 from __future__ import annotations

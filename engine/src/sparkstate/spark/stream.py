@@ -130,8 +130,8 @@ class KeyedStream:
         ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the
         function yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the
         error's text, into ``error_output`` (default tag ``errors``); ``fail`` stops the epoch. Rows later than the
-        watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time`` hands every key its
-        rows of an epoch in order of event time.
+        watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time``
+        hands every key its rows of an epoch in order of event time.
         """
         if not _UID.fullmatch(uid):
             raise errors.SpecInvalid(
