@@ -44,7 +44,7 @@ def test_the_wheel_is_found_and_gets_its_shim(machine_without_java: dict[str, st
     assert str(found.home).startswith(machine_without_java["XDG_CACHE_HOME"])
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_the_flight_job_completes_a_checkpoint(machine_without_java: dict[str, str], tmp_path: Path) -> None:
     source = tmp_path / "input"
     source.mkdir()
@@ -59,7 +59,7 @@ def test_the_flight_job_completes_a_checkpoint(machine_without_java: dict[str, s
     job = job_process.JobProcess(manifest, tmp_path / "work", machine_without_java)
     job.start()
     try:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 420
         while not list((tmp_path / "state").rglob("_metadata")):
             assert job.exit_code is None, job.last_words()
             assert time.monotonic() < deadline, job.last_words()
