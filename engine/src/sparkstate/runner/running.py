@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -100,8 +101,13 @@ class Runner:
         )
         environment = command.driver_environment(self._environ, found_java)
 
+        first_attempt = max(lookup.last_attempt(found), folder.last_attempt()) + 1
+
         def launch(attempt: int) -> process.DriverProcess:
-            words = command.driver_command(arguments, folder, attempt)
+            # An instruction to begin empty is for the run, not for its restarts: they would throw away what it built.
+            again = ("spec.startEmpty=false",) if attempt > first_attempt and job.start_empty else ()
+            told = dataclasses.replace(arguments, overrides=(*arguments.overrides, *again))
+            words = command.driver_command(told, folder, attempt)
             return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
         def connect(address: str) -> control.ControlClient:
@@ -113,7 +119,7 @@ class Runner:
             return supervisor.Supervisor(
                 job=watching.Job(
                     name=job.name,
-                    first_attempt=max(lookup.last_attempt(found), folder.last_attempt()) + 1,
+                    first_attempt=first_attempt,
                     savepoint_on_stop=job.savepoint.on_stop,
                 ),
                 folder=folder,

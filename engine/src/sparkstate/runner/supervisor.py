@@ -145,9 +145,16 @@ class Supervisor:
                 f"{self._job.name} stopped with savepoint {location}; `sparkstate run` goes on from there"
             )
             return 0
-        how = f"finished: {message}" if message and not self._stop.times else message or "stopped"
-        self._reporter.message(f"{self._job.name} {how}; {self._left_off()}")
+        self._reporter.message(f"{self._job.name} {self._how(message)}; {self._left_off()}")
         return 1 if watch.savepoint_failed else 0
+
+    def _how(self, message: str) -> str:
+        """Finished or stopped, in the driver's words where they say it (a stop may come from elsewhere)."""
+        if message.startswith("stopped"):
+            return message
+        if self._stop.times:
+            return "stopped"
+        return f"finished: {message}" if message else "finished"
 
     def _stop_savepoint(self, watch: watching.Watch) -> str | None:
         """Where the savepoint of the stop lies: the driver said it, or, if it was gone too soon, the log."""
