@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkstate import java
+from sparkstate import java, settings
 from sparkstate.runner import workdir
 
 
@@ -18,6 +19,16 @@ class DriverArguments:
     manifest: Path
     overrides: tuple[str, ...] = ()
     listen: str = "127.0.0.1:0"
+
+
+def for_restart(arguments: DriverArguments, job: settings.JobSettings) -> DriverArguments:
+    """What a later attempt of the same run is told.
+
+    An instruction to begin empty is for the run, not for its restarts: they would throw away what it has built.
+    """
+    if not job.start_empty:
+        return arguments
+    return dataclasses.replace(arguments, overrides=(*arguments.overrides, "spec.startEmpty=false"))
 
 
 def driver_command(arguments: DriverArguments, folder: workdir.WorkDir, attempt: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -104,9 +103,7 @@ class Runner:
         first_attempt = max(lookup.last_attempt(found), folder.last_attempt()) + 1
 
         def launch(attempt: int) -> process.DriverProcess:
-            # An instruction to begin empty is for the run, not for its restarts: they would throw away what it built.
-            again = ("spec.startEmpty=false",) if attempt > first_attempt and job.start_empty else ()
-            told = dataclasses.replace(arguments, overrides=(*arguments.overrides, *again))
+            told = arguments if attempt == first_attempt else command.for_restart(arguments, job)
             words = command.driver_command(told, folder, attempt)
             return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
