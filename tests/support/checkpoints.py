@@ -61,7 +61,9 @@ def metadata(
         "slots": 1,
         "backend": "rocksdb",
         "operators": ("op",),
-        "states": (StateMeta(uid="op", name="s", kind="value", key_type="str", namespace_type="", value_type="int"),),
+        "states": (
+            StateMeta(uid="op", name="s", kind="value", key_type="str", namespace_type="", value_type="int"),
+        ),
     }
     return CheckpointMetadata(
         kind=kind,
@@ -79,7 +81,9 @@ def inline_shard(shard: int, data: bytes = b"state") -> ShardHandle:
     return ShardHandle(shard=shard, format="canonical", files=(handle,), state_size=len(data))
 
 
-def take(store, folder, contents, *, checkpoint_id, incarnation=1, base=None, lineage="0123456789abcdef", **more):
+def take(
+    store, folder, contents, *, checkpoint_id, incarnation=1, base=None, lineage="0123456789abcdef", **more
+):
     """Upload one snapshot of ``contents`` (shard → name → bytes) and return its metadata, not yet committed."""
     uploader = Uploader(store, threads=2, inline_threshold_bytes=16)
     try:

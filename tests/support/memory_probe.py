@@ -41,8 +41,13 @@ def main(directory: Path, shards: int, budget_mib: int) -> dict[str, int]:
         StateBackendSettings(type="rocksdb", managed_memory_bytes=budget_mib * MIB), directory
     )
     space = KeySpace(128, shards)
-    stores = [factory.create(shard, space.key_groups_of_shard(shard), directory / str(shard)) for shard in range(shards)]
-    specs = [TableSpec("op", f"s{number}", StateKind.VALUE, Types.LONG(), Types.STRING()) for number in range(3)]
+    stores = [
+        factory.create(shard, space.key_groups_of_shard(shard), directory / str(shard))
+        for shard in range(shards)
+    ]
+    specs = [
+        TableSpec("op", f"s{number}", StateKind.VALUE, Types.LONG(), Types.STRING()) for number in range(3)
+    ]
     chance = random.Random(11)
     payloads = [chance.randbytes(100).hex() for _ in range(64)]
     for store in stores:
@@ -61,7 +66,9 @@ def main(directory: Path, shards: int, budget_mib: int) -> dict[str, int]:
             for spec in specs:
                 store.table(spec).get_many(groups, keys)
             values = {key: payloads[(key + epoch) % 64] for key in keys}
-            store.commit([TableChanges(spec, values=values) for spec in specs], dict(zip(keys, groups, strict=True)))
+            store.commit(
+                [TableChanges(spec, values=values) for spec in specs], dict(zip(keys, groups, strict=True))
+            )
             written += 3 * 200 * len(keys)
             now = {**factory.memory(), "resident": resident_bytes() - before}
             for name in peak:

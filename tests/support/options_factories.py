@@ -26,7 +26,9 @@ class Closeable:
 class ExampleFactory(RocksDBOptionsFactory):
     """Changes one option of each kind, and registers a handle."""
 
-    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
         handles_to_close.append(Closeable())
         return current_options.set_max_background_jobs(3)
 
@@ -46,7 +48,9 @@ class MyOptionsFactory(ConfigurableRocksDBOptionsFactory):
     def __init__(self) -> None:
         self._restart_interval = 16
 
-    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
         return current_options.set_increase_parallelism(4).set_use_fsync(False)
 
     def create_column_options(
@@ -63,7 +67,9 @@ class MyOptionsFactory(ConfigurableRocksDBOptionsFactory):
 class ForgetfulFactory(ExampleFactory):
     """Returns nothing, by mistake."""
 
-    def create_db_options(self, current_options: DBOptions, handles_to_close: MutableSequence[Any]) -> DBOptions:
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
         return None  # type: ignore[return-value]
 
 
