@@ -41,10 +41,10 @@ class Stage:
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 900, fetches=True),
-    Stage("stateful", 600),
+    Stage("unit", 1500, fetches=True),
+    Stage("stateful", 900),
     Stage("contract", 300),
-    Stage("integration", 1500, fetches=True),
+    Stage("integration", 2700, fetches=True),
 )
 
 
