@@ -13,11 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support import maven, s3server
+from support import browser, maven, s3server
 
 PARTS: dict[str, Callable[[], object]] = {
     "S3 server (versitygw)": s3server.find_binary,
     "Kafka broker": lambda: maven.jars("kafka-broker"),
+    "Chromium": browser.chromium,
     "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
 }
 

