@@ -34,6 +34,7 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
     stream = clicks.with_late_clicks(regular, late)
     broker.create_topic("clicks", PARTITIONS)
     broker.produce("clicks", (click.to_json() for click in stream), PARTITIONS)
+    assert broker.size("clicks", PARTITIONS) == len(stream)
     params = {
         "kafka": broker.bootstrap,
         "topic": "clicks",
