@@ -24,6 +24,8 @@ START_S = 180.0
 """Spark starts in ten seconds; a machine that runs several of them takes its time."""
 QUICK = ("spec.checkpointing.interval=1s", "spec.trigger.processingTime=200ms", "spec.driver.memory=512Mi")
 
+BOUNDED = ("spec.trigger.processingTime=null", "spec.trigger.availableNow=true")
+
 
 class Shop:
     """The job that ``sparkstate init`` writes, with its input."""
@@ -164,7 +166,7 @@ def test_a_job_is_killed_restarted_stopped_with_a_savepoint_and_restored(shop: S
     assert {state["name"] for state in operator["states"]} >= {"count", "total", "last"}
 
     shop.make_input(5)
-    second = shop.run("spec.trigger.availableNow=true", "spec.slots=3")
+    second = shop.run(*BOUNDED, "spec.slots=3")
     assert second.wait(START_S) == 0, second.screen
     assert "state of lineage" in second.screen
     assert "shop finished" in second.screen
@@ -181,7 +183,7 @@ def test_nothing_survives_a_runner_that_is_killed_and_the_next_run_goes_on(shop:
     terminal.wait_until(
         lambda: not terminal.marked(shop.mark), 60.0, lambda: json.dumps(terminal.marked(shop.mark), indent=1)
     )
-    second = shop.run("spec.trigger.availableNow=true")
+    second = shop.run(*BOUNDED)
     assert second.wait(START_S) == 0, second.screen
     assert shop.work.last_attempt() == 2
     assert shop.counted() == shop.purchases()
