@@ -185,7 +185,8 @@ class FailureRate(Model):
     """Restarts until there are too many failures within an interval."""
 
     max_failures_per_interval: int | None = spec_field(
-        "The failure that makes this many within the interval ends the job, as in Flink. Built-in: 1 (none is restarted).",
+        "The failure that makes this many within the interval ends the job, as in Flink. "
+        "Built-in: 1 (none is restarted).",
         UPGRADE,
         flink=(f"{FAILURE_RATE}.max-failures-per-interval",),
         ge=1,
