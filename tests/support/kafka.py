@@ -65,7 +65,10 @@ class Broker:
             if error is not None:
                 failures.append(str(error))
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20})
+        # Without idempotence a batch that is sent again comes behind later ones: partitions lose their order.
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 20, "enable.idempotence": True}
+        )
         count = 0
         for count, message in enumerate(messages, start=1):
             producer.produce(topic, message.encode(), partition=count % partitions, on_delivery=delivered)
