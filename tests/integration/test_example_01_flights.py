@@ -16,7 +16,7 @@ HOURS = 24
 DROPPED_TIMER = """
 
 class Forgetful(Rotations):
-    forgotten = ("N14228", 1357043700000)
+    forgotten = ("N14228", 1357035300000)
 
     def on_timer(self, timestamp, ctx):
         if (ctx.get_current_key(), timestamp) != self.forgotten:
@@ -25,7 +25,7 @@ class Forgetful(Rotations):
 
 Rotations = Forgetful
 """
-"""One timer that never rings: the release of one aircraft's first departure (2013-01-01 12:35 UTC)."""
+"""One timer that never rings: the release of one aircraft's first departure (2013-01-01 10:15 UTC)."""
 
 
 @pytest.fixture(scope="module")
