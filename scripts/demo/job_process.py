@@ -17,6 +17,7 @@ import yaml
 
 RUN = (sys.executable, "-m", "sparkstate.cli.main", "run")
 REQUEST_TIMEOUT_S = 10.0
+POLL_INTERVAL_S = 0.2
 T = TypeVar("T")
 
 
@@ -48,6 +49,7 @@ class JobProcess:
         self.console = work_dir / "console.log"
         self._environment = {**os.environ, **environment}
         self._process: subprocess.Popen[bytes] | None = None
+        self._client = httpx.Client(timeout=REQUEST_TIMEOUT_S, trust_env=False)
 
     def start(self) -> None:
         """Start ``sparkstate run`` on the manifest; what it prints goes to ``console.log``."""
@@ -74,6 +76,7 @@ class JobProcess:
 
     def stop(self) -> None:
         """End it if it still runs: first as Ctrl-C does, then for good."""
+        self._client.close()
         if self._process is None or self._process.poll() is not None:
             return
         self._process.send_signal(signal.SIGINT)
@@ -107,12 +110,10 @@ class JobProcess:
         address = driver[1] if "://" in driver[1] else f"http://{driver[1]}"
         try:
             token = (self.work_dir / "token").read_text().strip()
-            answer = httpx.request(
+            answer = self._client.request(
                 method,
                 f"{address}{path}",
                 headers={"Authorization": f"Bearer {token}"},
-                timeout=REQUEST_TIMEOUT_S,
-                trust_env=False,
                 **arguments,
             )
         except (httpx.TransportError, FileNotFoundError):
@@ -134,5 +135,5 @@ class JobProcess:
                 raise RuntimeError(
                     f"the job ended with code {self.exit_code}, waiting for: {what}\n{self.last_words()}"
                 )
-            time.sleep(0.1)
+            time.sleep(POLL_INTERVAL_S)
         raise RuntimeError(f"after {timeout_s:.0f} s still waiting for: {what}\n{self.last_words()}")

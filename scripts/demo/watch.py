@@ -70,6 +70,7 @@ class Watcher:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self._told = 0.0
+        self._completed = -1
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -86,11 +87,12 @@ class Watcher:
     def look(self) -> None:
         """Take one sample now; a job that does not answer leaves a gap."""
         status = self._job.status()
-        checkpoints = self._job.request("GET", "/v1/checkpoints")
-        for document in checkpoints or ():
-            self._story.checkpoints[self._run, document["id"]] = document
         if status is None:
             return
+        if status["checkpoints_completed"] != self._completed:
+            self._completed = status["checkpoints_completed"]
+            for document in self._job.request("GET", "/v1/checkpoints") or ():
+                self._story.checkpoints[self._run, document["id"]] = document
         sample = Sample(
             t_ms=wall_ms(),
             run=self._run,
