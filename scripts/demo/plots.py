@@ -202,18 +202,18 @@ def _mark_events(axes: Axes, outcome: Outcome, labels: bool = True) -> None:
         if event.kind == "savepoint":
             axes.axvline(_at(event.t_ms, outcome), color=ORANGE, linewidth=1.2, linestyle=(0, (4, 2)))
             if labels:
-                _label(axes, _at(event.t_ms, outcome), "savepoint", ORANGE)
+                _label(axes, _at(event.t_ms, outcome), "savepoint", ORANGE, left=True)
 
 
-def _label(axes: Axes, x: float, text: str, color: str) -> None:
+def _label(axes: Axes, x: float, text: str, color: str, left: bool = False) -> None:
     axes.text(
         x,
         0.99,
-        f" {text}",
+        f" {text} ",
         color=color,
         fontsize=9,
         va="top",
-        ha="left",
+        ha="right" if left else "left",
         transform=axes.get_xaxis_transform(),
     )
 
