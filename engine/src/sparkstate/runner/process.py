@@ -14,6 +14,10 @@ from sparkstate import clock as clocks
 
 GROUP_GRACE_S = 10.0
 """How long the JVM may take to end after its driver: it removes its temporary files then."""
+KILLED_GRACE_S = 0.5
+"""The same after a driver that was killed: its JVM would wait in vain for a streaming query whose callbacks are gone,
+and the next attempt empties the working directory anyway.
+"""
 POLL_S = 0.05
 
 
@@ -54,7 +58,8 @@ class DriverProcess:
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
-        self._end_group()
+        killed = ended.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+        self._end_group(KILLED_GRACE_S if killed else GROUP_GRACE_S)
         return self._process.wait()
 
     def terminate(self) -> None:
@@ -68,8 +73,8 @@ class DriverProcess:
                 os.killpg(self.pid, signal.SIGKILL)
         return self._process.wait()
 
-    def _end_group(self) -> None:
-        deadline = self._clock.monotonic() + GROUP_GRACE_S
+    def _end_group(self, grace_s: float) -> None:
+        deadline = self._clock.monotonic() + grace_s
         while group_members(self.pid) and self._clock.monotonic() < deadline:
             self._clock.sleep(POLL_S)
         with suppress(ProcessLookupError):
