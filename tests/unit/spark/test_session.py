@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.settings import MIB, EntryPoint, JobSettings
+from sparkstate.spark import session
+
+
+def settings(**changes: object) -> JobSettings:
+    return JobSettings(name="job", entry=EntryPoint(module="m"), **changes)  # type: ignore[arg-type]
+
+
+def test_sparks_own_ui_is_off_and_its_connections_are_authenticated() -> None:
+    conf = session.effective_conf(settings())
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.authenticate"] == "true"
+    assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_the_ui_is_on_when_asked_for() -> None:
+    assert session.effective_conf(settings(ui=True))["spark.ui.enabled"] == "true"
+
+
+def test_local_spark_has_a_core_for_every_slot_and_the_memory_of_the_manifest() -> None:
+    conf = session.effective_conf(settings(cores=1, slots=3, jvm_memory_bytes=700 * MIB))
+    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.driver.memory"] == "700m"
+
+
+def test_the_users_settings_win_and_java_options_are_added_to_ours() -> None:
+    conf = session.effective_conf(
+        settings(
+            spark_conf={
+                "spark.sql.session.timeZone": "Europe/Berlin",
+                "spark.driver.extraJavaOptions": "-Dmine=1",
+            }
+        )
+    )
+    assert conf["spark.sql.session.timeZone"] == "Europe/Berlin"
+    assert conf["spark.driver.extraJavaOptions"] == "-Xss8m -Dmine=1"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("spark.dynamicAllocation.enabled", "true", "executors must not come and go"),
+        ("spark.remote", "sc://host", "Spark Connect"),
+        ("spark.api.mode", "connect", "Spark Connect"),
+        ("spark.python.worker.reuse", "false", "leave it on"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_reason(key: str, value: str, reason: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=reason) as refused:
+        session.effective_conf(settings(spark_conf={key: value}))
+    assert key in str(refused.value)
