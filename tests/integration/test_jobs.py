@@ -100,12 +100,17 @@ def test_processing_time_timers_fire_when_no_data_arrives(tmp_path: Path) -> Non
         pa.schema([("label", pa.string())]),
     )
     document = driving.manifest(
-        tmp_path, "shapes.py", params={"case": "alarm"}, trigger={"processingTime": "100ms"}, slots=1
+        tmp_path,
+        "shapes.py",
+        params={"case": "alarm", "backend": "rocksdb"},
+        trigger={"processingTime": "100ms"},
+        slots=1,
     )
     with driving.Driver(tmp_path, document) as driver, driver.client() as client:
         driving.wait_for(
             lambda: set(output(tmp_path / "out")) == {("a", 2), ("b", 1)}, 120, "the alarms", driver.process
         )
+        assert client.status().backend == "rocksdb", "what the code chose beats the manifest"
         client.cancel()
         driver.finish()
     assert Counter(output(tmp_path / "out")) == Counter({("a", 2): 1, ("b", 1): 1})

@@ -87,6 +87,8 @@ def function_sink(spark: Any, params: dict[str, str]) -> None:
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
+    if params.get("backend") == "rocksdb":
+        sparkstate.set_state_backend(sparkstate.EmbeddedRocksDBStateBackend())
     {"keys": keys, "alarm": alarm, "late": late, "function_sink": function_sink}[params["case"]](
         spark, params
     )
