@@ -18,6 +18,8 @@ KILLED_GRACE_S = 0.5
 """The same after a driver that was killed: its JVM would wait in vain for a streaming query whose callbacks are gone,
 and the next attempt empties the working directory anyway.
 """
+KILL_WAIT_S = 5.0
+"""A killed process is gone when the kernel comes to it."""
 POLL_S = 0.05
 
 
@@ -74,11 +76,15 @@ class DriverProcess:
         return self._process.wait()
 
     def _end_group(self, grace_s: float) -> None:
-        deadline = self._clock.monotonic() + grace_s
-        while group_members(self.pid) and self._clock.monotonic() < deadline:
-            self._clock.sleep(POLL_S)
+        self._await_group(grace_s)
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        self._await_group(KILL_WAIT_S)
+
+    def _await_group(self, seconds: float) -> None:
+        deadline = self._clock.monotonic() + seconds
+        while group_members(self.pid) and self._clock.monotonic() < deadline:
+            self._clock.sleep(POLL_S)
 
 
 def group_members(group: int, proc: Path = Path("/proc")) -> list[int]:
