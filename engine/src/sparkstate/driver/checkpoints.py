@@ -28,7 +28,7 @@ from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings
-from sparkstate.slots import protocol
+from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
@@ -253,7 +253,7 @@ class Checkpoints:
             replies = self._group.ask(lambda _: request, protocol.SnapshotState)
             for slot, reply in enumerate(replies):
                 if reply.failure:
-                    raise _failure_of(slot, reply)
+                    raise client.error_of(reply.failure_reason, f"slot {slot}: {reply.failure}")
             if all(reply.done for reply in replies):
                 return replies
             if self._abandoned.is_set():
@@ -362,15 +362,6 @@ class Checkpoints:
         self._phases.enter(
             phase, epoch=started.epoch, checkpoint=started.checkpoint_id, incarnation=self._group.incarnation
         )
-
-
-def _failure_of(slot: int, reply: protocol.SnapshotState) -> errors.SparkstateError:
-    kinds: dict[str, type[errors.SparkstateError]] = {
-        "StorageUnavailable": errors.StorageUnavailable,
-        "StorageError": errors.StorageError,
-        "CorruptData": errors.CorruptData,
-    }
-    return kinds.get(reply.failure_reason, errors.SparkstateError)(f"slot {slot}: {reply.failure}")
 
 
 def _info(started: Started, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:

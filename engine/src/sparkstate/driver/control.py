@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -117,8 +116,3 @@ class DriverControl:
     def metrics(self) -> Iterator[port.Sample]:
         for slot, name, value in self._view.native_metrics():
             yield port.Sample(name, value, {"slot": str(slot)})
-
-
-def key_text(key: JsonValue) -> str:
-    """The JSON of a key as slots read it."""
-    return json.dumps(key)

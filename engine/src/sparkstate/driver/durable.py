@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sparkstate
 from sparkstate import clock, errors, storage
 from sparkstate.checkpoint import restore
+from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.checkpoint.savepoint import Savepoints, SavepointState
 from sparkstate.checkpoint.store import CompletedCheckpointStore
@@ -90,8 +91,6 @@ class Durable:
 
     def read_position(self, restored: restore.Restored) -> bytes | None:
         """The source position of the restored snapshot."""
-        from sparkstate.checkpoint.downloader import Downloader
-
         if restored.metadata is None or restored.store is None or restored.metadata.source_position is None:
             return None
         downloader = Downloader(restored.store, 1)

@@ -196,8 +196,6 @@ class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     rss_bytes: int
     memory: dict[str, int]
     metrics: dict[str, float]
-    event_timers: int = 0
-    processing_timers: int = 0
 
 
 class StateValue(Message, frozen=True, kw_only=True, tag=True):

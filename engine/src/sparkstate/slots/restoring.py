@@ -6,7 +6,10 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from sparkstate import storage
+from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import ShardHandle, StateMeta
@@ -56,12 +59,4 @@ def state_metas(stores: Mapping[int, ShardStore]) -> list[StateMeta]:
 
 
 def _meta(spec: TableSpec) -> StateMeta:
-    return StateMeta(
-        uid=spec.uid,
-        name=spec.name,
-        kind=spec.kind.value,
-        key_type=spec.key_type.describe(),
-        namespace_type=spec.namespace_type.describe() if spec.namespace_type else "",
-        value_type=spec.value_type.describe() if spec.value_type else "",
-        user_key_type=spec.user_key_type.describe() if spec.user_key_type else "",
-    )
+    return StateMeta(**msgspec.structs.asdict(canonical.describe_table(spec)))

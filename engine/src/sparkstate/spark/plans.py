@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -187,8 +188,9 @@ def event_time_ms(column: str, kind: T.DataType) -> Column:
     return F.unix_millis(F.col(f"`{column}`").cast("timestamp"))
 
 
+@functools.lru_cache(maxsize=256)
 def schema_of(ddl: str, what: str) -> T.StructType:
-    """Parse a DDL schema string."""
+    """Parse a DDL schema string; remembered, because every epoch asks and the parser is the JVM's."""
     try:
         parsed = T.StructType.fromDDL(ddl)
     except Exception as error:
