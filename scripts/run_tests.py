@@ -37,6 +37,9 @@ class Stage:
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
     fetches: bool = False
     """Whether its tests start more than Python, which is fetched first."""
+    reruns: int = 0
+    """How often a test is run again that a slow machine broke (a time limit, a connection). A failed assertion
+    is final: a wrong result is wrong, however rare."""
 
 
 STAGES = (
@@ -44,7 +47,7 @@ STAGES = (
     Stage("unit", 1500, fetches=True),
     Stage("stateful", 900),
     Stage("contract", 300),
-    Stage("integration", 2700, fetches=True),
+    Stage("integration", 2700, fetches=True, reruns=1),
 )
 
 
@@ -73,6 +76,8 @@ def run_stage(stage: Stage, extras: bool) -> Result:
     command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
     command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
     command += [] if extras else ["-m", "not extra"]
+    if stage.reruns:
+        command += [f"--reruns={stage.reruns}", "--rerun-except=AssertionError"]
     started = time.monotonic()
     exit_code = run_with_limit(command, stage.limit_s)
     cases = list(junit.read_file(report)) if report.exists() else []
