@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test check bench doctor reference format clean
+.PHONY: help setup demo test faults check bench doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,10 @@ demo: setup ## A stateful job on real flight data, killed and restored twice, co
 test: ## The whole test suite, in stages; reports under build/
 	@sh scripts/bootstrap.sh --java-wheel
 	@$(PY) scripts/run_tests.py $(ARGS)
+
+faults: ## Everything that is broken on purpose, in full (about an hour); writes docs/faults.md
+	@sh scripts/bootstrap.sh --java-wheel
+	@$(PY) scripts/run_faults.py $(ARGS)
 
 check: setup ## Style, types, layers, generated files, licences, feature list
 	@$(PY) scripts/run_checks.py

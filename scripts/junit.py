@@ -21,6 +21,8 @@ class Case:
     outcome: str
     seconds: float
     message: str
+    properties: tuple[tuple[str, str], ...] = ()
+    """What the test recorded about itself, as (name, value)."""
 
 
 def read(directory: Path) -> list[Case]:
@@ -52,6 +54,7 @@ def _case(element: ElementTree.Element) -> Case:
         outcome=outcome,
         seconds=float(element.get("time", "0")),
         message=message,
+        properties=tuple((p.get("name", ""), p.get("value", "")) for p in element.iter("property")),
     )
 
 

@@ -46,6 +46,7 @@ STAGES = (
     Stage("tidy", 300),
     Stage("unit", 1500, fetches=True),
     Stage("stateful", 900),
+    Stage("faults", 900, fetches=True),
     Stage("contract", 300),
     Stage("integration", 2700, fetches=True, reruns=1),
 )

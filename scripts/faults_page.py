@@ -1,0 +1,107 @@
+"""``docs/faults.md``: every fault that is tried, and what became of it.
+
+The rows come from the marks of the tests (``tests/support/faults.py``), the results from JUnit files; what did not run
+says so. The page is its own store: a run of some of the tests renews their rows and leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import junit
+
+AS_EXPECTED, NOT_RUN = "as expected", "not run"
+COLUMNS = ("broken", "when", "expected", "became of it", "runs", "test")
+
+HEAD = """# What was broken on purpose, and what became of it
+
+Written by `make faults`; do not edit. A line is one kind of fault: what is broken, when, what must come of it, and what
+came of it when it was last run (a line that never was says so). `runs` counts runs with that fault: parameters, seeds,
+generated lives. What the words mean is said in [the glossary](GLOSSARY.md); how the tests are made, in
+[tests/README.md](../tests/README.md).
+"""
+
+
+class Key(NamedTuple):
+    """What makes a row: its three sentences and its test."""
+
+    broken: str
+    when: str
+    expected: str
+    test: str
+
+
+class Result(NamedTuple):
+    """What the last run of a row said."""
+
+    outcome: str = NOT_RUN
+    runs: int = 0
+
+
+def from_cases(cases: Iterable[junit.Case]) -> dict[Key, Result]:
+    """The rows that ran. One failed case makes the row a failed one, one skipped case an incomplete one."""
+    seen: dict[Key, list[junit.Case]] = defaultdict(list)
+    for case in cases:
+        for name, value in case.properties:
+            if name == "fault":
+                seen[Key(*json.loads(value), case.node)].append(case)
+    return {key: Result(_outcome(ran), sum(map(runs_of, ran))) for key, ran in seen.items()}
+
+
+def _outcome(cases: Sequence[junit.Case]) -> str:
+    failed = sum(case.outcome == junit.FAILED for case in cases)
+    if failed:
+        return f"**failed** in {failed} of {len(cases)}"
+    skipped = [case.message for case in cases if case.outcome == junit.SKIPPED]
+    return f"{NOT_RUN}: {skipped[0].splitlines()[0]}" if skipped else AS_EXPECTED
+
+
+def runs_of(case: junit.Case) -> int:
+    """How many runs one case stands for."""
+    told = [int(value) for name, value in case.properties if name == "runs"]
+    return 0 if case.outcome == junit.SKIPPED else sum(told) or 1
+
+
+def merge(
+    registry: Collection[Key], before: Mapping[Key, Result], ran: Mapping[Key, Result]
+) -> dict[Key, Result]:
+    """One result per registered row: of this run, else the one known before, else ``not run``."""
+    return {key: ran.get(key) or before.get(key) or Result() for key in sorted(registry, key=_order)}
+
+
+def _order(key: Key) -> tuple[str, ...]:
+    return (key.test.split("::")[0], key.test, key.broken, key.when)
+
+
+def render(results: Mapping[Key, Result]) -> str:
+    """The page: a table for each file of tests."""
+    parts = [HEAD, _summary(results)]
+    for file in dict.fromkeys(key.test.split("::")[0] for key in results):
+        parts += [f"\n## `{file}`\n", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+        parts += [_line(key, result) for key, result in results.items() if key.test.split("::")[0] == file]
+    return "\n".join(parts) + "\n"
+
+
+def _summary(results: Mapping[Key, Result]) -> str:
+    good = [result for result in results.values() if result.outcome == AS_EXPECTED]
+    runs = sum(result.runs for result in results.values())
+    return f"{len(results)} faults, {runs} runs; {len(good)} became as expected, {len(results) - len(good)} did not."
+
+
+def _line(key: Key, result: Result) -> str:
+    cells = (key.broken, key.when, key.expected, result.outcome, str(result.runs), f"`{key.test}`")
+    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
+
+
+def parse(page: str) -> dict[Key, Result]:
+    """What :func:`render` wrote."""
+    found = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("|") and len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
+            found[Key(*cells[:3], cells[-1].strip("`"))] = Result(cells[3], int(cells[4]))
+    return found

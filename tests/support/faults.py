@@ -1,0 +1,110 @@
+"""The registry of faults: a pytest plugin, loaded by ``tests/conftest.py``.
+
+A test that breaks something on purpose says so, and so becomes a row of ``docs/faults.md``::
+
+    @pytest.mark.fault(
+        broken="the driver is killed (SIGKILL)",
+        when="in the phase {phase}",
+        expected="the next attempt goes on from the last checkpoint; output exact",
+    )
+    @pytest.mark.parametrize("phase", ["feed", "commit"])
+    def test_a_driver_killed_in_a_phase_…(phase): …
+
+``{name}`` stands for the value of that parameter, so this makes two rows. The mark may also stand on a single
+``pytest.param(…, marks=pytest.mark.fault(…))``, and several times on one test. Cases whose three sentences are equal
+are one row, their number is its number of runs. A test with many lives in one case says how many by
+``record_property("runs", n)``.
+
+Marked ``extra``, a case runs in ``make faults`` only. A test that takes ``fault_seed`` runs once per seed: a fixed
+sample in ``make test``, ``--fault-seeds=200`` in ``make faults``, ``--fault-seeds=17-17`` for one of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SENTENCES = ("broken", "when", "expected")
+PROPERTY = "fault"
+SAMPLE = 12
+"""Seeds in ``make test``."""
+
+
+class Fault(NamedTuple):
+    """One row: what is broken, when, and what must come of it."""
+
+    broken: str
+    when: str
+    expected: str
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("faults")
+    group.addoption("--fault-seeds", default=str(SAMPLE), metavar="N|A-B", help="how many seeds, or which")
+    group.addoption(
+        "--faults-list", type=Path, metavar="FILE", help="write the registry of what was collected"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fault(broken, when, expected): a row of docs/faults.md")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "fault_seed" in metafunc.fixturenames:
+        metafunc.parametrize("fault_seed", seeds(metafunc.config.getoption("--fault-seeds")))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.user_properties.extend((PROPERTY, json.dumps(fault)) for fault in faults_of(item))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    target: Path | None = session.config.getoption("--faults-list")
+    if target is not None:
+        rows = {(*fault, function_of(item)) for item in session.items for fault in faults_of(item)}
+        target.write_text(json.dumps(sorted(rows), indent=1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.failed and any(report.when == "call" for _ in item.iter_markers("fault")):
+        report.sections.append(("repeat it", f"{repeat_command(item)}"))
+    return report
+
+
+def seeds(text: str) -> list[int]:
+    """``12`` means 0 to 11, ``3-5`` means 3, 4, 5."""
+    first, dash, last = text.partition("-")
+    return list(range(int(first), int(last) + 1)) if dash else list(range(int(first)))
+
+
+def faults_of(item: pytest.Item) -> list[Fault]:
+    """The rows of one case, its parameters filled in."""
+    callspec = getattr(item, "callspec", None)
+    values = dict(callspec.params) if callspec else {}
+    found = []
+    for mark in item.iter_markers("fault"):
+        if mark.args or set(mark.kwargs) != set(SENTENCES):
+            raise pytest.UsageError(f"{item.nodeid}: pytest.mark.fault takes {', '.join(SENTENCES)}, by name")
+        found.append(Fault(**{name: text.format(**values) for name, text in mark.kwargs.items()}))
+    return found
+
+
+def function_of(item: pytest.Item) -> str:
+    """The node id without parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+def repeat_command(item: pytest.Item) -> str:
+    """What runs this one case again."""
+    callspec = getattr(item, "callspec", None)
+    seed = callspec.params.get("fault_seed") if callspec else None
+    option = f"--fault-seeds={seed}-{seed} " if seed is not None else ""
+    return f".venv/bin/pytest {option}'{item.nodeid}'"

@@ -1,0 +1,104 @@
+"""``docs/faults.md`` lists what the tests break, no less and no more, and claims nothing that did not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import faults_page
+import junit
+import pytest
+import run_faults
+from faults_page import Key, Result
+from support import faults, tree
+
+FIRST = Key("a slot is killed", "in the phase feed", "output exact", "tests/x/test_a.py::test_one")
+SECOND = Key("a file is cut", "before a restore", "CorruptData", "tests/x/test_b.py::test_two")
+
+
+def case(node: str, outcome: str = junit.PASSED, *properties: tuple[str, str]) -> junit.Case:
+    fault = ("fault", '["a slot is killed", "in the phase feed", "output exact"]')
+    return junit.Case(node, node, outcome, 1.0, "no root", (fault, *properties))
+
+
+def test_the_page_has_a_row_for_every_fault_of_the_tests_and_no_other() -> None:
+    rows = faults_page.parse(run_faults.PAGE.read_text())
+    assert set(rows) == run_faults.registry(run_faults.fault_files()), (
+        "scripts/run_faults.py --page renews it"
+    )
+
+
+def test_no_row_of_the_page_failed() -> None:
+    rows = faults_page.parse(run_faults.PAGE.read_text())
+    assert [key for key, result in rows.items() if "failed" in result.outcome] == []
+
+
+def test_the_page_gives_back_what_was_written_into_it() -> None:
+    rows = {FIRST: Result(faults_page.AS_EXPECTED, 12), SECOND: Result()}
+    assert faults_page.parse(faults_page.render(rows)) == rows
+
+
+def test_what_did_not_run_says_so_and_keeps_what_an_earlier_run_said() -> None:
+    before = {FIRST: Result(faults_page.AS_EXPECTED, 12)}
+    assert faults_page.merge({FIRST, SECOND}, before, {}) == {**before, SECOND: Result("not run", 0)}
+    assert faults_page.merge({SECOND}, before, {}) == {SECOND: Result("not run", 0)}
+
+
+def test_one_failed_case_among_many_makes_the_row_a_failed_one() -> None:
+    ran = faults_page.from_cases([case(FIRST.test), case(FIRST.test, junit.FAILED), case(FIRST.test)])
+    assert ran == {FIRST: Result("**failed** in 1 of 3", 3)}
+
+
+def test_a_skipped_case_counts_as_no_run() -> None:
+    assert faults_page.from_cases([case(FIRST.test, junit.SKIPPED)]) == {FIRST: Result("not run: no root", 0)}
+
+
+def test_a_case_that_holds_many_runs_says_how_many() -> None:
+    ran = faults_page.from_cases([case(FIRST.test, junit.PASSED, ("runs", "150")), case(FIRST.test)])
+    assert ran == {FIRST: Result("as expected", 151)}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("3", [0, 1, 2]), ("17-18", [17, 18])], ids=["how-many", "which"]
+)
+def test_seeds_are_a_number_of_them_or_a_range(text: str, wanted: list[int]) -> None:
+    assert faults.seeds(text) == wanted
+
+
+@pytest.fixture
+def plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tree.ROOT / "tests"))
+    pytester.makeconftest("pytest_plugins = ['support.faults']")
+
+
+SAMPLE = """
+import pytest
+
+@pytest.mark.fault(broken="a {what} is cut", when="at once", expected="an error")
+@pytest.mark.parametrize("what", ["file", "line"])
+def test_cut(what, fault_seed): assert fault_seed < 2 or what == "file"
+"""
+
+
+@pytest.mark.usefixtures("plugin")
+def test_marks_reach_the_results_with_their_parameters_filled_in(
+    pytester: pytest.Pytester, tmp_path: Path
+) -> None:
+    pytester.makepyfile(test_sample=SAMPLE)
+    report = tmp_path / "sample.xml"
+    said = pytester.runpytest_subprocess(
+        "--fault-seeds=3", "-o", "junit_family=xunit1", f"--junitxml={report}", "-p", "no:cacheprovider"
+    )
+    node = "test_sample.py::test_cut"
+    assert faults_page.from_cases(junit.read(tmp_path)) == {
+        Key("a file is cut", "at once", "an error", node): Result("as expected", 3),
+        Key("a line is cut", "at once", "an error", node): Result("**failed** in 1 of 3", 3),
+    }
+    said.stdout.fnmatch_lines([".venv/bin/pytest --fault-seeds=2-2 'test_sample.py::test_cut[[]*"])
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_mark_without_its_three_sentences_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.fault(broken='x')\ndef test_it(): pass")
+    said = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert said.ret == pytest.ExitCode.USAGE_ERROR
+    said.stderr.fnmatch_lines(["*pytest.mark.fault takes broken, when, expected, by name"])
