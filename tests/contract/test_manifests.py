@@ -174,6 +174,31 @@ def test_both_sides_know_the_same_options_and_metrics_of_rocksdb() -> None:
     assert set(flink_rules.native_metrics()) == set(state.NATIVE_METRICS)
 
 
-def test_shards_and_key_groups_cannot_be_changed() -> None:
-    frozen = [path for path, rule in crd_judge.rules(schema.root()) if rule["rule"] == "self == oldSelf"]
-    assert frozen == ["spec.maxParallelism", "spec.shards"]
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        ({"shards": 16}, {"shards": 16}, ""),
+        ({"shards": 16}, {"shards": 32}, "spec.shards"),
+        ({"shards": 16}, {}, "spec.shards"),
+        ({}, {"shards": 16}, ""),
+        ({"maxParallelism": 128}, {"maxParallelism": 256}, "spec.maxParallelism"),
+        ({"maxParallelism": 128}, {"configuration": {"pipeline.max-parallelism": "128"}}, ""),
+        (
+            {"configuration": {"pipeline.max-parallelism": "128"}},
+            {"configuration": {"pipeline.max-parallelism": "64"}},
+            "spec.maxParallelism",
+        ),
+        (
+            {"configuration": {"pipeline.max-parallelism": "128"}},
+            {"configuration": {}},
+            "spec.maxParallelism",
+        ),
+    ],
+    ids=str,
+)
+def test_shards_and_key_groups_cannot_be_changed(
+    old: dict[str, Any], new: dict[str, Any], refused: str
+) -> None:
+    before, after = (wrap({"pythonFile": "job.py", **spec}) for spec in (old, new))
+    found = crd_judge.change_violations(before, after, schema.root())
+    assert [path for path, _ in found] == ([refused] if refused else [])

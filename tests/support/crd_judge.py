@@ -31,7 +31,14 @@ def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
 
 def violations(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(path, message) of every CEL rule that ``document`` breaks. Its types must fit the schema."""
-    return list(_walk(with_defaults(document, schema), schema, ""))
+    return list(_walk(with_defaults(document, schema), None, schema, ""))
+
+
+def change_violations(
+    old: Mapping[str, Any], new: Mapping[str, Any], schema: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """The same for the change of ``old`` to ``new``: transition rules too."""
+    return list(_walk(with_defaults(new, schema), with_defaults(old, schema), schema, ""))
 
 
 def rules(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -42,17 +49,19 @@ def rules(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapp
         yield from rules(child, f"{path}.{name}".lstrip("."))
 
 
-def _walk(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+def _walk(value: Any, old: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     for rule in schema.get("x-kubernetes-validations", ()):
-        if "oldSelf" not in rule["rule"] and not _holds(rule["rule"], _typed(value, schema)):
+        applies = old is not None or "oldSelf" not in rule["rule"]
+        if applies and not _holds(rule["rule"], _typed(value, schema), _typed(old, schema)):
             yield f"{path}{rule.get('fieldPath', '')}".lstrip("."), rule["message"]
     for name, child in schema.get("properties", {}).items():
         if isinstance(value, Mapping) and name in value:
-            yield from _walk(value[name], child, f"{path}.{name}".lstrip("."))
+            before = old.get(name) if isinstance(old, Mapping) else None
+            yield from _walk(value[name], before, child, f"{path}.{name}".lstrip("."))
 
 
-def _holds(expression: str, value: Any) -> bool:
-    return bool(_program(expression).eval(data={"self": value}).value())
+def _holds(expression: str, value: Any, old: Any) -> bool:
+    return bool(_program(expression).eval(data={"self": value, "oldSelf": old}).value())
 
 
 @functools.cache
@@ -66,7 +75,7 @@ def _environment() -> cel.Env:
     compare = cel.Overload("compare", cel.Type.INT, [cel.Type.INT, cel.Type.INT], True, _compare)
     functions = [cel.FunctionDecl("quantity", [quantity]), cel.FunctionDecl("compareTo", [compare])]
     extension = cel.CelExtension("kubernetes", functions)
-    return cel.NewEnv(variables={"self": cel.Type.DYN}, extensions=[extension])
+    return cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN}, extensions=[extension])
 
 
 def _compare(one: int, other: int) -> int:

@@ -1,19 +1,27 @@
-"""Writes ``crds/`` and the engine's packaged copy from the models: ``python -m sparkstate_operator.crdgen
-[--check]``."""
+"""Writes ``crds/``, the chart's and the engine's copies of it, and the chart's schema of job defaults from the
+models: ``python -m sparkstate_operator.crdgen [--check]``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from sparkstate_operator.model.crd import build_crd
+from sparkstate_operator.model import helm, resources
+from sparkstate_operator.model.crd import build_crd, build_schema
+from sparkstate_operator.model.resources import Resource
 
 HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
-TARGETS = ("crds/statefulsparkjobs.yaml", "engine/src/sparkstate/manifest/statefulsparkjobs.yaml")
+CHART = "charts/sparkstate-operator"
+PLACES: dict[str, tuple[str, ...]] = {
+    resources.JOBS.plural: ("crds", f"{CHART}/files/crds", "engine/src/sparkstate/manifest"),
+    resources.SNAPSHOTS.plural: ("crds", f"{CHART}/files/crds"),
+}
+VALUES_SCHEMA = f"{CHART}/values.schema.json"
 SIZE_LIMIT = 256 * 1024
 """Larger objects cannot be written by a client-side ``kubectl apply`` (limit of all annotations together)."""
 
@@ -23,19 +31,46 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def render() -> str:
+def render(resource: Resource) -> str:
     """The CRD as YAML text, the same bytes for the same models."""
-    text = HEADER + yaml.dump(build_crd(), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
-    if len(text.encode()) >= SIZE_LIMIT:
-        raise ValueError(f"the CRD has {len(text.encode())} bytes; it must stay below {SIZE_LIMIT}")
+    text = HEADER + yaml.dump(
+        build_crd(resource), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True
+    )
+    size = len(text.encode())
+    if size >= SIZE_LIMIT:
+        raise ValueError(f"the CRD {resource.plural} has {size} bytes; it must stay below {SIZE_LIMIT}")
     return text
 
 
+def values_schema(written: str) -> str:
+    """The chart's values schema with its part ``defaults`` made anew; everything else in it is kept."""
+    schema = json.loads(written)
+    spec = build_schema(resources.JOBS)["properties"]["spec"]
+    made = {
+        **helm.values_schema(spec),
+        "description": "Cluster-wide defaults of jobs, shaped as a job's spec.",
+    }
+    schema["properties"]["defaults"] = made
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def targets(root: Path) -> dict[str, str]:
+    """Every generated file below ``root`` with its text."""
+    made = {
+        f"{folder}/{resource.plural}.yaml": text
+        for resource in resources.ALL
+        for text in (render(resource),)
+        for folder in PLACES[resource.plural]
+    }
+    return {**made, VALUES_SCHEMA: values_schema((root / VALUES_SCHEMA).read_text("utf-8"))}
+
+
 def stale(root: Path) -> list[str]:
-    """The targets under ``root`` that differ from what the models say."""
-    text = render()
+    """The files below ``root`` that differ from what the models say."""
     return [
-        name for name in TARGETS if not (root / name).is_file() or (root / name).read_text("utf-8") != text
+        name
+        for name, text in targets(root).items()
+        if not (root / name).is_file() or (root / name).read_text("utf-8") != text
     ]
 
 
@@ -61,8 +96,10 @@ def main(arguments: list[str] | None = None) -> int:
         for name in outdated:
             print(f"{name} is stale; run: python -m sparkstate_operator.crdgen", file=sys.stderr)
         return 1 if outdated else 0
+    made = targets(root)
     for name in outdated:
-        (root / name).write_text(render(), "utf-8")
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(made[name], "utf-8")
         print(f"wrote {name}")
     return 0
 

@@ -21,6 +21,7 @@ NO_EFFECT = {
     "localStorage.volumeClaimTemplate": "there are no volumes",
     "upgradeMode": "nobody changes the manifest of a running job",
     "deletion": "there is no object to delete; the state stays in storage",
+    "restartNonce": "every run is a start of its own",
     "s3.secretRef": "credentials come from the default chain (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …)",
 }
 

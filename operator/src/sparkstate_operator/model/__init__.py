@@ -2,6 +2,7 @@
 sparkstate_operator.crdgen``)."""
 
 from sparkstate_operator.model.job import GROUP, KIND, PLURAL, VERSION, StatefulSparkJob
+from sparkstate_operator.model.snapshot import StateSnapshot, StateSnapshotSpec, StateSnapshotStatus
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_operator.model.status import StatefulSparkJobStatus
 
@@ -10,6 +11,9 @@ __all__ = [
     "KIND",
     "PLURAL",
     "VERSION",
+    "StateSnapshot",
+    "StateSnapshotSpec",
+    "StateSnapshotStatus",
     "StatefulSparkJob",
     "StatefulSparkJobSpec",
     "StatefulSparkJobStatus",

@@ -45,7 +45,6 @@ def spec_field(
     *,
     default: Any = None,
     flink: tuple[str, ...] = (),
-    immutable_rule: bool = False,
     **constraints: Any,
 ) -> Any:
     """A field of the spec.
@@ -55,7 +54,7 @@ def spec_field(
     …).
     """
     text = f"{description} Flink: {' or '.join(flink)}." if flink else description
-    extra: dict[str, Any] = {"x-change": change.value, "x-flink": list(flink), "x-immutable": immutable_rule}
+    extra: dict[str, Any] = {"x-change": change.value, "x-flink": list(flink)}
     return Field(default, description=text, json_schema_extra=extra, **constraints)
 
 

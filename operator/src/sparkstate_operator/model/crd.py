@@ -6,22 +6,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from sparkstate_operator.model import rules
-from sparkstate_operator.model.job import GROUP, KIND, PLURAL, VERSION
-from sparkstate_operator.model.spec import StatefulSparkJobSpec
-from sparkstate_operator.model.status import StatefulSparkJobStatus
+from sparkstate_operator.model import helm
+from sparkstate_operator.model.job import GROUP, VERSION
+from sparkstate_operator.model.resources import Column, Resource
 
 Schema = dict[str, Any]
 
-COLUMNS = (
-    ("Phase", "string", ".status.phase", "Where the job stands"),
-    ("Slots", "integer", ".status.slots", "Slots that run"),
-    ("Backend", "string", ".status.backend", "State backend"),
-    ("State", "string", ".status.stateSize", "Size of the state at the last checkpoint"),
-    ("Last-Checkpoint", "date", ".status.lastCheckpoint.time", "Age of the newest completed checkpoint"),
-    ("Restarts", "integer", ".status.restarts.total", "Restarts since the job was created"),
-    ("Age", "date", ".metadata.creationTimestamp", ""),
-)
 KEPT = (
     "type", "description", "default", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength",
     "minItems",
@@ -29,69 +19,79 @@ KEPT = (
 )  # fmt: skip
 
 
-def build_crd() -> dict[str, Any]:
+def build_crd(resource: Resource) -> dict[str, Any]:
     """The whole CustomResourceDefinition as plain data."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": f"{resource.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",
             "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": ["ssj"],
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "shortNames": [resource.short],
                 "categories": ["sparkstate"],
             },
-            "versions": [_version()],
+            "versions": [_version(resource)],
         },
     }
 
 
-def _version() -> dict[str, Any]:
+def _version(resource: Resource) -> dict[str, Any]:
     return {
         "name": VERSION,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [_column(*column) for column in COLUMNS],
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": ".spec.slots",
-                "statusReplicasPath": ".status.slots",
-                "labelSelectorPath": ".status.selector",
-            },
-        },
-        "schema": {"openAPIV3Schema": build_schema()},
+        "additionalPrinterColumns": [_column(column) for column in resource.columns],
+        "subresources": {"status": {}, **_scale(resource)},
+        "schema": {"openAPIV3Schema": build_schema(resource)},
     }
 
 
-def _column(name: str, kind: str, path: str, description: str) -> dict[str, str]:
-    column = {"name": name, "type": kind, "jsonPath": path}
-    return {**column, "description": description} if description else column
+def _scale(resource: Resource) -> dict[str, Any]:
+    scale = resource.scale
+    if scale is None:
+        return {}
+    return {
+        "scale": {
+            "specReplicasPath": scale.spec,
+            "statusReplicasPath": scale.status,
+            "labelSelectorPath": scale.selector,
+        }
+    }
 
 
-def build_schema() -> Schema:
+def _column(column: Column) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.description:
+        entry["description"] = column.description
+    return {**entry, "priority": column.priority} if column.priority else entry
+
+
+def build_schema(resource: Resource) -> Schema:
     """The structural schema with its CEL rules."""
     schema: Schema = {
         "type": "object",
-        "description": "A streaming Spark job with keyed state: checkpoints and savepoints.",
+        "description": resource.description,
         "required": ["spec"],
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always {GROUP}/{VERSION}."},
-            "kind": {"type": "string", "description": f"Always {KIND}."},
+            "kind": {"type": "string", "description": f"Always {resource.kind}."},
             "metadata": {"type": "object"},
-            "spec": structural(StatefulSparkJobSpec),
-            "status": structural(StatefulSparkJobStatus),
+            "spec": structural(resource.spec),
+            "status": structural(resource.status),
         },
     }
     conditions = schema["properties"]["status"]["properties"]["conditions"]
     conditions["x-kubernetes-list-type"] = "map"
     conditions["x-kubernetes-list-map-keys"] = ["type"]
-    for rule in rules.ALL:
+    if resource.defaulted:
+        helm.name_values(schema["properties"]["spec"])
+    for rule in resource.rules:
         node_at(schema, rule.at).setdefault("x-kubernetes-validations", []).append(rule.as_validation())
     return schema
 
@@ -132,13 +132,6 @@ def _convert(node: Schema, definitions: Schema) -> Schema:
         result["format"] = "date-time"
     if result["type"] == "integer":
         result["format"] = "int64" if node.get("maximum", 2**31) >= 2**31 else "int32"
-    if node.get("x-immutable"):
-        result["x-kubernetes-validations"] = [
-            {
-                "rule": "self == oldSelf",
-                "message": "is fixed when the job is created; give a new job another name",
-            }
-        ]
     return result
 
 

@@ -71,8 +71,8 @@ class LocalStorage(Model):
     )
 
 
-class S3(Model):
-    """How S3 is reached. Credentials: a Secret by name, else the process's default chain."""
+class S3Address(Model):
+    """Where S3 is and which Secret opens it."""
 
     endpoint: str | None = spec_field(
         "URL of an S3-compatible server, e.g. http://minio:9000. Built-in: AWS.",
@@ -93,6 +93,11 @@ class S3(Model):
         "Built-in: none, the default chain of serviceAccountName's pod.",
         UPGRADE,
     )
+
+
+class S3(S3Address):
+    """How S3 is reached. Credentials: a Secret by name, else the process's default chain."""
+
     access_key: Text | None = spec_field(
         "Refused: keys are never written into a job. Use secretRef.", UPGRADE
     )

@@ -108,3 +108,36 @@ def no_secrets(field: str) -> tuple[Rule, ...]:
             f".{field}",
         ),
     )
+
+
+def s3_rules(at: str) -> tuple[Rule, ...]:
+    """Keys are never written inline, not in the endpoint's URL either."""
+    inline = tuple(
+        Rule(
+            at,
+            f"!has(self.{field})",
+            "keys are never written into a job; put them into a Secret and name it by secretRef",
+            f".{field}",
+        )
+        for field in ("accessKey", "secretKey", "sessionToken")
+    )
+    return (
+        *inline,
+        Rule(
+            at,
+            "!has(self.endpoint) || !self.endpoint.matches('^https?://[^/]*@')",
+            "a URL never holds credentials; use secretRef",
+            ".endpoint",
+        ),
+    )
+
+
+def fixed(field: str, message: str) -> Rule:
+    """A field of ``spec`` that can neither be changed, nor be added or taken away later."""
+    return Rule(
+        "spec",
+        f"has(self.{field}) == has(oldSelf.{field}) && "
+        f"(!has(self.{field}) || self.{field} == oldSelf.{field})",
+        message,
+        f".{field}",
+    )

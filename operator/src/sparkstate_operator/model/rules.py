@@ -17,6 +17,7 @@ from sparkstate_operator.model.rule import (
     no_secrets,
     not_in_this_version,
     positive,
+    s3_rules,
 )
 from sparkstate_operator.model.state import ROCKSDB, ROCKSDB_OPTIONS
 
@@ -38,6 +39,18 @@ def spark_setting(name: str, refused: str, message: str) -> Rule:
         message,
         ".sparkConf",
     )
+
+
+def _said(field: str, key: str = "") -> tuple[str, str]:
+    """Two expressions: what the field, or Flink's key for it, says now and said before; '' for nothing."""
+
+    def value(of: str) -> str:
+        by_key = (
+            f"has({of}.configuration) && '{key}' in {of}.configuration ? {of}.configuration['{key}'] : ''"
+        )
+        return f"(has({of}.{field}) ? string({of}.{field}) : {by_key if key else repr('')})"
+
+    return value("self"), value("oldSelf")
 
 
 NAME = Rule(
@@ -271,24 +284,20 @@ RESTORE = (
     ),
 )
 
-S3 = (
-    *(
-        Rule(
-            "spec.s3",
-            f"!has(self.{field})",
-            "keys are never written into a job; put them into a Secret and name it by secretRef",
-            f".{field}",
-        )
-        for field in ("accessKey", "secretKey", "sessionToken")
-    ),
+FIXED = tuple(
     Rule(
-        "spec.s3",
-        "!has(self.endpoint) || !self.endpoint.matches('^https?://[^/]*@')",
-        "a URL never holds credentials; use secretRef",
-        ".endpoint",
-    ),
+        "spec",
+        f"{before} == '' || {now} == {before}",
+        "is fixed when the job is created; give a new job another name",
+        f".{field}",
+    )
+    for field, now, before in (
+        ("maxParallelism", *_said("maxParallelism", "pipeline.max-parallelism")),
+        ("shards", *_said("shards")),
+    )
 )
+"""Adding the field later is judged by the operator, which knows what was fixed."""
 
 ALL: tuple[Rule, ...] = (
-    NAME, *ENTRY, *SIZE, *BACKEND, *PROGRESS, *RESTORE, *S3, *flink_rules.ALL
+    NAME, *ENTRY, *SIZE, *BACKEND, *PROGRESS, *RESTORE, *s3_rules("spec.s3"), *FIXED, *flink_rules.ALL
 )  # fmt: skip

@@ -115,7 +115,6 @@ class StatefulSparkJobSpec(Model):
         "Number of key groups, fixed when the job is created. Built-in: Flink's rule, 128 to 32768.",
         IMMUTABLE,
         flink=("pipeline.max-parallelism",),
-        immutable_rule=True,
         ge=1,
         le=32768,
     )
@@ -124,7 +123,6 @@ class StatefulSparkJobSpec(Model):
         "slots. Built-in: "
         "four per slot, at least 16.",
         IMMUTABLE,
-        immutable_rule=True,
         ge=1,
         le=32768,
     )
@@ -173,6 +171,12 @@ class StatefulSparkJobSpec(Model):
     )
     state: Literal["running", "suspended"] = spec_field(
         "suspended: stopped with its state kept, by the upgrade mode.", UPGRADE, default="running"
+    )
+    restart_nonce: int | None = spec_field(
+        "Any other number starts a new attempt of the same spec. Built-in: none.",
+        UPGRADE,
+        ge=0,
+        le=2**31 - 1,
     )
     restore_from: RestoreFrom | None = spec_field(
         "The state to start from, where the job has no completed checkpoint of its own, or when changed.",

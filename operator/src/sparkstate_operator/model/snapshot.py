@@ -1,0 +1,120 @@
+"""A StateSnapshot: one savepoint, taken from a job or taken over from storage, and what becomes of its data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from sparkstate_operator.model.base import ChangeKind, Model, spec_field, status_field
+from sparkstate_operator.model.entry import S3, S3Address
+from sparkstate_operator.model.status import Condition
+from sparkstate_operator.model.values import Duration, Location, ObjectName
+
+IGNORE = ChangeKind.IGNORE
+IMMUTABLE = ChangeKind.IMMUTABLE
+KIND = "StateSnapshot"
+PLURAL = "statesnapshots"
+TRIGGER_PATTERN = r"^[A-Za-z0-9][-A-Za-z0-9]*$"
+UID_PATTERN = r"^[-a-z0-9]+$"
+
+SnapshotPhase = Literal["Pending", "Triggered", "InProgress", "Completed", "Failed", "Deleting"]
+
+
+class JobRef(Model):
+    """The job that the savepoint is taken from."""
+
+    name: ObjectName = spec_field(
+        "Name of the StatefulSparkJob, in the same namespace.", IMMUTABLE, default=...
+    )
+    uid: str | None = spec_field(
+        "Only the job with this uid, not a later one of the same name. Built-in: whichever bears the name.",
+        IMMUTABLE,
+        pattern=UID_PATTERN,
+        max_length=63,
+    )
+
+
+class StateSnapshotSpec(Model):
+    """What is asked for: a savepoint of a job (jobRef), or one that lies in storage already (uri)."""
+
+    job_ref: JobRef | None = spec_field("Take a savepoint of this job. Not together with uri.", IMMUTABLE)
+    uri: Location | None = spec_field(
+        "Folder of a savepoint that exists already (the one that holds _metadata), to be registered and "
+        "perhaps deleted later. Not together with jobRef.",
+        IMMUTABLE,
+    )
+    storage: Location | None = spec_field(
+        "URL below which the savepoint is written; with jobRef only. Built-in: the job's savepoints.storage.",
+        IMMUTABLE,
+    )
+    s3: S3 | None = spec_field("How S3 is reached. Built-in: as the job of jobRef reaches it.", IMMUTABLE)
+    service_account_name: ObjectName | None = spec_field(
+        "ServiceAccount under which the data is read and deleted. Built-in: that of jobRef's job.",
+        IMMUTABLE,
+    )
+    trigger_id: str | None = spec_field(
+        "Id of the trigger; the same id never makes a second savepoint. Built-in: from the object's uid.",
+        IMMUTABLE,
+        pattern=TRIGGER_PATTERN,
+        max_length=63,
+    )
+    timeout: Duration | None = spec_field(
+        "A savepoint that is not complete after this time has failed. Built-in: the job's "
+        "checkpointing.timeout.",
+        IGNORE,
+    )
+    pinned: bool | None = spec_field(
+        "true: retention by age and count never removes it. Built-in: false.", IGNORE
+    )
+    deletion_policy: Literal["Retain", "Delete"] | None = spec_field(
+        "What happens to the data when this object is deleted, by retention too. Built-in: Retain.", IGNORE
+    )
+    deadline: Duration | None = spec_field(
+        "When the data could not be deleted for this long, the object goes all the same and an Event says "
+        "where the data lies. Built-in: 5m.",
+        IGNORE,
+    )
+
+
+class Access(Model):
+    """How the data is reached. Written down when the savepoint is taken: the job may be gone later."""
+
+    s3: S3Address | None = status_field("How S3 is reached.")
+    service_account_name: str | None = status_field("ServiceAccount of the pods that read or delete it.")
+
+
+class StateSnapshotStatus(Model):
+    """What the operator knows. The trigger id is written before the trigger is sent."""
+
+    phase: SnapshotPhase | None = status_field("Where the snapshot stands, in one word.")
+    observed_generation: int | None = status_field("The newest generation that was judged.")
+    trigger_id: str | None = status_field("The trigger that asks the driver for it.")
+    job_uid: str | None = status_field("uid of the job that it was taken from.")
+    attempt: int | None = status_field("Attempt of the job whose driver took it.")
+    uri: str | None = status_field("Folder of the savepoint.")
+    access: Access | None = status_field("How the data is reached.")
+    epoch: int | None = status_field("The epoch whose end it holds.")
+    lineage: str | None = status_field("Id of the lineage that it was taken from.")
+    slots: int | None = status_field("Slots that the job ran with.")
+    size: str | None = status_field("Size of the whole state.")
+    triggered_time: datetime | None = status_field("When it was first asked for.", strict=False)
+    completed_time: datetime | None = status_field("When it completed.", strict=False)
+    duration: str | None = status_field("How long it took.")
+    deletion_started_time: datetime | None = status_field("When its deletion began.", strict=False)
+    reason: str | None = status_field("One stable word: why it failed or waits.")
+    message: str | None = status_field("A sentence for people.", max_length=32768)
+    conditions: tuple[Condition, ...] | None = status_field(
+        "Ready, and Reconciling and Stalled for kstatus.", strict=False
+    )
+
+
+class StateSnapshot(Model):
+    """One savepoint as an object: taken, registered, kept, deleted."""
+
+    api_version: Literal["sparkstate.io/v1alpha1"]
+    kind: Literal["StateSnapshot"]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    spec: StateSnapshotSpec
+    status: StateSnapshotStatus | None = None

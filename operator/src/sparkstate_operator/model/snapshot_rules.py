@@ -1,0 +1,50 @@
+"""CEL rules of a StateSnapshot: what can be judged without a cluster and types cannot say."""
+
+from __future__ import annotations
+
+from sparkstate_operator.model.rule import Rule, fixed, given, location, positive, s3_rules
+from sparkstate_operator.model.snapshot import StateSnapshotSpec
+
+NAME_LIMIT = 63
+"""The name becomes a label's value; children have names of their own, shortened where they must be."""
+
+NAME = Rule(
+    "",
+    f"self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{{0,{NAME_LIMIT - 2}}}[a-z0-9])?$')",
+    f"metadata.name must have at most {NAME_LIMIT} characters of a-z, 0-9 and '-', and begin and end with a "
+    "letter or digit, so that labels can hold it",
+)
+
+ORIGIN = (
+    Rule(
+        "spec",
+        f"{given('jobRef', 'uri')} == 1",
+        "exactly one of jobRef (take a savepoint) and uri (one that exists) says which state this is",
+    ),
+    *(
+        Rule("spec", f"!has(self.{field}) || has(self.jobRef)", "needs jobRef", f".{field}")
+        for field in ("storage", "triggerId", "timeout")
+    ),
+)
+
+FROZEN = tuple(
+    fixed(
+        name,
+        "is fixed when the snapshot is created; create another one",
+    )
+    for name in (
+        str(field.alias)
+        for field in StateSnapshotSpec.model_fields.values()
+        if isinstance(field.json_schema_extra, dict) and field.json_schema_extra["x-change"] == "immutable"
+    )
+)
+
+ALL: tuple[Rule, ...] = (
+    NAME,
+    *ORIGIN,
+    *location("spec", "uri"),
+    *location("spec", "storage"),
+    *positive("spec", "timeout", "deadline"),
+    *s3_rules("spec.s3"),
+    *FROZEN,
+)
