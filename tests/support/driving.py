@@ -164,6 +164,30 @@ def wait_for(
         time.sleep(0.05)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether the process lives; one that has ended and was not collected yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def parent_of(pid: int) -> int:
+    """Its parent; 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command_line(pid: int) -> str:
+    """Its arguments, blank between them; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def processes_with(text: str) -> list[int]:
     """Process ids whose command line or environment mentions ``text``; zombies do not count."""
     found = []

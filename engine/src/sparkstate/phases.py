@@ -26,7 +26,12 @@ from sparkstate import clock
 class Phase(enum.StrEnum):
     """In the order in which they follow one another."""
 
+    RESTORE_BEGIN = "restore-begin"
+    """What to restore is known; the incarnation has no record yet."""
+    RESTORE_SETTLE = "restore-settle"
+    """The incarnation is recorded; what older ones left is published or swept."""
     RESTORE = "restore"
+    """Slots start and are filled."""
     EPOCH_BEGIN = "epoch-begin"
     FEED = "feed"
     FINISH = "finish"
@@ -35,6 +40,8 @@ class Phase(enum.StrEnum):
     CHECKPOINT_SYNC = "checkpoint-sync"
     CHECKPOINT_UPLOAD = "checkpoint-upload"
     CHECKPOINT_METADATA = "checkpoint-metadata"
+    CHECKPOINT_COMMIT = "checkpoint-commit"
+    """``_metadata`` is written, the log has no record of it yet."""
     CHECKPOINT_PUBLISH = "checkpoint-publish"
     CHECKPOINT_COMPLETE = "checkpoint-complete"
 

@@ -24,7 +24,7 @@ def test_the_ui_is_on_when_asked_for() -> None:
 
 def test_local_spark_has_a_core_for_every_slot_and_the_memory_of_the_manifest() -> None:
     conf = session.effective_conf(settings(cores=1, slots=3, jvm_memory_bytes=700 * MIB))
-    assert conf["spark.master"] == "local[3]"
+    assert conf["spark.master"] == "local[3,4]"
     assert conf["spark.driver.memory"] == "700m"
 
 

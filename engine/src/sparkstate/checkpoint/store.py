@@ -10,7 +10,7 @@ way, tombstone first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sparkstate import errors
@@ -62,8 +62,10 @@ class CompletedCheckpointStore:
         """Id → whether its tombstone is in the log."""
         self._lock = threading.RLock()
 
-    def commit(self, metadata: CheckpointMetadata) -> CompletedCheckpoint:
-        """Make a checkpoint complete.
+    def commit(
+        self, metadata: CheckpointMetadata, before_record: Callable[[], None] = lambda: None
+    ) -> CompletedCheckpoint:
+        """Make a checkpoint complete. ``before_record`` is called between ``_metadata`` and the log's record.
 
         ``StorageUnavailable`` leaves the outcome open: call again with the same metadata until it succeeds,
         or :meth:`discard` the checkpoint, which settles it. Raises ``Fenced`` if another driver owns the
@@ -82,6 +84,7 @@ class CompletedCheckpointStore:
             )
             self._require_reachable(metadata)
             self._write_metadata(record, data)
+            before_record()
             self._log.append_if(lambda state: _commit_once(state, record))
             self._metadata[metadata.checkpoint_id] = metadata
             return CompletedCheckpoint(record, metadata)

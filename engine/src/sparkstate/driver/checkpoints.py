@@ -212,7 +212,9 @@ class Checkpoints:
             # From here on a restart goes back to this epoch: the output up to it must become visible.
             started.committed = True
         metadata = self._durable.commit_checkpoint(
-            self._parts(started, replies, committables, started.checkpoint_id), self._abandoned.is_set
+            self._parts(started, replies, committables, started.checkpoint_id),
+            self._abandoned.is_set,
+            lambda: self._enter(phases.Phase.CHECKPOINT_COMMIT, started),
         )
         started.committed = True
         self._base = started.checkpoint_id

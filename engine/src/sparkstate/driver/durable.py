@@ -99,9 +99,10 @@ class Durable:
         finally:
             downloader.close()
 
-    def begin_incarnation(self, restored: restore.Restored) -> int:
-        """Its number, from the log; then what older incarnations left is settled."""
+    def begin_incarnation(self, restored: restore.Restored, recorded: Callable[[int], None]) -> int:
+        """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled."""
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
+        recorded(number)
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, lambda: False)
         for path in set(self.sink_paths.values()):
@@ -125,11 +126,13 @@ class Durable:
         """The folder of a checkpoint."""
         return naming.join_url(self.lineage.store.url, layout.checkpoint_folder(checkpoint_id))
 
-    def commit_checkpoint(self, parts: SnapshotParts, given_up: Callable[[], bool]) -> CheckpointMetadata:
+    def commit_checkpoint(
+        self, parts: SnapshotParts, given_up: Callable[[], bool], before_record: Callable[[], None]
+    ) -> CheckpointMetadata:
         """``_metadata``, then the log record. Goes on trying while the storage is away, until given up."""
         target = UploadTarget.checkpoint(parts.incarnation, parts.checkpoint_id)
         metadata = self._metadata(parts, "checkpoint", self.lineage.store, target)
-        self._insist(lambda: self.completed.commit(metadata), given_up)
+        self._insist(lambda: self.completed.commit(metadata, before_record), given_up)
         return metadata
 
     def commit_savepoint(self, parts: SnapshotParts, url: str) -> None:

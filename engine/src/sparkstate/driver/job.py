@@ -162,7 +162,10 @@ class JobDriver:
         self._check(restored, parts.declared)
         key_space = _key_space(self._settings, restored)
         parts.durable.key_space = key_space
-        number = parts.durable.begin_incarnation(restored)
+        parts.phases.enter(phases.Phase.RESTORE_BEGIN)
+        number = parts.durable.begin_incarnation(
+            restored, lambda number: parts.phases.enter(phases.Phase.RESTORE_SETTLE, incarnation=number)
+        )
         epoch = restored.metadata.epoch if restored.metadata else None
         self._view.note_incarnation(number, restored.plan.url or None, epoch)
         self._incarnation = Incarnation(parts, restored, number, key_space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkstate import columns, errors
+from sparkstate import clock, columns, errors, phases
 from sparkstate.slots import client, protocol
 
 ACK_DDL = "slot int, attempt bigint, rows bigint, largest binary, reason string, message string"
@@ -94,6 +95,9 @@ class FeedTask:
                     if writer is None:
                         writer = pa.ipc.new_stream(sink, batch.schema)
                     writer.write_batch(batch)
+                    if not rows:
+                        sink.flush()
+                        _enter(phases.Phase.FEED, self.epoch, self.incarnation)
                     rows += batch.num_rows
                     self._note_largest(batch, largest)
                 (writer or pa.ipc.new_stream(sink, pa.schema([]))).close()
@@ -149,4 +153,13 @@ class OutputTask:
             if isinstance(reply, protocol.Failed):
                 raise client.error_of(reply.reason, reply.message)
             with connection.makefile("rb", buffering=1 << 20) as source, pa.ipc.open_stream(source) as stream:
-                yield from stream
+                for number, batch in enumerate(stream):
+                    yield batch
+                    if number == 0:
+                        _enter(phases.Phase.OUTPUT, self.epoch, self.incarnation)
+
+
+def _enter(phase: phases.Phase, epoch: int, incarnation: int) -> None:
+    """A worker's phases begin when the first batch is under way: before it has done nothing yet."""
+    worker = phases.Phases("worker", clock.SystemClock(), os.environ)
+    worker.enter(phase, epoch=epoch, incarnation=incarnation)

@@ -28,6 +28,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.driver.extraJavaOptions": "-Xss8m",
     "spark.log.level": "ERROR",
 }
+_TASK_ATTEMPTS: Final = 4
+"""Spark's own default for clusters."""
 _REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "spark.dynamicAllocation.enabled": (
         "true",
@@ -55,7 +57,8 @@ def effective_conf(settings: JobSettings) -> dict[str, str]:
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
     if settings.deployment == "local":
-        conf["spark.master"] = f"local[{max(settings.cores, settings.slots)}]"
+        # A task whose worker died is tried again, as on a cluster: by default local mode gives up at once.
+        conf["spark.master"] = f"local[{max(settings.cores, settings.slots)},{_TASK_ATTEMPTS}]"
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
     if settings.work_dir:

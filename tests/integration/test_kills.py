@@ -1,0 +1,74 @@
+"""SIGKILL in every phase of an epoch, a checkpoint and a restore, to slot, Python worker and driver; results exact.
+
+``make test`` runs a sample of the kills, ``make faults`` all of them with both backends.
+``tests/tidy/test_phases.py`` proves that none is missing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import lives
+from support.lives import Kill, every_kill
+
+from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, Phase
+
+pytestmark = pytest.mark.spark
+
+NAMES = {"slot": "a slot", "worker": "a Python worker of Spark", "driver": "the driver"}
+EXPECTED = {
+    "slot": "all slots go back to the last checkpoint, the source with them; the same driver goes on; output exact",
+    "worker": "Spark tries the task again; what the dead one fed never becomes state; output exact",
+    "driver": "the next attempt finds the lineage by the job's name and restores its last checkpoint; output exact",
+}
+SAMPLE = {
+    "rocksdb": (
+        Kill("slot", Phase.CHECKPOINT_UPLOAD),
+        Kill("worker", Phase.FEED),
+        Kill("slot", Phase.COMMIT),
+        Kill("driver", Phase.CHECKPOINT_COMMIT),
+        Kill("driver", Phase.RESTORE_SETTLE),
+        Kill("worker", Phase.COMMIT),
+    ),
+    "hashmap": (
+        Kill("slot", Phase.CHECKPOINT_SYNC),
+        Kill("worker", Phase.OUTPUT),
+        Kill("slot", Phase.RESTORE),
+        Kill("driver", Phase.CHECKPOINT_PUBLISH),
+        Kill("slot", Phase.FEED),
+    ),
+}
+
+
+def a_life(backend: str, name: str, kills: tuple[Kill, ...], *marks: pytest.MarkDecorator) -> Any:
+    faults = [
+        pytest.mark.fault(
+            broken=f"{NAMES[kill.victim]} is killed (SIGKILL)",
+            when=f"in the phase {kill.phase}, with {backend}",
+            expected=EXPECTED[kill.victim],
+        )
+        for kill in kills
+    ]
+    return pytest.param(backend, kills, id=f"{backend}-{name}", marks=[*marks, *faults])
+
+
+FULL = [
+    a_life(backend, name, every_kill(tuple(chosen)), pytest.mark.extra)
+    for backend in ("hashmap", "rocksdb")
+    for name, chosen in (
+        ("epoch", EPOCH_PHASES),
+        ("checkpoint", CHECKPOINT_PHASES),
+        ("restore", lives.RESTORES),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("backend", "kills"), [a_life(b, "sample", kills) for b, kills in SAMPLE.items()] + FULL
+)
+def test_processes_killed_one_after_another_change_nothing_of_the_result(
+    tmp_path: Path, backend: str, kills: tuple[Kill, ...]
+) -> None:
+    lives.Life(tmp_path, backend).run(kills)
