@@ -20,7 +20,7 @@ REFUSED = ("s3.accessKey", "s3.secretKey", "s3.sessionToken", "stateBackend.chan
 
 def has_value(path: str) -> bool:
     """Whether ``defaults.<path>`` is a Helm value."""
-    return path.split(".")[0] not in OWN and not path.startswith(REFUSED)
+    return path.split(".", maxsplit=1)[0] not in OWN and not path.startswith(REFUSED)
 
 
 def name_values(node: Schema, path: str = "") -> None:

@@ -77,11 +77,21 @@ class MemoryItem(Model):
     size: str = status_field("How much.", default=...)
 
 
-class Memory(Model):
-    """How a pod's memory is made up."""
+class PodMemory(Model):
+    """One kind of pod of the job."""
 
-    total: str | None = status_field("The container's request and limit.")
+    name: str = status_field("driver or executor.", default=...)
+    count: int = status_field("How many there are of it.", default=1)
+    total: str = status_field("The container's memory request and limit.", default=...)
+    storage: str | None = status_field("Ephemeral storage that is requested for the working volume.")
     items: tuple[MemoryItem, ...] = status_field("The lines of the sum.", default=(), strict=False)
+
+
+class Memory(Model):
+    """How the pods' memory is made up."""
+
+    total: str | None = status_field("Of all pods together.")
+    pods: tuple[PodMemory, ...] = status_field("The sum of each kind of pod.", default=(), strict=False)
 
 
 class StatefulSparkJobStatus(Model):

@@ -1,0 +1,124 @@
+"""Conditions from facts, with transition times kept; ``Reconciling`` and ``Stalled`` as kstatus reads them
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md): both are there only while true,
+and ``Ready`` is true for whatever its spec asks for, a suspended job too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sparkstate_operator.core import phases
+from sparkstate_operator.model.snapshot import SnapshotPhase
+from sparkstate_operator.model.status import Condition, Phase
+
+WORDS = {True: "True", False: "False"}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that is wrong: a stable word and a sentence."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the conditions of a job follow from.
+
+    ``invalid``: the newest spec cannot run, an older revision may. ``degraded``: it runs, and something that
+    was asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest
+    failure, told while the phase is one of failing.
+    """
+
+    phase: Phase
+    generation: int
+    message: str = ""
+    invalid: Trouble | None = None
+    degraded: Trouble | None = None
+    failure: Trouble | None = None
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+def of_job(facts: Facts, old: Sequence[Condition] | None, now: datetime) -> tuple[Condition, ...]:
+    """All conditions of a job; those whose status is as in ``old`` keep their transition time."""
+    return _kept(_job(facts), facts.generation, old, now)
+
+
+def of_snapshot(
+    phase: SnapshotPhase,
+    generation: int,
+    old: Sequence[Condition] | None,
+    now: datetime,
+    message: str = "",
+    reason: str = "",
+) -> tuple[Condition, ...]:
+    """``Ready`` of a snapshot, and ``Reconciling`` or ``Stalled`` while they hold."""
+    meaning = phases.SNAPSHOT[phase]
+    wanted = [_Wanted("Ready", meaning.as_wanted, reason or phase, message)]
+    wanted += _kstatus(meaning, reason or phase, message)
+    return _kept(wanted, generation, old, now)
+
+
+def _job(facts: Facts) -> Iterator[_Wanted]:
+    meaning = phases.JOB[facts.phase]
+    told = facts.failure.message if facts.failure and not meaning.as_wanted else facts.message
+    if facts.invalid:
+        yield _Wanted("Ready", False, facts.invalid.reason, facts.invalid.message)
+    else:
+        yield _Wanted("Ready", meaning.as_wanted, facts.phase, told)
+    yield _Wanted("Progressing", meaning.progressing, facts.phase, told if meaning.progressing else "")
+    yield _degraded(facts)
+    blocked = facts.phase == "RestoreBlocked"
+    yield _Wanted("RestoreBlocked", blocked, facts.phase, told if blocked else "")
+    if facts.invalid and not meaning.progressing:
+        stalled = phases.Meaning(stuck=True)
+        yield from _kstatus(stalled, facts.invalid.reason, facts.invalid.message)
+    else:
+        reason = facts.failure.reason if facts.failure and meaning.stuck else facts.phase
+        yield from _kstatus(meaning, reason, told)
+
+
+def _degraded(facts: Facts) -> _Wanted:
+    failing = facts.failure if facts.phase in ("Failing", "Failed") else None
+    trouble = facts.degraded or facts.invalid or failing
+    if trouble is None:
+        return _Wanted("Degraded", False, "AsWanted", "")
+    return _Wanted("Degraded", True, trouble.reason, trouble.message)
+
+
+def _kstatus(meaning: phases.Meaning, reason: str, message: str) -> Iterable[_Wanted]:
+    if meaning.progressing:
+        yield _Wanted("Reconciling", True, reason, message)
+    if meaning.stuck:
+        yield _Wanted("Stalled", True, reason, message)
+
+
+def _kept(
+    wanted: Iterable[_Wanted], generation: int, old: Sequence[Condition] | None, now: datetime
+) -> tuple[Condition, ...]:
+    before = {condition.type: condition for condition in old or ()}
+    return tuple(_condition(each, generation, before.get(each.type), now) for each in wanted)
+
+
+def _condition(wanted: _Wanted, generation: int, before: Condition | None, now: datetime) -> Condition:
+    status = WORDS[wanted.status]
+    same = before is not None and before.status == status
+    return Condition.model_validate(
+        {
+            "type": wanted.type,
+            "status": status,
+            "reason": wanted.reason,
+            "message": wanted.message[:32768],
+            "lastTransitionTime": before.last_transition_time if same and before else now,
+            "observedGeneration": generation,
+        }
+    )

@@ -1,0 +1,129 @@
+"""Names and labels of everything that a job has. Every name fits 63 characters for every job name that the CRD
+accepts (at most 40) and every attempt up to :data:`MAX_ATTEMPT`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+LIMIT = 63
+MAX_ATTEMPT = 999_999
+"""Spark allows 47 characters before what it adds to an executor's name."""
+EXECUTOR_PREFIX_LIMIT = 47
+
+PREFIX = "sparkstate.io"
+JOB = f"{PREFIX}/job"
+JOB_UID = f"{PREFIX}/job-uid"
+ATTEMPT = f"{PREFIX}/attempt"
+ROLE = f"{PREFIX}/role"
+SNAPSHOT = f"{PREFIX}/snapshot"
+SNAPSHOT_UID = f"{PREFIX}/snapshot-uid"
+SNAPSHOT_TYPE = f"{PREFIX}/snapshot-type"
+SCHEDULED = f"{PREFIX}/scheduled"
+"""Annotation of a periodic snapshot: the time it was due, RFC 3339 in UTC."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OPERATOR = "sparkstate-operator"
+
+Role = Literal["driver", "executor", "command"]
+SnapshotType = Literal["manual", "periodic", "upgrade", "suspend", "deletion"]
+
+
+def _attempt(attempt: int) -> int:
+    if not 0 <= attempt <= MAX_ATTEMPT:
+        raise ValueError(f"attempt is {attempt}; names have room for 0 to {MAX_ATTEMPT}")
+    return attempt
+
+
+def driver_pod(job: str, attempt: int) -> str:
+    """A pod of its own for every attempt: attempts never share a name."""
+    return f"{job}-driver-{_attempt(attempt)}"
+
+
+def executor_prefix(job: str, attempt: int) -> str:
+    """``spark.kubernetes.executor.podNamePrefix``; Spark adds ``-exec-N``."""
+    return f"{job}-{_attempt(attempt)}"
+
+
+def config_map(job: str, attempt: int) -> str:
+    """The attempt's manifest and the executors' pod template."""
+    return f"{job}-{_attempt(attempt)}"
+
+
+def token_secret(uid: str, attempt: int) -> str:
+    """By uid, so that a job that is created again never meets the secret of the one before."""
+    return f"sparkstate-{uid}-{_attempt(attempt)}"
+
+
+def service(job: str) -> str:
+    """The headless Service before the driver."""
+    return f"{job}-driver"
+
+
+def service_account(job: str) -> str:
+    """The job's own ServiceAccount (where the spec names none) and its RoleBinding."""
+    return f"{job}-spark"
+
+
+def revision(job: str, digest: str) -> str:
+    """A ControllerRevision, by the digest of what it holds."""
+    return f"{job}-{digest}"
+
+
+def periodic_snapshot(job: str, uid: str, scheduled: datetime) -> str:
+    """From uid and scheduled time alone, so that doing it twice makes one object."""
+    stamp = scheduled.astimezone(UTC).strftime("%y%m%d%H%M%S")
+    return f"{job}-{stamp}-{digest(uid, 6)}"
+
+
+def trigger_id(uid: str, scheduled: datetime) -> str:
+    """The trigger of a periodic savepoint, from uid and scheduled time alone."""
+    return digest(f"{uid} {scheduled.astimezone(UTC).isoformat()}", 32)
+
+
+def own_snapshot(job: str, uid: str, kind: SnapshotType, attempt: int) -> str:
+    """The savepoint that ends an attempt (upgrade, suspend, deletion)."""
+    return f"{job}-{kind}-{_attempt(attempt)}-{digest(uid, 6)}"
+
+
+def command_job(owner: str, uid: str, verb: str, number: int = 0) -> str:
+    """A Kubernetes Job that runs one engine command for a job or snapshot; Kubernetes adds 6 characters to its
+    pods' names. A long owner's name is cut."""
+    tail = f"-{digest(uid, 6)}-{verb}-{number}"
+    return owner[: LIMIT - 6 - len(tail)].rstrip("-") + tail
+
+
+def digest(text: str, length: int) -> str:
+    """``length`` hexadecimal digits that stand for ``text``."""
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def labels(job: str, uid: str, role: Role | None = None, attempt: int | None = None) -> dict[str, str]:
+    """Labels of a job's child."""
+    found = {MANAGED_BY: OPERATOR, JOB: job, JOB_UID: uid}
+    if role is not None:
+        found[ROLE] = role
+    if attempt is not None:
+        found[ATTEMPT] = str(_attempt(attempt))
+    return found
+
+
+def snapshot_labels(job: str, uid: str, kind: SnapshotType) -> dict[str, str]:
+    """Labels of a StateSnapshot that the operator makes."""
+    return {**labels(job, uid), SNAPSHOT_TYPE: kind}
+
+
+def selector(wanted: Mapping[str, str]) -> str:
+    """As the API's ``labelSelector``."""
+    return ",".join(f"{name}={value}" for name, value in sorted(wanted.items()))
+
+
+def pods_of(uid: str) -> str:
+    """Selector of the pods that hold the job's slots and driver, for the scale subresource too."""
+    return f"{JOB_UID}={uid},{ROLE} in (driver,executor)"
+
+
+def children_of(uid: str) -> str:
+    """Selector of everything that belongs to the job with this uid."""
+    return f"{JOB_UID}={uid}"

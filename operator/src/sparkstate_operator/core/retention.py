@@ -1,0 +1,85 @@
+"""Which periodic savepoints go, by age and count, and which may never go whatever the numbers say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sparkstate_operator.core import units
+from sparkstate_operator.core.settings import Resolved
+
+FAILED_KEPT = 5
+"""Failed ones hold no state; the newest few tell why."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None: no limit of that kind."""
+
+    max_age_s: float | None = None
+    max_count: int | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What retention looks at. ``time`` is when it completed, for a failed one when it was created."""
+
+    name: str
+    phase: str
+    time: datetime
+    periodic: bool = True
+    pinned: bool = False
+    uri: str = ""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """A snapshot to delete, and why."""
+
+    name: str
+    reason: Literal["age", "count", "failed"]
+
+
+def limits(resolved: Resolved) -> Limits:
+    """The job's limits."""
+    age = resolved.get("savepoints.maxAge")
+    return Limits(None if age is None else units.duration_s(age), resolved.get("savepoints.maxCount"))
+
+
+def expired(
+    snapshots: Collection[Snapshot], wanted: Limits, now: datetime, in_use: Collection[str] = ()
+) -> tuple[Expired, ...]:
+    """The periodic snapshots that go, oldest first.
+
+    ``in_use`` are names and URIs that something still needs: what a job restores from, what a pending restore
+    names. Of the completed ones the newest (of any type) always stays; what is pinned, in flight or already
+    being deleted is never named, but counts.
+    """
+    completed = _newest_first(snapshots, "Completed")
+    newest = completed[0].name if completed else None
+    old = [] if wanted.max_age_s is None else _older(completed, now - timedelta(seconds=wanted.max_age_s))
+    periodic = [one for one in completed if one.periodic]
+    over = [] if wanted.max_count is None else periodic[wanted.max_count :]
+    failed = [one for one in _newest_first(snapshots, "Failed") if one.periodic][FAILED_KEPT:]
+    found = {one.name: Expired(one.name, "failed") for one in failed if _free(one, in_use)}
+    found |= {one.name: Expired(one.name, "count") for one in over if _free(one, in_use)}
+    found |= {one.name: Expired(one.name, "age") for one in old if _free(one, in_use)}
+    order = {one.name: one.time for one in snapshots}
+    return tuple(
+        sorted((e for e in found.values() if e.name != newest), key=lambda e: (order[e.name], e.name))
+    )
+
+
+def _newest_first(snapshots: Collection[Snapshot], phase: str) -> list[Snapshot]:
+    found = [one for one in snapshots if one.phase == phase]
+    return sorted(found, key=lambda one: (one.time, one.name), reverse=True)
+
+
+def _older(snapshots: Collection[Snapshot], limit: datetime) -> list[Snapshot]:
+    return [one for one in snapshots if one.time < limit]
+
+
+def _free(one: Snapshot, in_use: Collection[str]) -> bool:
+    return one.periodic and not one.pinned and one.name not in in_use and one.uri not in in_use

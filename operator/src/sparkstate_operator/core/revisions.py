@@ -1,0 +1,95 @@
+"""ControllerRevisions: a resolved spec, kept as it was accepted, and what the difference of two of them asks for."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate_operator.core import layers, naming
+from sparkstate_operator.core.settings import Resolved
+from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.model.spec import StatefulSparkJobSpec
+
+FORMAT = 1
+DIGEST_LENGTH = 10
+ORDER = tuple(ChangeKind)
+"""From weakest to strongest."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs: the strongest kind of all changed fields, and their paths."""
+
+    kind: ChangeKind | None
+    paths: tuple[str, ...]
+
+
+def data(resolved: Resolved) -> dict[str, Any]:
+    """``data`` of the ControllerRevision."""
+    return {
+        "format": FORMAT,
+        "spec": _plain(resolved.spec),
+        "origins": dict(sorted(resolved.origins.items())),
+    }
+
+
+def read(stored: Mapping[str, Any]) -> Resolved:
+    """The resolved spec of a ControllerRevision. Raises ValueError for a format of a later version."""
+    if stored.get("format") != FORMAT:
+        raise ValueError(f"a revision has format {stored.get('format')!r}; this operator reads {FORMAT}")
+    return Resolved(stored["spec"], stored["origins"])
+
+
+def digest(resolved: Resolved) -> str:
+    """By the values alone: who gave them makes no other job."""
+    text = json.dumps(_plain(resolved.spec), sort_keys=True, separators=(",", ":"))
+    return naming.digest(text, DIGEST_LENGTH)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(child) for name, child in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def change(old: Resolved, new: Resolved) -> Change:
+    """What taking over ``new`` means for a job that runs ``old``. ``kind`` None: nothing differs."""
+    before, after = (dict(layers.leaves(each.spec, layers.spec_schema())) for each in (old, new))
+    paths = sorted(
+        path for path in before.keys() | after.keys() if _plain(before.get(path)) != _plain(after.get(path))
+    )
+    kinds = {kind_of(path) for path in paths}
+    return Change(max(kinds, key=ORDER.index) if kinds else None, tuple(paths))
+
+
+def kind_of(path: str) -> ChangeKind:
+    """The kind of change that the field at ``path`` is; keys of a free map are like the map."""
+    kinds = _kinds()
+    names = layers.split(path)
+    while names:
+        found = kinds.get(".".join(names))
+        if found is not None:
+            return found
+        names.pop()
+    raise KeyError(f"{path} is no field of a job's spec")
+
+
+@functools.cache
+def _kinds() -> Mapping[str, ChangeKind]:
+    schema = StatefulSparkJobSpec.model_json_schema(by_alias=True)
+    return dict(_walk(schema, schema["$defs"], ""))
+
+
+def _walk(
+    node: Mapping[str, Any], definitions: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, ChangeKind]]:
+    for name, child in node.get("properties", {}).items():
+        where = f"{path}.{name}".lstrip(".")
+        if "x-change" in child:
+            yield where, ChangeKind(child["x-change"])
+        for option in (child, *child.get("anyOf", ())):
+            if "$ref" in option:
+                yield from _walk(definitions[option["$ref"].rsplit("/", 1)[1]], definitions, where)

@@ -1,0 +1,101 @@
+"""When periodic savepoints are due, by duration or cron.
+
+A schedule is a grid of points in time that depends on the job's uid and spec alone, never on when somebody looked.
+Only the newest point that has passed counts, so missed ones collapse to one; a point that is in ``done`` is never
+due again, so a clock that goes back makes no storm; points of ``done`` that lie in the future are no reason to
+wait, so a clock that was ahead leaves no silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import croniter
+
+from sparkstate_operator.core import naming, units
+from sparkstate_operator.core.settings import Resolved
+
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+MAX_CRON_JITTER_S = 60
+"""Many jobs say ``0 3 * * *``; they begin within a minute, not at one instant."""
+SOON_S = 60.0
+"""How far another machine's clock may be ahead and still be believed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job's schedule: one of ``interval_s`` and ``cron``. ``created`` is when the job was."""
+
+    uid: str
+    created: datetime
+    interval_s: float | None = None
+    cron: str | None = None
+
+
+@dataclass(frozen=True)
+class Due:
+    """A savepoint to take now, for the point ``scheduled`` of the grid."""
+
+    scheduled: datetime
+    trigger_id: str
+
+
+def plan(resolved: Resolved, uid: str, created: datetime) -> Plan | None:
+    """The schedule of a job; None without periodic savepoints."""
+    interval, cron = resolved.get("savepoints.interval"), resolved.get("savepoints.schedule")
+    if interval is None and cron is None:
+        return None
+    seconds = None if interval is None else max(units.duration_s(interval), 1.0)
+    return Plan(uid, created, seconds, cron)
+
+
+def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> Due | None:
+    """What is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
+    ``in_flight``: whether any savepoint of the job is under way, then nothing is."""
+    point = _newest(plan, now)
+    if in_flight or point in done:
+        return None
+    believed = [time for time in done if time <= now + timedelta(seconds=SOON_S)]
+    if point <= max(believed, default=plan.created):
+        return None
+    return Due(point, naming.trigger_id(plan.uid, point))
+
+
+def wait_s(plan: Plan, now: datetime) -> float:
+    """Seconds until the next point of the grid passes; always more than 0."""
+    at = _next(plan, now)
+    return max((at - now).total_seconds(), 0.001)
+
+
+def jitter_s(plan: Plan) -> int:
+    """This job's share of the spread, from its uid."""
+    return int(naming.digest(plan.uid, 8), 16) % MAX_CRON_JITTER_S
+
+
+def _newest(plan: Plan, now: datetime) -> datetime:
+    """The newest point of the grid that has passed."""
+    if plan.interval_s is not None:
+        passed = (now - _anchor(plan)) // timedelta(seconds=plan.interval_s)
+        return _anchor(plan) + passed * timedelta(seconds=plan.interval_s)
+    spread = timedelta(seconds=jitter_s(plan))
+    # get_prev is strictly before its start, and a point that passes now has passed.
+    moment = now - spread + timedelta(microseconds=1)
+    found: datetime = croniter.croniter(plan.cron or "", moment).get_prev(datetime)
+    return found
+
+
+def _next(plan: Plan, now: datetime) -> datetime:
+    if plan.interval_s is not None:
+        return _newest(plan, now) + timedelta(seconds=plan.interval_s)
+    spread = timedelta(seconds=jitter_s(plan))
+    found: datetime = croniter.croniter(plan.cron or "", now - spread).get_next(datetime)
+    return found + spread
+
+
+def _anchor(plan: Plan) -> datetime:
+    """Where the grid of an interval begins: not every job's at the full hour."""
+    assert plan.interval_s is not None
+    share = int(naming.digest(plan.uid, 8), 16) % max(int(plan.interval_s), 1)
+    return EPOCH + timedelta(seconds=share)

@@ -1,0 +1,95 @@
+"""What a job's spec comes to: job over Helm value over built-in, with the origin of each field, and everything
+checked that no single layer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sparkstate_operator.core import built_in, checks, layers
+from sparkstate_operator.core.layers import Given, Origin
+from sparkstate_operator.core.problems import Problem, raise_if_any
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class KeySpace:
+    """What a job's first checkpoint has fixed for ever."""
+
+    max_parallelism: int
+    shards: int
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """``spec`` holds every field that counts, shaped as a job's spec; ``origins`` says by path who gave it."""
+
+    spec: Spec
+    origins: Mapping[str, Origin]
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The value at a dotted path below ``spec``; ``default`` where there is none."""
+        node: Any = self.spec
+        for name in path.split("."):
+            if not isinstance(node, Mapping) or name not in node:
+                return default
+            node = node[name]
+        return node
+
+    @property
+    def backend(self) -> str:
+        """``hashmap`` or ``rocksdb``."""
+        return str(self.get("stateBackend.type", "hashmap"))
+
+    @property
+    def slots(self) -> int:
+        """Slots of the whole job."""
+        return int(self.get("slots"))
+
+    @property
+    def executors(self) -> int:
+        """Executor pods; 0 with deployment ``local``."""
+        if self.get("deployment") != "cluster":
+            return 0
+        return -(-self.slots // int(self.get("slotsPerExecutor")))
+
+
+def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = None) -> Resolved:
+    """Decide every field. ``spec`` has passed the CRD's schema and rules, ``defaults`` (the chart's
+    ``defaults.*``, shaped as a spec) ``check_defaults``.
+
+    ``fixed`` is the key space that the job's state has, if it has state. Raises ``SpecInvalid`` with all
+    findings.
+    """
+    given = layers.merge(layers.fold(spec, "job"), layers.fold(defaults or {}, "helm"))
+    filled = built_in.fill(given)
+    resolved = Resolved(
+        MappingProxyType(layers.nested(filled)),
+        MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
+    )
+    raise_if_any([*checks.merged(filled), *_fixed(filled, fixed)])
+    return resolved
+
+
+def _fixed(given: Mapping[str, Given], fixed: KeySpace | None) -> list[Problem]:
+    if fixed is None:
+        return []
+    found = [
+        Problem(
+            f"spec.{path}", f"was fixed as {value} by the job's state; leave it out or write that", f"{told}"
+        )
+        for path, value in (("maxParallelism", fixed.max_parallelism), ("shards", fixed.shards))
+        if path in given and (told := given[path].value) != value
+    ]
+    if given["slots"].value > fixed.shards:
+        text = f"must lie between 1 and the job's {fixed.shards} shards, which were fixed by its state"
+        found.append(Problem("spec.slots", text, f"{given['slots'].value}"))
+    return found
+
+
+def check_defaults(defaults: Spec) -> None:
+    """Judge the chart's ``defaults`` by themselves, once at the operator's start. Raises ``SpecInvalid``."""
+    raise_if_any(checks.defaults(defaults))
