@@ -1,8 +1,10 @@
-"""Spark's own ways through the same data: one process, one contender, epoch times as JSON on stdout.
+"""Spark's own ways through the same data: one process, one contender, its epochs as JSON on stdout.
 
-``python contenders.py NAME FOLDER SLOTS QUERY_FOLDER`` with NAME one of
-``identity``, ``aggregation``, ``transform-with-state``.
-An epoch's time is that from one ``foreachBatch`` callback to the next, planning and bookkeeping of Spark included.
+``python contenders.py NAME FOLDER SLOTS QUERY_FOLDER [ANSWERED]`` with NAME one of ``identity``, ``identity-defaults``,
+``aggregation``, ``transform-with-state``. An epoch's time is that from one ``foreachBatch`` callback to the next,
+planning and bookkeeping of Spark included. All but ``identity-defaults`` run with the settings that our own session
+has, so that ratios compare ways and not settings. With ANSWERED the input has no end: each epoch appends the time of
+its end to that file (for latency).
 """
 
 from __future__ import annotations
@@ -15,48 +17,57 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import cpu
+
 SCHEMA = "k long, v long"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+OURS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.authenticate": "true",
+    "spark.driver.extraJavaOptions": "-Xss8m",
+}
+"""What our session sets and what can matter for speed (``sparkstate.spark.session``)."""
 
 
-def session(slots: int) -> Any:
+def session(name: str, slots: int) -> Any:
+    """A local session with ``slots`` cores, 2 GiB and RocksDB as Spark's state store."""
     from pyspark.sql import SparkSession
 
     from sparkstate import java
 
     os.environ.update(java.find(os.environ).environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    return (
+    builder = (
         SparkSession.builder.master(f"local[{slots}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "2g")
-        .config("spark.driver.extraJavaOptions", "-Xss8m")
         .config("spark.sql.shuffle.partitions", slots)
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config(
-            "spark.sql.streaming.stateStore.providerClass",
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        )
+        .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    for key, value in {} if name == "identity-defaults" else OURS.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def same(batches: Iterator[Any]) -> Iterator[Any]:
+    """The cheapest Python there is."""
     yield from batches
 
 
 def identity(frame: Any, slots: int) -> Any:
+    """Partition by key, through Python and back: the data path without any state."""
     from pyspark.sql import functions as F
 
-    return frame.repartitionById(slots, F.pmod(F.xxhash64("k"), F.lit(slots)).cast("int")).mapInArrow(
-        same, SCHEMA
-    )
+    slot = F.pmod(F.xxhash64("k"), F.lit(slots)).cast("int")
+    return frame.repartitionById(slots, slot).mapInArrow(same, SCHEMA)
 
 
 def transform_with_state(frame: Any) -> Any:
+    """The same running sum, answered record by record."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
@@ -77,15 +88,20 @@ def transform_with_state(frame: Any) -> Any:
 
 
 def main() -> None:
+    """Run to the end of the input; print seconds and CPU seconds of every epoch."""
     name, folder, slots = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    spark = session(slots)
+    answered = sys.argv[5] if len(sys.argv) > 5 else None
+    spark = session(name, slots)
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
-    started: list[float] = []
+    marks: list[tuple[float, dict[str, float]]] = []
 
     def each(frame: Any, epoch: int) -> None:
-        started.append(time.monotonic())
-        made = identity(frame, slots) if name == "identity" else frame
+        marks.append((time.monotonic(), cpu.used(os.getpid())))
+        made = identity(frame, slots) if name.startswith("identity") else frame
         made.write.format("noop").mode("overwrite").save()
+        if answered:
+            with open(answered, "a", encoding="ascii") as file:
+                file.write(f"{time.time()}\n")
 
     if name == "aggregation":
         from pyspark.sql import functions as F
@@ -93,13 +109,18 @@ def main() -> None:
         stream = stream.groupBy("k").agg(F.sum("v").alias("v"))
     elif name == "transform-with-state":
         stream = transform_with_state(stream)
-    writer = stream.writeStream.foreachBatch(each).trigger(availableNow=True)
-    if name != "identity":
+    writer = stream.writeStream.foreachBatch(each)
+    writer = writer.trigger(processingTime="0 seconds") if answered else writer.trigger(availableNow=True)
+    if not name.startswith("identity"):
         writer = writer.outputMode("update")
     writer.option("checkpointLocation", sys.argv[4]).start().awaitTermination()
-    started.append(time.monotonic())
+    marks.append((time.monotonic(), cpu.used(os.getpid())))
     spark.stop()
-    print(json.dumps([b - a for a, b in itertools.pairwise(started)]))
+    epochs = [
+        {"seconds": after[0] - before[0], "cpu_s": cpu.between(before[1], after[1])}
+        for before, after in itertools.pairwise(marks)
+    ]
+    print(json.dumps(epochs))
 
 
 if __name__ == "__main__":

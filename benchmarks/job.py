@@ -1,8 +1,13 @@
-"""The benchmark's job: a keyed sum by a per-record Python function that answers every record."""
+"""The benchmark's job: a keyed sum by a per-record Python function that answers every record.
+
+``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
+had read an epoch's output; used for latency).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sparkstate
@@ -21,11 +26,20 @@ class Sum(KeyedProcessFunction):
         yield row.k, total
 
 
-def nothing(frame: Any, epoch: int) -> None:
-    """Read the output and drop it, as the contenders do."""
-    frame.write.format("noop").mode("overwrite").save()
+def sink(answered: str | None) -> Callable[[Any, int], None]:
+    """Read the output and drop it, as the contenders do; note when."""
+
+    def nothing(frame: Any, epoch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+        if answered:
+            with open(answered, "a", encoding="ascii") as file:
+                file.write(f"{time.time()}\n")
+
+    return nothing
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
+    """What the driver calls."""
     rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
-    sparkstate.keyed(rows, "k").process(Sum(), uid="sum", output_schema="k long, total long").sink(nothing)
+    processed = sparkstate.keyed(rows, "k").process(Sum(), uid="sum", output_schema="k long, total long")
+    processed.sink(sink(params.get("answered")))

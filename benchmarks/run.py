@@ -1,157 +1,202 @@
 """``make bench``: our figures beside Spark's own, in one run, on the same data, in alternating rounds.
 
-Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` (the ceiling), ours on HashMap and RocksDB
-(interval mode, checkpoints running), Spark's own aggregation and Python's ``transformWithState`` (both on RocksDB).
-Load: a keyed sum over ``--keys`` keys, every record answered. Rows/s is the median over all epochs but the first of
-each round.
+    make bench                                   everything; about 30 minutes on two cores
+    make bench ARGS=--quick                      one round, the main load, latency of 1 k; about 4 minutes
+    make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
+    make bench ARGS='--loads sum --no-latency'   one load
+
+Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with our session's settings (the base of
+all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
+running; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
+Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice.
+A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
+median of the rounds. ``docs/benchmarks.md`` tells how to read it.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import yaml
+import data
+import latency
+import ours
+import report
 
 HERE = Path(__file__).parent
-SLOW_ROWS = 20_000
-"""Rows an epoch for a contender slower than 20 k rows/s: a prefix of the same data."""
-CONTENDERS = ("identity", "hashmap", "rocksdb", "aggregation", "transform-with-state")
+RESULTS = HERE / "results"
+WARM_UP = 2
+"""Epochs of every run that are not counted: the JVM compiles, stores are empty."""
+CHECKPOINTING = "2s"
+SLOW_ROWS, SLOW_EPOCHS = 20_000, 4
+"""A contender slower than 20 k rows/s gets a prefix of the same data: about a minute a round."""
 
 
-def make_input(folder: Path, rows: int, epochs: int, keys: int) -> None:
-    """``epochs`` files of ``rows`` rows with seeded keys and values."""
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(1)
-    for number in range(epochs):
-        table = pa.table({"k": rng.integers(0, keys, rows), "v": rng.integers(0, 100, rows)})
-        path = folder / f"{number:04d}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_700_000_000 + number,) * 2)
+@dataclass(frozen=True)
+class Contender:
+    """How one row of the table is run. ``ours`` None: one of Spark's own ways, by name."""
+
+    name: str
+    ours: ours.Setup | None = None
+    slow: bool = False
 
 
-def ours(folder: Path, backend: str, slots: int, scratch: Path) -> list[float]:
-    """Epoch times of one run of our driver, from its phase log: from one epoch's begin to the next."""
-    document = {
-        "apiVersion": "sparkstate.io/v1alpha1",
-        "kind": "StatefulSparkJob",
-        "metadata": {"name": "bench"},
-        "spec": {
-            "pythonFile": str(HERE / "job.py"),
-            "params": {"input": str(folder)},
-            "slots": slots,
-            "stateBackend": {"type": backend},
-            "trigger": {"availableNow": True},
-            "checkpointing": {"interval": "5s", "storage": str(scratch / "checkpoints")},
-            "driver": {"memory": "2Gi"},
-        },
-    }
-    manifest, log = scratch / "job.yaml", scratch / "phases.jsonl"
-    manifest.write_text(yaml.safe_dump(document))
-    command = [
-        sys.executable,
-        "-m",
-        "sparkstate.driver",
-        "--manifest",
-        str(manifest),
-        "--work-dir",
-        str(scratch / "w"),
-    ]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARKSTATE_PHASE_LOG": str(log)}
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    begins = [e["t_ms"] for e in entries if e["process"] == "driver" and e["phase"] == "epoch-begin"]
-    return [(b - a) / 1000 for a, b in itertools.pairwise(begins)]
-
-
-def spark(name: str, folder: Path, slots: int, scratch: Path) -> list[float]:
-    """Epoch times of one run of one of Spark's own ways."""
-    command = [
-        sys.executable,
-        str(HERE / "contenders.py"),
-        name,
-        str(folder),
-        str(slots),
-        str(scratch / "query"),
-    ]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    times: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return times
+CONTENDERS = {
+    contender.name: contender
+    for contender in (
+        Contender("identity"),
+        Contender("identity-defaults"),
+        Contender("hashmap", ours.Setup("hashmap")),
+        Contender("hashmap-checkpoints", ours.Setup("hashmap", interval=CHECKPOINTING)),
+        Contender("rocksdb", ours.Setup("rocksdb")),
+        Contender("rocksdb-checkpoints", ours.Setup("rocksdb", interval=CHECKPOINTING)),
+        Contender("aggregation"),
+        Contender("transform-with-state", slow=True),
+    )
+}
+LOADS = {
+    "sum": tuple(CONTENDERS),
+    "distinct": ("identity", "hashmap", "rocksdb", "aggregation"),
+}
+LATENCIES = {1_000: 60, 100_000: 30, 1_000_000: 15}
+"""Rows an epoch: samples."""
 
 
 def main() -> None:
+    """Measure, print, write."""
+    options = _options()
+    started = time.monotonic()
+    scratch = Path(tempfile.mkdtemp(prefix="sparkstate-bench-"))
+    results: list[dict[str, Any]] = []
+    try:
+        for load in options.loads:
+            results += measure_load(load, options, scratch / load)
+        if options.latency:
+            results += measure_latency(options, scratch / "latency")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / "throughput.json"
+    target.write_text(json.dumps(results, indent=2) + "\n")
+    print(report.text(results))
+    print(f"\n{(time.monotonic() - started) / 60:.0f} minutes; written to {target}")
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=1_200_000, help="rows an epoch (default 1,200,000)")
-    parser.add_argument(
-        "--epochs", type=int, default=5, help="epochs a round; the first is not counted (default 5)"
-    )
+    parser.add_argument("--epochs", type=int, default=7, help=f"epochs a run; {WARM_UP} are not counted")
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (default 5)")
-    parser.add_argument("--keys", type=int, default=50_000)
-    parser.add_argument("--slots", type=int, default=2)
-    parser.add_argument("--only", nargs="*", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--keys", type=int, default=50_000, help="keys of the load sum (default 50,000)")
+    parser.add_argument("--slots", type=int, default=2, help="slots, and cores of Spark (default 2)")
+    parser.add_argument("--only", nargs="+", choices=CONTENDERS, help="these contenders, and identity")
+    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
+    parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--quick", action="store_true", help="one round, fewer epochs, one load")
     options = parser.parse_args()
-    scratch = Path(tempfile.mkdtemp(prefix="sparkstate-bench-"))
-    try:
-        report(options, measure(options, scratch))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    if options.epochs <= WARM_UP:
+        parser.error(f"--epochs must be more than {WARM_UP}")
+    if options.quick:
+        options.rounds, options.epochs, options.loads = 1, min(options.epochs, 5), ["sum"]
+    return options
 
 
-def measure(options: argparse.Namespace, scratch: Path) -> dict[str, list[float]]:
-    """Rows/s of every counted epoch, by contender."""
-    make_input(scratch / "in", options.rows, options.epochs, options.keys)
-    make_input(scratch / "few", SLOW_ROWS, min(3, options.epochs), options.keys)
-    rates: dict[str, list[float]] = {name: [] for name in options.only}
+def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
+    """Results of all contenders on one load."""
+    keys = options.keys if load == "sum" else 0
+    whole = data.make(scratch / "in", options.rows, options.epochs, keys)
+    few = data.make(scratch / "few", min(SLOW_ROWS, options.rows), min(SLOW_EPOCHS, options.epochs), keys)
+    wanted = {"identity", *(options.only or CONTENDERS)}
+    names = [name for name in LOADS[load] if name in wanted]
+    rounds: dict[str, list[float]] = {name: [] for name in names}
+    cpu_s: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(options.rounds):
-        for name in options.only:
+        for name in names:
+            contender = CONTENDERS[name]
             private = scratch / f"{name}-{number}"
             private.mkdir()
-            slow = name == "transform-with-state"
-            folder, rows = (scratch / "few", SLOW_ROWS) if slow else (scratch / "in", options.rows)
-            if name in ("hashmap", "rocksdb"):
-                times = ours(folder, name, options.slots, private)
-            else:
-                times = spark(name, folder, options.slots, private)
-            rates[name] += [rows / seconds for seconds in times[1:]]
+            folder, rows = (few, min(SLOW_ROWS, options.rows)) if contender.slow else (whole, options.rows)
+            epochs = _run(contender, folder, options.slots, private)[WARM_UP:]
             shutil.rmtree(private)
+            rounds[name].append(statistics.median(rows / epoch["seconds"] for epoch in epochs))
+            cpu_s[name] += [{k: v / rows * 1e6 for k, v in epoch["cpu_s"].items()} for epoch in epochs]
             print(
-                f"round {number + 1}/{options.rounds} {name}: {statistics.median(rates[name]):,.0f} rows/s",
+                f"{load} {number + 1}/{options.rounds} {name:<22}{rounds[name][-1]:>12,.0f} rows/s",
                 flush=True,
             )
-    return rates
+    base = statistics.median(rounds["identity"])
+    return [_result(load, name, rounds[name], cpu_s[name], base, options) for name in names]
 
 
-def report(options: argparse.Namespace, rates: dict[str, list[float]]) -> None:
-    """The table, and the same as JSON."""
-    ceiling = statistics.median(rates["identity"]) if rates.get("identity") else None
-    results: list[dict[str, Any]] = []
-    print(f"\n{'contender':<22}{'rows/s':>12}{'of identity':>13}")
-    for name, values in rates.items():
-        median = statistics.median(values)
-        ratio = round(median / ceiling, 3) if ceiling else None
-        print(f"{name:<22}{median:>12,.0f}{ratio if ratio is not None else '-':>13}")
-        parameters = {k: v for k, v in vars(options).items() if k != "only"}
-        results.append(
-            {"name": name, "rows_per_s": round(median), "ratio_to_identity": ratio, "parameters": parameters}
+def _run(contender: Contender, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
+    if contender.ours is not None:
+        return ours.run(contender.ours, folder, slots, private)
+    command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
+    with (private / "contender.log").open("w+") as log:
+        done = subprocess.run(
+            [*command, str(private / "query")], stdout=subprocess.PIPE, stderr=log, text=True, check=False
         )
-    target = HERE / "results" / "throughput.json"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"\nwritten to {target}")
+        if done.returncode != 0:
+            log.seek(0)
+            raise SystemExit(f"{contender.name} failed:\n{log.read()[-3000:]}")
+    epochs: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return epochs
+
+
+def _result(
+    load: str,
+    name: str,
+    rates: list[float],
+    cpu_s: list[dict[str, float]],
+    base: float,
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    rate = statistics.median(rates)
+    return {
+        "name": name,
+        "load": load,
+        "rows_per_s": round(rate),
+        "ratio_to_identity": round(rate / base, 4),
+        "rounds": [round(value) for value in rates],
+        "cpu_us_per_row": {
+            kind: round(statistics.median(epoch[kind] for epoch in cpu_s), 3) for kind in cpu_s[0]
+        },
+        "parameters": {
+            key: value
+            for key, value in vars(options).items()
+            if key not in ("only", "loads", "latency", "quick")
+        },
+    }
+
+
+def measure_latency(options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
+    """Results of identity and ours at each size of epoch."""
+    wanted = {"identity", *(options.only or CONTENDERS)}
+    sizes = {1_000: 30} if options.quick else LATENCIES
+    results = []
+    for rows, samples in sizes.items():
+        for name in (name for name in ("identity", "hashmap", "rocksdb") if name in wanted):
+            private = scratch / f"{name}-{rows}"
+            result = latency.measure(name, rows, samples, options.keys, options.slots, private)
+            shutil.rmtree(private)
+            results.append(result)
+            print(
+                f"latency {rows:>9,} rows an epoch {name:<10}p50 {result['p50_ms']:>6,} ms"
+                f"   p99 {result['p99_ms']:>6,} ms",
+                flush=True,
+            )
+    return results
 
 
 if __name__ == "__main__":

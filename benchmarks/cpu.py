@@ -1,0 +1,60 @@
+"""CPU seconds that a job has used so far, by kind of process, read from ``/proc``.
+
+Wall time on a shared machine swings; CPU time tells where an epoch's work goes. Kinds: ``driver`` (Python),
+``jvm``, ``workers`` (Spark's Python workers, whose ended children count through their daemon) and ``slots``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+KINDS = ("driver", "jvm", "workers", "slots")
+
+
+def _stat(pid: int) -> tuple[str, list[str]] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (stat := _stat(int(entry))) is not None:
+            found.setdefault(int(stat[1][1]), []).append(int(entry))
+    return found
+
+
+def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
+    """CPU seconds by kind of the tree below ``driver``, and of ``slots``, which are no children of anybody."""
+    totals = dict.fromkeys(KINDS, 0.0)
+    children = _children()
+    pending = [(driver, "driver")]
+    while pending:
+        pid, kind = pending.pop()
+        stat = _stat(pid)
+        if stat is None:
+            continue
+        if stat[0] == "java":
+            kind = "jvm"
+        fields = stat[1]
+        totals[kind] += (int(fields[11]) + int(fields[12])) * _TICK_S
+        if kind == "workers":  # workers that ended are counted by the daemon that waited for them
+            totals[kind] += (int(fields[13]) + int(fields[14])) * _TICK_S
+        below = "workers" if kind in ("jvm", "workers") else "driver"
+        pending += [(child, below) for child in children.get(pid, ())]
+    for pid in slots:
+        stat = _stat(pid)
+        if stat is not None:
+            totals["slots"] += (int(stat[1][11]) + int(stat[1][12])) * _TICK_S
+    return totals
+
+
+def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was used in between."""
+    return {kind: round(after[kind] - before[kind], 3) for kind in KINDS}

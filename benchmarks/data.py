@@ -1,0 +1,31 @@
+"""The benchmark's input: Parquet files of keys and values, seeded, one file an epoch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def write(path: Path, rows: int, keys: int, seed: int) -> None:
+    """One file of ``rows`` rows with random keys below ``keys``; 0: every key of every file is another one."""
+    rng = np.random.default_rng(seed)
+    if keys:
+        chosen = rng.integers(0, keys, rows)
+    else:  # spread over all 64-bit numbers, as random identifiers are; odd multipliers lose no number
+        chosen = np.arange(seed * rows, (seed + 1) * rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        chosen = chosen.astype(np.int64)
+    pq.write_table(pa.table({"k": chosen, "v": rng.integers(0, 100, rows)}), path)
+
+
+def make(folder: Path, rows: int, epochs: int, keys: int) -> Path:
+    """``epochs`` files whose times of change are in their order, which is the order Spark reads them in."""
+    folder.mkdir(parents=True)
+    for number in range(epochs):
+        path = folder / f"{number:04d}.parquet"
+        write(path, rows, keys, seed=number)
+        os.utime(path, (1_700_000_000 + number,) * 2)
+    return folder

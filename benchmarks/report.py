@@ -1,0 +1,88 @@
+"""The table of a benchmark run: figures, ratios, targets beside them, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """``name`` is to be at least ``ratio`` times ``base`` on the load ``sum``."""
+
+    name: str
+    base: str
+    ratio: float
+
+
+TARGETS = (
+    Target("hashmap", "identity", 0.80),
+    Target("rocksdb", "identity", 0.75),
+    Target("hashmap", "transform-with-state", 100),
+    Target("rocksdb", "transform-with-state", 100),
+    Target("hashmap", "aggregation", 2.4),
+    Target("rocksdb", "aggregation", 2.2),
+)
+
+
+def text(results: Sequence[dict[str, Any]]) -> str:
+    """Everything that is printed at the end of a run."""
+    throughput = [result for result in results if "rows_per_s" in result]
+    latencies = [result for result in results if "p50_ms" in result]
+    lines: list[str] = []
+    for load in dict.fromkeys(result["load"] for result in throughput):
+        lines += _table(load, [result for result in throughput if result["load"] == load])
+    if latencies:
+        lines += _latencies(latencies)
+    lines += _targets(throughput)
+    return "\n".join(lines)
+
+
+def _table(load: str, results: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"\n{load:<22}{'rows/s':>12}{'of identity':>13}   CPU µs/row: driver   jvm  workers  slots    sum"
+    ]
+    for result in results:
+        cpu = result["cpu_us_per_row"]
+        used = f"{cpu['driver']:>20.2f}{cpu['jvm']:>6.2f}{cpu['workers']:>9.2f}{cpu['slots']:>7.2f}"
+        lines.append(
+            f"{result['name']:<22}{result['rows_per_s']:>12,}{result['ratio_to_identity']:>13.3f}"
+            f"{used}{sum(cpu.values()):>7.2f}"
+        )
+    return lines
+
+
+def _latencies(results: Sequence[dict[str, Any]]) -> list[str]:
+    lines = ["\nlatency, ms             rows an epoch       p50       p99   samples"]
+    lines += [
+        f"{result['name'].removeprefix('latency-'):<22}{result['rows_per_epoch']:>15,}{result['p50_ms']:>10,}"
+        f"{result['p99_ms']:>10,}{result['samples']:>10}"
+        for result in results
+    ]
+    return lines
+
+
+def judge(results: Sequence[dict[str, Any]]) -> list[tuple[Target, float, bool]]:
+    """Every target whose two contenders were measured: the ratio, and whether it is reached."""
+    rates = {result["name"]: result["rows_per_s"] for result in results if result["load"] == "sum"}
+    judged = []
+    for target in TARGETS:
+        if target.name in rates and target.base in rates:
+            ratio = rates[target.name] / rates[target.base]
+            judged.append((target, ratio, ratio >= target.ratio))
+    return judged
+
+
+def _targets(results: Sequence[dict[str, Any]]) -> list[str]:
+    judged = judge(results)
+    if not judged:
+        return []
+    lines = ["\ntarget                                   to reach   measured"]
+    for target, ratio, reached in judged:
+        words = f"{target.name} / {target.base}"
+        verdict = "reached" if reached else "missed"
+        lines.append(f"{words:<40}{target.ratio:>9g}{ratio:>11.2f}   {verdict}")
+    missed = sum(not reached for _, _, reached in judged)
+    lines.append(f"{len(judged) - missed} of {len(judged)} targets reached")
+    return lines
