@@ -1,4 +1,4 @@
-"""Fetches what the tests start beside Python: S3 server, Kafka's jars, a browser. Run before the first stage.
+"""Fetches what the tests start beside Python: S3 server, Kafka, a browser, a Kubernetes. Run before the first stage.
 
 The tests would fetch them too, but pytest hides what a fixture prints, and the time would count against the
 first test that asks. What cannot be fetched is named here and fails there.
@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from support import browser, maven, s3server
+from support.kubernetes import build
 
-PARTS: dict[str, Callable[[], object]] = {
-    "S3 server (versitygw)": s3server.find_binary,
-    "Kafka broker": lambda: maven.jars("kafka-broker"),
-    "Chromium": browser.chromium,
-    "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
+GROUPS: dict[str, dict[str, Callable[[], object]]] = {
+    "tests": {
+        "S3 server (versitygw)": s3server.find_binary,
+        "Kafka broker": lambda: maven.jars("kafka-broker"),
+        "Chromium": browser.chromium,
+        "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
+    },
+    "cluster": {"Kubernetes' control plane": lambda: build.binaries(build.CONTROL_PLANE)},
+    "node": {"Kubernetes' nodes": lambda: build.binaries(build.NODE)},
 }
 
 
-def fetch() -> None:
-    """Fetches each part that is not in the cache; says what failed and goes on."""
-    for name, part in PARTS.items():
+def fetch(groups: Sequence[str]) -> None:
+    """Fetches each part of these groups that is not in the cache; says what failed and goes on."""
+    for name, part in [each for group in groups for each in GROUPS[group].items()]:
         started = time.monotonic()
         try:
             part()
@@ -37,4 +42,4 @@ def fetch() -> None:
 
 
 if __name__ == "__main__":
-    fetch()
+    fetch(sys.argv[1:] or ["tests"])

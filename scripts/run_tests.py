@@ -35,8 +35,8 @@ class Stage:
     name: str
     limit_s: int
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
-    fetches: bool = False
-    """Whether its tests start more than Python, which is fetched first."""
+    fetches: str = ""
+    """What its tests start beside Python, as a group of ``fetch_parts``; fetched before the first stage."""
     reruns: int = 0
     """How often a test is run again that a slow machine broke (a time limit, a connection). A failed assertion
     is final: a wrong result is wrong, however rare."""
@@ -44,11 +44,12 @@ class Stage:
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 1500, fetches=True),
+    Stage("unit", 1500, fetches="tests"),
     Stage("stateful", 900),
-    Stage("faults", 900, fetches=True),
+    Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
-    Stage("integration", 2700, fetches=True, reruns=1),
+    Stage("cluster", 1500, fetches="cluster"),
+    Stage("integration", 2700, fetches="tests", reruns=1),
 )
 
 
@@ -153,8 +154,9 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no such stage: {' '.join(sorted(unknown))}")
     chosen = [stage for stage in STAGES if not options.stages or stage.name in options.stages]
 
-    if any(stage.fetches for stage in chosen):
-        subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
+    groups = sorted({stage.fetches for stage in chosen if stage.fetches})
+    if groups:
+        subprocess.run([sys.executable, "scripts/fetch_parts.py", *groups], cwd=ROOT, check=False)
     REPORTS.mkdir(parents=True, exist_ok=True)
     for old in REPORTS.glob("*.xml"):
         old.unlink()

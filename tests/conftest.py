@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "support.faults"]
 
+# Tests delete namespaces and replace CRDs: the cluster that a developer works with must be out of reach. Another
+# one than ours is used only when SPARKSTATE_TEST_KUBECONFIG names it (support.kubernetes.cluster).
+os.environ["KUBECONFIG"] = os.devnull
+
 # Generated examples are the same in every run of continuous integration, so that a failure can be repeated at
 # once. On a developer's machine they differ from run to run, which finds more.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])

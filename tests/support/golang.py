@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import venv
@@ -117,6 +118,15 @@ def build(version: str, package: str, target: Path, flags: Sequence[str] = ()) -
         (workshop / target.name).replace(target)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def compile_text(source: str, target: Path) -> None:
+    """Compiles one small program without dependencies into ``target``."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as folder:
+        Path(folder, "main.go").write_text(source)
+        run([find_go(), "build", "-ldflags", "-s -w", "-o", "program", "main.go"], Path(folder), target.name)
+        Path(folder, "program").replace(target)
 
 
 def say(text: str) -> None:

@@ -1,0 +1,189 @@
+"""A cluster with nodes on this machine: control plane, nodes, their network, and an S3 server that pods reach.
+
+Everything lives in network namespaces named ``sst-<run>-…`` without a way out; ports of the host's loopback lead
+to the API server and to the S3 server. What a killed run left behind is cleared when the next one starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import golang
+from support.kubernetes import build, images, netns, node
+from support.kubernetes.cluster import Cluster
+from support.kubernetes.control_plane import ADDRESS, ControlPlane, Place
+from support.kubernetes.node import Names, Node
+from support.kubernetes.processes import end_recorded, start_time
+
+RUNS = Path("/run/sparkstate-tests")
+PACKAGES = {
+    "runc": "runc",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "openssl": "openssl",
+}
+"""Program to Debian package. The CNI plugins are files, see ``lacking``."""
+PLUGINS = ("/usr/lib/cni/bridge", "/opt/cni/bin/bridge")
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class CannotRunNodes(RuntimeError):
+    """This machine may not run nodes; the message says why and what to do."""
+
+
+@dataclass
+class NodeCluster:
+    """A running cluster with nodes."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    door: netns.Door
+    """Makes sockets beside the control plane, where pods reach them at ``ADDRESS``."""
+
+    def import_image(self, archive: Path) -> None:
+        """Loads an image archive into every node, one after the other."""
+        for each in self.nodes:
+            each.import_image(archive)
+
+
+def require() -> None:
+    """Raises ``CannotRunNodes`` where nodes cannot run; installs Debian packages that are missing, as root."""
+    if os.uname().sysname != "Linux":
+        raise CannotRunNodes("nodes need Linux; name a cluster by SPARKSTATE_TEST_KUBECONFIG instead")
+    if os.geteuid() != 0:
+        raise CannotRunNodes(
+            "nodes (kubelet, containerd, network namespaces) need root: run as root, or name a cluster by"
+            " SPARKSTATE_TEST_KUBECONFIG"
+        )
+    missing = lacking()
+    if missing and shutil.which("apt-get"):
+        golang.say(f"installing {' '.join(missing)}")
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *missing]):
+            subprocess.run(["apt-get", *command], env=quiet, check=False, stdout=subprocess.DEVNULL)
+    if lacking():
+        raise CannotRunNodes(
+            f"nodes need {' '.join(lacking())} (the names of Debian's packages): install them"
+        )
+    _try_namespaces()
+
+
+def lacking() -> list[str]:
+    """Debian packages of which something is missing here."""
+    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    missing = [package for program, package in PACKAGES.items() if not shutil.which(program, path=path)]
+    if not any(Path(plugin).exists() for plugin in PLUGINS):
+        missing.append("containernetworking-plugins")
+    return missing
+
+
+def _try_namespaces() -> None:
+    """Makes and removes the things that a restricted container may not make."""
+    name = f"sst-{secrets.token_hex(3)}-try"
+    try:
+        netns.add(name)
+        netns.ip("-n", name, "link", "add", "br0", "type", "bridge")
+        netns.ip("-n", name, "link", "add", "a0", "type", "veth", "peer", "name", "b0")
+        subprocess.run(
+            ["unshare", "--mount", "--propagation", "private", "true"], check=True, capture_output=True
+        )
+    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
+        raise CannotRunNodes(
+            f"this machine lets root make no network and mount namespaces: {error}"
+        ) from error
+    finally:
+        netns.remove(name)
+
+
+@contextlib.contextmanager
+def running(count: int = 1, manager_flags: Sequence[str] = ()) -> Iterator[NodeCluster]:
+    """A cluster with so many nodes, all of them ready; gone afterwards without a trace."""
+    require()
+    clear_leftovers()
+    build.binaries(build.PARTS)
+    run = f"sst-{secrets.token_hex(3)}"
+    folder = Path(tempfile.mkdtemp(prefix=f"{run}-", dir="/var/tmp"))
+    _record(run, folder, count)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_forget, run, folder)
+        yield _start(stack, run, folder, count, manager_flags)
+
+
+def _start(
+    stack: contextlib.ExitStack, run: str, folder: Path, count: int, manager_flags: Sequence[str]
+) -> NodeCluster:
+    names = [Names(run, number) for number in range(1, count + 1)]
+    middle = names[0].bridge
+    netns.add(middle)
+    stack.callback(netns.remove, middle)
+    netns.ip("-n", middle, "link", "add", "br0", "type", "bridge")
+    netns.ip("-n", middle, "addr", "add", f"{ADDRESS}/24", "dev", "br0")
+    netns.ip("-n", middle, "link", "set", "br0", "up")
+    door = netns.Door(middle)
+    stack.callback(door.close)
+    forward = netns.into(door, ("127.0.0.1", 6443))
+    stack.callback(forward.close)
+
+    inside = ("nsenter", f"--net={netns.file_of(middle)}")
+    place = Place(2379, 2380, 6443, bind="0.0.0.0", inside=inside, reached_by=forward.port)
+    plane = ControlPlane(folder / "plane", place, manager_flags)
+    stack.callback(plane.stop)
+    plane.start()
+    cluster = Cluster(plane.admin, folder, plane)
+    stack.callback(cluster.close)
+
+    nodes = [Node(each, folder / each.node, plane) for each in names]
+    pause = images.pause(folder)
+    for each in nodes:
+        stack.callback(each.stop)
+        each.connect([other for other in names if other is not each.names])
+        each.start()
+        each.import_image(pause)
+    for each in nodes:
+        each.until_ready()
+    return NodeCluster(cluster, nodes, door)
+
+
+# --- what a killed run leaves ------------------------------------------------------------------------------
+
+
+def _record(run: str, folder: Path, count: int) -> None:
+    RUNS.mkdir(exist_ok=True)
+    owner = os.getpid()
+    says = {"folder": str(folder), "nodes": count, "owner": owner, "started": start_time(owner)}
+    (RUNS / run).write_text(json.dumps(says))
+
+
+def _forget(run: str, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    (RUNS / run).unlink(missing_ok=True)
+
+
+def clear_leftovers() -> None:
+    """Ends and removes clusters whose test process is gone. A kubelet that lives on would kill the pods of a new
+    one that has its name."""
+    for record in RUNS.glob("sst-*"):
+        says = json.loads(record.read_text())
+        if start_time(says["owner"]) == says["started"]:
+            continue
+        golang.say(f"clearing what an earlier run left: {record.name}")
+        folder, names = (
+            Path(says["folder"]),
+            [Names(record.name, number + 1) for number in range(says["nodes"])],
+        )
+        for part in (*(folder / each.node for each in names), folder / "plane"):
+            end_recorded(part)
+        for each in names:
+            node.clear(each.namespace)
+        netns.remove(names[0].bridge)
+        _forget(record.name, folder)
