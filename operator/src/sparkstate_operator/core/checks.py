@@ -9,7 +9,7 @@ from typing import Any
 import croniter
 import pydantic
 
-from sparkstate_operator.core import units
+from sparkstate_operator.core import layers, units
 from sparkstate_operator.core.layers import Given
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
@@ -130,9 +130,9 @@ def merged(given: Leaves) -> list[Problem]:
 def defaults(values: Mapping[str, Any]) -> list[Problem]:
     """All findings about the chart's ``defaults`` alone: types, values, and fields that are each job's own."""
     own = [
-        Problem(f"defaults.{name}", "is each job's own and has no cluster-wide default; take it out")
-        for name in values
-        if not helm.has_value(name)
+        Problem(f"defaults.{path}", "is each job's own and has no cluster-wide default; take it out")
+        for path, _ in layers.leaves(values, layers.spec_schema())
+        if not helm.has_value(path)
     ]
     try:
         StatefulSparkJobSpec.model_validate(dict(values))

@@ -66,6 +66,8 @@ def leaves(spec: Mapping[str, Any], node: Mapping[str, Any], path: str = "") -> 
     for name, value in spec.items():
         child = node.get("properties", {}).get(name) or node.get("additionalProperties") or {}
         where = join(path, name)
+        if value is None:  # YAML's way to leave something empty, in the chart's values above all
+            continue
         if isinstance(value, Mapping) and not child.get("x-kubernetes-preserve-unknown-fields"):
             yield from leaves(value, child, where)
         else:
@@ -74,7 +76,7 @@ def leaves(spec: Mapping[str, Any], node: Mapping[str, Any], path: str = "") -> 
 
 def fold(spec: Mapping[str, Any], origin: Origin) -> dict[str, Given]:
     """All leaves of one layer, with Flink's keys as the fields that they mean."""
-    plain = {name: value for name, value in spec.items() if name != "configuration" and value is not None}
+    plain = {name: value for name, value in spec.items() if name != "configuration"}
     given = {path: Given(value, origin) for path, value in leaves(plain, spec_schema())}
     configuration = spec.get("configuration") or {}
     for key, text in configuration.items():

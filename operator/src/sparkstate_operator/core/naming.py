@@ -1,10 +1,9 @@
-"""Names and labels of everything that a job has. Every name fits 63 characters for every job name that the CRD
+"""Names of everything that a job has. Every name fits 63 characters for every job name that the CRD
 accepts (at most 40) and every attempt up to :data:`MAX_ATTEMPT`."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -13,20 +12,6 @@ MAX_ATTEMPT = 999_999
 """Spark allows 47 characters before what it adds to an executor's name."""
 EXECUTOR_PREFIX_LIMIT = 47
 
-PREFIX = "sparkstate.io"
-JOB = f"{PREFIX}/job"
-JOB_UID = f"{PREFIX}/job-uid"
-ATTEMPT = f"{PREFIX}/attempt"
-ROLE = f"{PREFIX}/role"
-SNAPSHOT = f"{PREFIX}/snapshot"
-SNAPSHOT_UID = f"{PREFIX}/snapshot-uid"
-SNAPSHOT_TYPE = f"{PREFIX}/snapshot-type"
-SCHEDULED = f"{PREFIX}/scheduled"
-"""Annotation of a periodic snapshot: the time it was due, RFC 3339 in UTC."""
-MANAGED_BY = "app.kubernetes.io/managed-by"
-OPERATOR = "sparkstate-operator"
-
-Role = Literal["driver", "executor", "command"]
 SnapshotType = Literal["manual", "periodic", "upgrade", "suspend", "deletion"]
 
 
@@ -97,33 +82,3 @@ def command_job(owner: str, uid: str, verb: str, number: int = 0) -> str:
 def digest(text: str, length: int) -> str:
     """``length`` hexadecimal digits that stand for ``text``."""
     return hashlib.sha256(text.encode()).hexdigest()[:length]
-
-
-def labels(job: str, uid: str, role: Role | None = None, attempt: int | None = None) -> dict[str, str]:
-    """Labels of a job's child."""
-    found = {MANAGED_BY: OPERATOR, JOB: job, JOB_UID: uid}
-    if role is not None:
-        found[ROLE] = role
-    if attempt is not None:
-        found[ATTEMPT] = str(_attempt(attempt))
-    return found
-
-
-def snapshot_labels(job: str, uid: str, kind: SnapshotType) -> dict[str, str]:
-    """Labels of a StateSnapshot that the operator makes."""
-    return {**labels(job, uid), SNAPSHOT_TYPE: kind}
-
-
-def selector(wanted: Mapping[str, str]) -> str:
-    """As the API's ``labelSelector``."""
-    return ",".join(f"{name}={value}" for name, value in sorted(wanted.items()))
-
-
-def pods_of(uid: str) -> str:
-    """Selector of the pods that hold the job's slots and driver, for the scale subresource too."""
-    return f"{JOB_UID}={uid},{ROLE} in (driver,executor)"
-
-
-def children_of(uid: str) -> str:
-    """Selector of everything that belongs to the job with this uid."""
-    return f"{JOB_UID}={uid}"

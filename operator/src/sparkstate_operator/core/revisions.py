@@ -66,15 +66,14 @@ def change(old: Resolved, new: Resolved) -> Change:
 
 
 def kind_of(path: str) -> ChangeKind:
-    """The kind of change that the field at ``path`` is; keys of a free map are like the map."""
-    kinds = _kinds()
+    """The kind of change that the field at ``path`` is: its own or that of a section around it, whichever is
+    stronger; keys of a free map are like the map."""
     names = layers.split(path)
-    while names:
-        found = kinds.get(".".join(names))
-        if found is not None:
-            return found
-        names.pop()
-    raise KeyError(f"{path} is no field of a job's spec")
+    above = (".".join(names[:length]) for length in range(1, len(names) + 1))
+    found = [kind for name in above if (kind := _kinds().get(name)) is not None]
+    if not found:
+        raise KeyError(f"{path} is no field of a job's spec")
+    return max(found, key=ORDER.index)
 
 
 @functools.cache

@@ -1,0 +1,69 @@
+"""What can go wrong between the operator, the API server and a driver; by what the caller can do about it::
+
+OperatorError
+├── SpecInvalid      the spec cannot be run: told in the status, nothing is retried
+├── ApiError         the API server refused
+│   ├── NotFound        gone: look again
+│   ├── Conflict        somebody wrote first: look again, decide again
+│   ├── AlreadyExists   a create that was done before, or a stranger's object
+│   ├── Invalid         the object itself is refused: told in the status
+│   └── Forbidden       a right, a quota or a closing namespace
+├── DriverUnavailable   no answer, or not from the driver that was meant: ask later
+└── Foreign          an object of our name belongs to somebody else
+"""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """Base of all errors raised on purpose. ``reason`` is the stable word for conditions, events and logs."""
+
+    @property
+    def reason(self) -> str:
+        return type(self).__name__
+
+
+class SpecInvalid(OperatorError):
+    """The spec is accepted by the schema and still cannot be run; the message says what to change."""
+
+
+class ApiError(OperatorError):
+    """An answer of the API server that is no success. ``status`` 0: there was no answer."""
+
+    def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class NotFound(ApiError):
+    """There is no such object."""
+
+
+class Conflict(ApiError):
+    """The precondition (uid, resourceVersion) does not hold any more."""
+
+
+class AlreadyExists(ApiError):
+    """There is an object of that name."""
+
+
+class Invalid(ApiError):
+    """The object is refused as it is (400, 422)."""
+
+
+class Forbidden(ApiError):
+    """Not allowed: RBAC, quota, Pod Security, or a namespace that is being deleted."""
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the namespace is being deleted, so that nothing can be created in it."""
+        return "because it is being terminated" in str(self)
+
+
+class DriverUnavailable(OperatorError):
+    """The driver does not answer, or another one answers at its address."""
+
+
+class Foreign(OperatorError):
+    """An object of the name that we need exists and is not ours."""

@@ -1,0 +1,142 @@
+"""The operator resolves a spec once and hands it to the engine: the engine reads the same settings from it as from
+the original, and both reckon the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sparkstate import manifest
+from sparkstate.manifest import flink_keys, units
+from sparkstate.settings import JobSettings
+from sparkstate_operator.core import flink, memory, revisions, settings
+from sparkstate_operator.core import units as operator_units
+
+GOOD = sorted((Path(__file__).parent / "manifests" / "good").glob("*.yaml"))
+BASE = {"image": "shop:1", "checkpointing": {"storage": "s3://bucket/prefix"}}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "no defaults": {},
+    "backend": {"stateBackend": {"type": "rocksdb", "timerService": "heap", "transferThreads": 2}},
+    "restart": {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 7}}},
+    "memory": {"managedMemoryPerSlot": "512Mi", "driver": {"memory": "2Gi"}, "executor": {"memory": "1.5Gi"}},
+    "fixed memory": {"fixedMemoryPerSlot": "100M"},
+    "unmanaged": {"managedMemory": False},
+    "clock": {"savepoints": {"interval": "6h", "maxCount": 3}, "trigger": {"processingTime": "500ms"}},
+    "storage": {
+        "localStorage": {"sizeLimit": "5Gi"},
+        "s3": {"endpoint": "http://minio:9000", "pathStyle": True},
+    },
+    "conf": {"sparkConf": {"spark.driver.memoryOverhead": "700m", "spark.executor.memoryOverhead": "900"}},
+}
+SPECS: dict[str, dict[str, Any]] = {
+    **{path.stem: yaml.safe_load(path.read_text())["spec"] for path in GOOD},
+    "minimal": {"pythonFile": "/job.py"},
+    "cluster": {"pythonFile": "/job.py", "deployment": "cluster", "slots": 5, "slotsPerExecutor": 3},
+    "rocksdb": {"pythonFile": "/job.py", "stateBackend": {"type": "rocksdb"}},
+    "timers without a type": {"pythonFile": "/job.py", "stateBackend": {"timerService": "rocksdb"}},
+    "cron": {"pythonFile": "/job.py", "savepoints": {"schedule": "0 3 * * *"}},
+    "available now": {"pythonFile": "/job.py", "trigger": {"availableNow": True}},
+    "failure rate": {"pythonFile": "/job.py", "restart": {"strategy": "failure-rate"}},
+    "no restart": {"pythonFile": "/job.py", "restart": {"strategy": "none"}},
+    "flink": {
+        "pythonFile": "/job.py",
+        "configuration": {
+            "state.backend": "filesystem",
+            "parallelism.default": "3",
+            "execution.checkpointing.interval": "10 min",
+            "restart-strategy": "fixeddelay",
+        },
+    },
+    "options by keys": {
+        "pythonFile": "/job.py",
+        "stateBackend": {"type": "rocksdb"},
+        "configuration": {
+            "state.backend.rocksdb.thread.num": "4",
+            "state.backend.rocksdb.metrics.estimate-num-keys": "true",
+            "state.backend.rocksdb.localdir": "/a,/b",
+            "state.backend.rocksdb.memory.fixed-per-slot": "64mb",
+        },
+    },
+}
+CASES = [(name, layer) for name, spec in SPECS.items() for layer in DEFAULTS if "configMapRef" not in spec]
+
+
+def by_engine(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> JobSettings:
+    document = {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": "flights", "namespace": "shop"},
+        "spec": dict(spec),
+    }
+    loaded = manifest.load(yaml.safe_dump(document))
+    return manifest.resolve(loaded, defaults, base_dir=Path("/base"), in_cluster=True).settings
+
+
+def restorable(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what the operator replaces for each attempt, and with a storage that a pod can reach."""
+    kept = {name: value for name, value in spec.items() if name != "restoreFrom"}
+    told = kept.get("checkpointing", {})
+    if "://" not in told.get("storage", "://") and not told["storage"].startswith("/"):
+        kept["checkpointing"] = {**told, "storage": "file:///base/state"}
+    return kept
+
+
+@pytest.mark.parametrize(("name", "layer"), CASES, ids=[f"{name}-{layer}" for name, layer in CASES])
+def test_the_engine_reads_the_same_from_the_resolved_spec(name: str, layer: str) -> None:
+    spec = restorable(SPECS[name])
+    defaults = {**DEFAULTS[layer], **BASE}
+    resolved = settings.resolve(spec, defaults)
+    stored = revisions.data(resolved)
+    wanted = by_engine(spec, defaults)
+    assert by_engine(stored["spec"], {}) == wanted
+    assert by_engine(yaml.safe_load(yaml.safe_dump(stored))["spec"], {}) == wanted
+
+
+@pytest.mark.parametrize(("name", "layer"), CASES, ids=[f"{name}-{layer}" for name, layer in CASES])
+def test_both_sides_reckon_the_same_memory(name: str, layer: str) -> None:
+    resolved = settings.resolve(restorable(SPECS[name]), {**DEFAULTS[layer], **BASE})
+    engine = manifest.memory_sum(by_engine(revisions.data(resolved)["spec"], {}))
+    operator = memory.sums(resolved)
+    assert [
+        (part.count, [(item.name, item.each, item.count) for item in part.items]) for part in engine.parts
+    ] == [(pod.count, [(item.name, item.each, item.count) for item in pod.items]) for pod in operator.pods]
+
+
+def test_every_default_may_be_one() -> None:
+    for name, defaults in DEFAULTS.items():
+        settings.check_defaults({**defaults, **BASE})
+        assert name
+
+
+@pytest.mark.parametrize("key", flink_keys.KEYS, ids=lambda key: str(key.path))
+def test_both_sides_read_flinks_values_alike(key: flink_keys.FlinkKey) -> None:
+    samples = {
+        "duration": ("10 min", "500", "3 d", "90s"),
+        "memory": ("64mb", "20 kb", "7", "1g"),
+        "boolean": ("true", "false"),
+        "integer": ("12",),
+        "number": ("0.25", "2"),
+        "paths": ("/a", "/a,/b:/c", " /a ; /b"),
+    }
+    texts = (*key.words, *samples.get(key.kind, ("s3://bucket/a",)))
+    for text in texts:
+        for spelling in key.spellings:
+            assert flink.read(spelling, text) == (key.path, key.read(text)), text
+
+
+@pytest.mark.parametrize("text", ["0s", "500ms", "1h30m", "90s", "1m1s1ms", "24h"])
+def test_both_sides_read_durations_alike(text: str) -> None:
+    assert operator_units.duration_ms(text) == units.parse_duration_ms(text)
+    millis = units.parse_duration_ms(text)
+    assert operator_units.format_duration(millis) == units.format_duration(millis)
+
+
+@pytest.mark.parametrize("text", ["0", "1", "1000", "256Mi", "1.5Gi", "0.1k", "1G", "2Ti", "3P"])
+def test_both_sides_read_sizes_alike(text: str) -> None:
+    size = units.parse_quantity(text)
+    assert operator_units.size_bytes(text) == size
+    assert operator_units.format_size(size) == units.format_quantity(size)

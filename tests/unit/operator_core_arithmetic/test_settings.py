@@ -1,0 +1,193 @@
+"""Job over Helm value over built-in, the origin of each, and what only the sum of two layers shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkstate_operator import errors
+from sparkstate_operator.core import settings
+from sparkstate_operator.core.settings import KeySpace
+
+BASE: dict[str, Any] = {"image": "shop:1", "checkpointing": {"storage": "s3://bucket/prefix"}}
+JOB: dict[str, Any] = {"pythonFile": "/job.py"}
+
+
+def resolve(spec: dict[str, Any], defaults: dict[str, Any] | None = None, **more: Any) -> settings.Resolved:
+    return settings.resolve({**JOB, **spec}, {**BASE, **(defaults or {})}, **more)
+
+
+def test_the_job_beats_the_chart_and_the_chart_the_built_in_value() -> None:
+    resolved = resolve({"slots": 3}, {"slots": 5, "sinkTimeout": "2m"})
+    assert (resolved.get("slots"), resolved.origins["slots"]) == (3, "job")
+    assert (resolved.get("sinkTimeout"), resolved.origins["sinkTimeout"]) == ("2m", "helm")
+    assert (resolved.get("fenceTimeout"), resolved.origins["fenceTimeout"]) == ("30s", "built-in")
+
+
+def test_every_field_has_an_origin_and_every_origin_a_field() -> None:
+    resolved = resolve({"sparkConf": {"spark.a.b": "1"}, "params": {"x": "y"}}, {"s3": {"region": "eu"}})
+    assert resolved.origins["sparkConf['spark.a.b']"] == "job"
+    assert resolved.origins["s3.region"] == "helm"
+    assert resolved.get("params.x") == "y"
+    assert None not in {resolved.get(path, 0) for path in resolved.origins if "'" not in path}
+
+
+def test_maps_merge_by_key_and_lists_and_pod_templates_are_taken_whole() -> None:
+    template = {"spec": {"tolerations": [{"key": "a"}]}}
+    defaults = {
+        "sparkConf": {"spark.a": "1", "spark.b": "2"},
+        "imagePullSecrets": [{"name": "chart"}],
+        "driverTemplate": {"metadata": {"labels": {"team": "x"}}},
+    }
+    resolved = resolve(
+        {"sparkConf": {"spark.b": "3"}, "imagePullSecrets": [{"name": "own"}], "driverTemplate": template},
+        defaults,
+    )
+    assert resolved.spec["sparkConf"] == {"spark.a": "1", "spark.b": "3"}
+    assert resolved.get("imagePullSecrets") == [{"name": "own"}]
+    assert resolved.get("driverTemplate") == template
+
+
+def test_flinks_keys_become_the_fields_they_mean() -> None:
+    resolved = resolve({"configuration": {"parallelism.default": "4", "state.backend": "filesystem"}})
+    assert resolved.slots == 4
+    assert resolved.backend == "hashmap"
+    assert "configuration" not in resolved.spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "defaults", "gone", "kept"),
+    [
+        ({"fixedMemoryPerSlot": "1Gi"}, {"managedMemoryPerSlot": "512Mi"}, "managedMemoryPerSlot", "job"),
+        (
+            {"savepoints": {"schedule": "@daily"}},
+            {"savepoints": {"interval": "1h"}},
+            "savepoints.interval",
+            "job",
+        ),
+        (
+            {"trigger": {"availableNow": True}},
+            {"trigger": {"processingTime": "1s"}},
+            "trigger.processingTime",
+            "",
+        ),
+        (
+            {"localStorage": {"volumeClaimTemplate": {"spec": {}}}},
+            {"localStorage": {"sizeLimit": "1Gi"}},
+            "localStorage.sizeLimit",
+            "",
+        ),
+        (
+            {"restart": {"strategy": "none"}},
+            {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 2}}},
+            "restart.fixedDelay",
+            "",
+        ),
+        (
+            {"stateBackend": {"type": "hashmap"}},
+            {"stateBackend": {"type": "rocksdb", "transferThreads": 8, "timerService": "rocksdb"}},
+            "stateBackend.timerService",
+            "",
+        ),
+    ],
+    ids=["memory", "savepoints", "trigger", "volume", "restart", "backend"],
+)
+def test_a_choice_of_the_job_takes_away_defaults_that_exclude_it(
+    spec: dict[str, Any], defaults: dict[str, Any], gone: str, kept: str
+) -> None:
+    resolved = resolve(spec, defaults)
+    assert resolved.get(gone) is None
+    assert not any(path.startswith(gone) for path in resolved.origins)
+    assert kept == "" or kept in resolved.origins.values()
+
+
+def test_executors_are_as_many_as_the_slots_need() -> None:
+    assert resolve({"slots": 5}).executors == 0
+    cluster = {"deployment": "cluster", "slotsPerExecutor": 2}
+    assert [resolve({**cluster, "slots": slots}).executors for slots in (1, 2, 3, 5)] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("spec", "defaults", "said"),
+    [
+        ({"slots": 20}, {"slotsPerExecutor": 2}, ""),
+        ({"slots": 20, "shards": 16}, {}, "spec.slots: there are more slots than shards"),
+        ({"shards": 200, "maxParallelism": 128}, {}, "spec.shards: there are more shards than key groups"),
+        ({"maxParallelism": 4}, {"slots": 6}, r"spec.slots: .* \(it is 6, from Helm value defaults.slots; "),
+        (
+            {"deployment": "cluster"},
+            {"checkpointing": {"storage": "/data"}},
+            "spec.checkpointing.storage: deployment cluster needs a URL .*from Helm value",
+        ),
+        ({}, {"checkpointing": {"storage": "data"}}, "a relative path means nothing in a pod"),
+        (
+            {"checkpointing": {"storage": None}},
+            {"checkpointing": {}},
+            r"storage: is missing; name a URL such as",
+        ),
+        ({}, {"image": None}, "spec.image: is missing; name an image, or set Helm value defaults.image"),
+        (
+            {"restart": {"strategy": "exponential-delay", "exponentialDelay": {"initialBackoff": "5m"}}},
+            {},
+            "initialBackoff is longer than maxBackoff .*maxBackoff is 1m, from the built-in value",
+        ),
+        (
+            {"stateBackend": {"predefinedOptions": "DEFAULT"}},
+            {"stateBackend": {"type": "hashmap"}},
+            "spec.stateBackend.predefinedOptions: applies to type rocksdb only",
+        ),
+        (
+            {"stateBackend": {"timerService": "rocksdb"}},
+            {"stateBackend": {"type": "hashmap"}},
+            "with type hashmap timers live on the heap",
+        ),
+        (
+            {"stateBackend": {"type": "rocksdb", "writeBufferRatio": 0.95}},
+            {},
+            "together must be less than 1 .*writeBufferRatio is 0.95",
+        ),
+        ({"savepoints": {"schedule": "0 0 30 2 *"}}, {}, "spec.savepoints.schedule: names no time that ever"),
+        ({"sparkConf": {"spark.driver.memoryOverhead": "much"}}, {}, "must be a size such as 512m"),
+    ],
+)
+def test_what_two_layers_say_together_is_judged(
+    spec: dict[str, Any], defaults: dict[str, Any], said: str
+) -> None:
+    if not said:
+        assert resolve(spec, defaults).slots == 20
+        return
+    with pytest.raises(errors.SpecInvalid, match=said):
+        resolve(spec, defaults)
+
+
+def test_all_findings_are_told_at_once() -> None:
+    with pytest.raises(errors.SpecInvalid) as raised:
+        settings.resolve(JOB)
+    assert "spec.image" in str(raised.value)
+    assert "spec.checkpointing.storage" in str(raised.value)
+
+
+def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
+    fixed = KeySpace(max_parallelism=128, shards=16)
+    assert resolve({"slots": 16, "shards": 16, "maxParallelism": 128}, fixed=fixed).slots == 16
+    with pytest.raises(errors.SpecInvalid, match=r"spec.slots: must lie between 1 and the job's 16 shards"):
+        resolve({"slots": 17}, fixed=fixed)
+    with pytest.raises(errors.SpecInvalid, match=r"spec.shards: was fixed as 16 .*it is 32"):
+        resolve({"shards": 32}, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ({"pythonFile": "/a.py"}, "defaults.pythonFile: is each job's own"),
+        ({"startEmpty": True}, "defaults.startEmpty: is each job's own"),
+        ({"s3": {"accessKey": "AKIA"}}, "defaults.s3.accessKey: is each job's own"),
+        ({"slots": "3"}, "defaults.slots: "),
+        ({"slotz": 3}, "defaults.slotz: "),
+        ({"checkpointing": {"interval": "soon"}}, "defaults.checkpointing.interval: "),
+    ],
+)
+def test_bad_defaults_are_refused_by_their_path(defaults: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=said):
+        settings.check_defaults(defaults)
