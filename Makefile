@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults check bench doctor reference format clean
+.PHONY: help setup demo test faults images check bench doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,9 @@ test: ## The whole test suite, in stages; reports under build/
 faults: ## Everything that is broken on purpose, in full (about an hour); writes docs/faults.md
 	@sh scripts/bootstrap.sh --java-wheel
 	@$(PY) scripts/run_faults.py $(ARGS)
+
+images: setup ## Build the operator's and the job's container image into build/images/ (Docker, or buildah as root)
+	@$(PY) scripts/images.py $(ARGS)
 
 check: setup ## Style, types, layers, generated files, licences, feature list
 	@$(PY) scripts/run_checks.py

@@ -1,0 +1,92 @@
+# Two images from one file:
+#   --target operator   the Kubernetes operator: no Spark, no RocksDB
+#   --target job        the engine with Spark, RocksDB and a Java: the base of every job's image
+# Both run as 185:185 with a read-only root file system; what may be written to is declared as a volume.
+# `make images` builds them with Docker or with buildah; docs/kubernetes.md tells how they get into a cluster.
+
+FROM debian:bookworm-slim AS runtime
+# tini is process 1: it reaps the slots that outlive the task that started them, and passes SIGTERM on.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3 ca-certificates tini \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/* \
+ && groupadd --gid 185 sparkstate \
+ && useradd --uid 185 --gid 185 --home-dir /var/lib/sparkstate --no-create-home --shell /usr/sbin/nologin sparkstate \
+ && install -d -o 185 -g 185 -m 0750 /var/lib/sparkstate
+ENV PATH=/opt/sparkstate/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    HOME=/var/lib/sparkstate \
+    LANG=C.UTF-8 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+WORKDIR /var/lib/sparkstate
+
+# Builds the virtual environments. The two secrets are optional: pip's configuration and the certificates of a
+# host that reaches its package index by a mirror or a proxy. They are no part of any layer.
+FROM runtime AS build
+RUN apt-get update && apt-get install -y --no-install-recommends python3-venv
+ARG UV="uv>=0.8,<1"
+RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
+    python3 -m venv /opt/build && python3 -m venv --without-pip /opt/sparkstate \
+ && if [ -s /run/secrets/pipconf ]; then export PIP_CONFIG_FILE=/run/secrets/pipconf; fi \
+ && if [ -s /run/secrets/ca ]; then export PIP_CERT=/run/secrets/ca; fi \
+ && /opt/build/bin/pip install --quiet --no-cache-dir "$UV" hatchling
+COPY packaging/install.sh packaging/prune.py /opt/packaging/
+WORKDIR /src
+COPY pyproject.toml uv.lock ./
+COPY engine/pyproject.toml engine/pyproject.toml
+COPY operator/pyproject.toml operator/pyproject.toml
+
+# --- operator ---------------------------------------------------------------------------------------------------
+
+FROM build AS operator-packages
+RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
+    sh /opt/packaging/install.sh locked sparkstate-operator && python3 /opt/packaging/prune.py /opt/sparkstate
+FROM operator-packages AS operator-code
+COPY LICENSE NOTICE ./
+COPY operator operator
+RUN sh /opt/packaging/install.sh own operator /opt/own
+
+FROM runtime AS operator
+LABEL org.opencontainers.image.title="sparkstate operator" \
+      org.opencontainers.image.description="Kubernetes operator for stateful Spark jobs" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=operator-packages /opt/sparkstate /opt/sparkstate
+COPY --from=operator-code /opt/own /opt/sparkstate
+USER 185:185
+VOLUME ["/tmp"]
+ENTRYPOINT ["tini", "--", "python", "-m", "sparkstate_operator"]
+
+# --- job --------------------------------------------------------------------------------------------------------
+
+FROM build AS job-packages
+RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
+    sh /opt/packaging/install.sh locked sparkstate --extra rocksdb --extra s3 \
+ && python3 /opt/packaging/prune.py /opt/sparkstate
+FROM job-packages AS job-code
+COPY LICENSE NOTICE ./
+COPY engine engine
+RUN sh /opt/packaging/install.sh own engine /opt/own
+
+FROM runtime AS java
+# Its package links manual pages, for which a slim base has no folder.
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/* /usr/share/man \
+ && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
+
+FROM java AS job
+LABEL org.opencontainers.image.title="sparkstate job" \
+      org.opencontainers.image.description="PySpark with keyed state: the base image of stateful Spark jobs" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV JAVA_HOME=/opt/java \
+    SPARK_HOME=/opt/sparkstate/spark \
+    PYSPARK_PYTHON=/opt/sparkstate/bin/python \
+    PYSPARK_DRIVER_PYTHON=/opt/sparkstate/bin/python
+COPY --from=job-packages /opt/sparkstate /opt/sparkstate
+COPY --from=job-code /opt/own /opt/sparkstate
+COPY --chmod=0755 packaging/executor.py packaging/sparkstate-driver packaging/entry /opt/sparkstate/bin/
+RUN ln -s "$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')" /opt/sparkstate/spark
+USER 185:185
+VOLUME ["/tmp", "/var/lib/sparkstate"]
+ENTRYPOINT ["/opt/sparkstate/bin/entry"]
+CMD ["sparkstate", "--help"]

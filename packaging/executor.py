@@ -1,0 +1,62 @@
+#!/usr/bin/python3 -I
+"""Starts Spark's executor in a container.
+
+Spark's Kubernetes backend creates executor pods whose container gets the argument ``executor`` and everything else in
+``SPARK_…`` variables; the PySpark wheel brings the classes, but no entry point. This one needs nothing but Python's
+standard library, and becomes the JVM, so that the process that Kubernetes watches is the executor itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+OPTION = "SPARK_JAVA_OPT_"
+ARGUMENTS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+
+
+def command(environ: Mapping[str, str]) -> list[str]:
+    """The executor's command line. Raises ``KeyError`` with the variable that Spark should have set."""
+    options = sorted(
+        (int(name[len(OPTION) :]), value)
+        for name, value in environ.items()
+        if name.startswith(OPTION) and name[len(OPTION) :].isdigit()
+    )
+    memory = environ["SPARK_EXECUTOR_MEMORY"]
+    classes = [f"{environ['SPARK_HOME']}/conf", f"{environ['SPARK_HOME']}/jars/*"]
+    classes += [environ[name] for name in ("SPARK_CLASSPATH", "SPARK_DIST_CLASSPATH") if environ.get(name)]
+    return [
+        f"{environ['JAVA_HOME']}/bin/java",
+        *(value for _, value in options),
+        f"-Xms{memory}",
+        f"-Xmx{memory}",
+        "-cp",
+        ":".join(classes),
+        MAIN,
+        *(word for option, name in ARGUMENTS.items() for word in (option, environ[name])),
+    ]
+
+
+def main() -> None:
+    """Become the executor."""
+    try:
+        words = command(os.environ)
+    except KeyError as missing:
+        sys.exit(
+            f"{missing.args[0]} is not set; this entry is for pods that Spark's Kubernetes backend creates"
+        )
+    os.execv(words[0], words)
+
+
+if __name__ == "__main__":
+    main()

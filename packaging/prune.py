@@ -1,0 +1,80 @@
+"""Takes out of a virtual environment what no running process reads, and compiles the rest.
+
+Used by the Dockerfile. Spark's jars all stay; licences stay. What goes is test suites, C headers, examples, the Arrow
+parts that nothing in PySpark or the engine loads, and the Kubernetes client's generated classes. Bytecode is written
+for everything that is left: containers have a read-only root file system, so no process could keep what it compiles,
+and each would compile again.
+"""
+
+from __future__ import annotations
+
+import compileall
+import py_compile
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTED = ("pandas", "pyarrow", "numpy", "kubernetes", "pyspark", "aiohttp", "msgspec", "pytz")
+"""Folders called ``tests`` below these go; elsewhere the name may mean something else."""
+PARTS = (
+    "pyspark/examples",
+    "pyspark/data",
+    "pyarrow/include",
+    "pyarrow/src",
+    "pyarrow/*flight*",
+    "pyarrow/*substrait*",
+    "numpy/_core/include",
+    "numpy/_core/lib",
+    "numpy/f2py",
+    # The operator speaks JSON through the client's connection; the classes generated from the API are never loaded.
+    "kubernetes/client/api/*_api.py",
+    "kubernetes/client/models/*_*.py",
+    "kubernetes/aio/client/api/*_api.py",
+    "kubernetes/aio/client/models/*_*.py",
+)
+SOURCES = ("*.pyx", "*.pxd", "*.pxi", "*.c", "*.cpp", "*.h", "*.a", "*.pyi")
+
+
+def doomed(site: Path) -> Iterator[Path]:
+    """What goes, outermost first."""
+    for part in PARTS:
+        yield from site.glob(part)
+    for package in TESTED:
+        for folder in sorted((site / package).rglob("tests")):
+            if folder.is_dir():
+                yield folder
+    for pattern in SOURCES:
+        yield from site.rglob(pattern)
+    yield from site.rglob("__pycache__")
+
+
+def prune(site: Path) -> int:
+    """Delete it; returns the bytes that were freed."""
+    freed = 0
+    for path in list(doomed(site)):
+        if path.is_symlink() or path.is_file():
+            freed += path.lstat().st_size
+            path.unlink()
+        elif path.is_dir():
+            freed += sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+            shutil.rmtree(path)
+    return freed
+
+
+def compile_all(site: Path) -> None:
+    """Bytecode that is never compared with its source: a layer may carry other times than were compiled."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    # Templates of code generators are no Python that compiles; what fails here would fail at import only if used.
+    compileall.compile_dir(site, quiet=2, workers=0, invalidation_mode=mode)
+
+
+def main(environment: Path) -> None:
+    """Prune and compile the site-packages of ``environment``."""
+    for site in environment.glob("lib/python3.*/site-packages"):
+        print(f"left out {prune(site) / 1e6:.0f} MB of {site}", flush=True)
+        compile_all(site)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,196 @@
+"""``make images``: builds the images of the Dockerfile and writes them to ``build/images/``.
+
+Docker's buildx where a Docker daemon answers, else buildah as root. The archives are in Docker's format, their layers
+not compressed: they are for the machine's own clusters, and unpacking costs more than reading them. The tags are
+``sparkstate/operator:<version>`` and ``sparkstate/job:<version>``.
+
+    make images ARGS="--target job --platform linux/amd64,linux/arm64 --push registry.example.org/team"
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import bootstrap
+import images_base
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "build" / "images"
+TARGETS = {"operator": "operator", "job": "engine"}
+"""Target of the Dockerfile, and the project folder whose version it carries."""
+AIMS_MB = {"operator": 200, "job": 1200}
+PACKAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
+CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image to build."""
+
+    target: str
+    tag: str
+    archive: Path
+
+
+def image(target: str) -> Image:
+    """The image of a target, with the version of its distribution."""
+    project = tomllib.loads((ROOT / TARGETS[target] / "pyproject.toml").read_text())["project"]
+    return Image(target, f"sparkstate/{target}:{project['version']}", OUTPUT / f"{target}.tar")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build; returns the exit code."""
+    options = _options(arguments)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    builder = options.builder or ("docker" if docker_answers() else "buildah")
+    if builder == "buildah":
+        require_tools(install=options.install_tools)
+        say(f"base image: {images_base.ensure(['buildah'])}")
+    failed = 0
+    for target in options.target or TARGETS:
+        started = time.monotonic()
+        one = image(target)
+        command = buildx(one, options) if builder == "docker" else buildah(one)
+        failed |= subprocess.run(command, cwd=ROOT, check=False, env=_environment(os.environ)).returncode
+        if not failed:
+            report(one, builder, time.monotonic() - started, push=options.push)
+        if failed:
+            say(f"{target} failed")
+            return 1
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Build the images of the Dockerfile.")
+    parser.add_argument("--target", action="append", choices=sorted(TARGETS))
+    parser.add_argument("--builder", choices=("docker", "buildah"), help="default: Docker where it answers")
+    parser.add_argument("--platform", help="Docker only: e.g. linux/amd64,linux/arm64 (then with --push)")
+    parser.add_argument("--push", metavar="REGISTRY/FOLDER", help="push there instead of writing archives")
+    parser.add_argument(
+        "--install-tools",
+        action="store_true",
+        default=os.environ.get("SPARKSTATE_INSTALL_TOOLS") == "1",
+        help="install missing tools by apt-get (as root)",
+    )
+    return parser.parse_args(arguments)
+
+
+def docker_answers() -> bool:
+    """Whether there is a Docker with a daemon and buildx."""
+    return images_base.succeeds(["docker", "info"], 30) and images_base.succeeds(
+        ["docker", "buildx", "version"], 30
+    )
+
+
+def require_tools(*, install: bool) -> None:
+    """buildah and debootstrap; what is missing is installed if that was asked for, else named."""
+    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+    if os.geteuid() != 0:
+        raise SystemExit(
+            "buildah is used as root here (file owners in the image); run this as root, or start Docker"
+        )
+    if not missing:
+        return
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    if not install or shutil.which("apt-get") is None:
+        raise SystemExit(
+            f"no Docker daemon answers, and {', '.join(missing)} is missing: {' '.join(command)}, or let this do it "
+            "with --install-tools (SPARKSTATE_INSTALL_TOOLS=1)"
+        )
+    say(" ".join(command))
+    subprocess.run(["apt-get", "update", "-q"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def secrets() -> Iterator[tuple[str, Path]]:
+    """What lets pip reach its index as this host does: its configuration and certificates, where there are any."""
+    settings = bootstrap.pip_settings()
+    places = [os.environ.get("PIP_CONFIG_FILE"), "~/.config/pip/pip.conf", "~/.pip/pip.conf", "/etc/pip.conf"]
+    for place in places:
+        if place and (path := Path(place).expanduser()).is_file():
+            yield "pipconf", path
+            break
+    for place in (settings.get("cert"), *CERTIFICATES):
+        if place and Path(place).is_file():
+            yield "ca", Path(place)
+            break
+
+
+def buildx(one: Image, options: argparse.Namespace) -> list[str]:
+    """The command for Docker."""
+    tag = f"{options.push}/{one.tag.removeprefix('sparkstate/')}" if options.push else one.tag
+    output = (
+        ["--push"]
+        if options.push
+        else ["--output", f"type=docker,dest={one.archive},compression=uncompressed"]
+    )
+    platform = ["--platform", options.platform] if options.platform else []
+    return [
+        "docker",
+        "buildx",
+        "build",
+        *platform,
+        "--target",
+        one.target,
+        "--tag",
+        tag,
+        *_secrets(),
+        *output,
+        ".",
+    ]
+
+
+def buildah(one: Image) -> list[str]:
+    """The command for buildah. The host's network: a bridge would change the host's firewall and routes."""
+    options = ["--isolation=chroot", "--network=host", "--pull-never", "--layers", "--format=docker"]
+    return ["buildah", "build", *options, "--target", one.target, "--tag", one.tag, *_secrets(), "."]
+
+
+def _secrets() -> list[str]:
+    return [word for name, path in secrets() for word in ("--secret", f"id={name},src={path}")]
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without buildah's own warnings about a terminal, and with BuildKit in older Dockers."""
+    return {**environ, "DOCKER_BUILDKIT": "1"}
+
+
+def report(one: Image, builder: str, seconds: float, *, push: str | None) -> None:
+    """Write buildah's archive, and say how large the image is."""
+    if push is not None:
+        if builder == "buildah":
+            target = f"docker://{push}/{one.tag.removeprefix('sparkstate/')}"
+            subprocess.run(["buildah", "push", "--quiet", one.tag, target], check=True)
+        say(f"{one.tag}: pushed after {seconds:.0f} s")
+        return
+    if builder == "buildah":
+        one.archive.unlink(missing_ok=True)
+        subprocess.run(
+            ["buildah", "push", "--quiet", f"localhost/{one.tag}", f"docker-archive:{one.archive}:{one.tag}"],
+            check=True,
+        )
+    size = one.archive.stat().st_size / 1e6
+    (OUTPUT / f"{one.target}.json").write_text(
+        json.dumps({"tag": one.tag, "archive": one.archive.name, "bytes": one.archive.stat().st_size})
+    )
+    aim = AIMS_MB[one.target]
+    say(f"{one.tag}: {size:.0f} MB (aim {aim}), {seconds:.0f} s, {one.archive.relative_to(ROOT)}")
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    print(f"[images] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

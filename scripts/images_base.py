@@ -1,0 +1,87 @@
+"""The base image ``debian:bookworm-slim`` where it cannot be pulled: made by debootstrap, as Debian makes its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+NAME = "docker.io/library/debian:bookworm-slim"
+SUITE = "bookworm"
+MIRROR = "http://deb.debian.org/debian"
+PULL_TIMEOUT_S = 300
+# What Debian's slim variant leaves out: documentation and translations. Licences (copyright files) stay.
+LEFT_OUT = ("usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/groff", "usr/share/lintian")
+DPKG = """# Documentation and translations are not installed, as in Debian's own slim images.
+path-exclude /usr/share/doc/*
+path-include /usr/share/doc/*/copyright
+path-exclude /usr/share/man/*
+path-exclude /usr/share/info/*
+path-exclude /usr/share/locale/*
+path-exclude /usr/share/lintian/*
+"""
+SOURCES = f"""deb {MIRROR} {SUITE} main
+deb {MIRROR} {SUITE}-updates main
+deb http://deb.debian.org/debian-security {SUITE}-security main
+"""
+
+
+def ensure(buildah: list[str]) -> str:
+    """Where the base image comes from: ``present``, ``pulled`` or ``made by debootstrap``."""
+    if succeeds([*buildah, "inspect", "--type", "image", NAME], 60):
+        return "present"
+    if succeeds([*buildah, "pull", "--quiet", NAME], PULL_TIMEOUT_S):
+        return "pulled"
+    make(buildah)
+    return "made by debootstrap"
+
+
+def make(buildah: list[str]) -> None:
+    """Bootstrap Debian into a folder and import it under the base image's name."""
+    with tempfile.TemporaryDirectory(prefix="sparkstate-base-") as folder:
+        root = Path(folder) / "root"
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", SUITE, str(root), MIRROR],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        slim(root)
+        archive = Path(folder) / "root.tar"
+        subprocess.run(
+            ["tar", "--numeric-owner", "--sort=name", "-C", str(root), "-cf", str(archive), "."], check=True
+        )
+        container = _output([*buildah, "from", "scratch"])
+        _output([*buildah, "add", container, str(archive), "/"])
+        _output(
+            [*buildah, "config", "--cmd", "bash", "--env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", container]
+        )
+        _output([*buildah, "commit", "--quiet", "--rm", container, NAME])
+
+
+def slim(root: Path) -> None:
+    """Take documentation, translations and downloads out of a fresh root."""
+    for name in LEFT_OUT:
+        shutil.rmtree(root / name, ignore_errors=True)
+    for file in (root / "usr/share/doc").rglob("*"):
+        if file.is_file() and file.name != "copyright":
+            file.unlink()
+    for pattern in ("var/cache/apt/**/*", "var/lib/apt/lists/**/*", "var/log/**/*"):
+        for file in root.glob(pattern):
+            if file.is_file():
+                file.unlink()
+    (root / "etc/dpkg/dpkg.cfg.d/slim").write_text(DPKG)
+    (root / "etc/apt/sources.list").write_text(SOURCES)
+
+
+def succeeds(command: list[str], timeout_s: float) -> bool:
+    """Whether a command ends well in time; its output is of no interest."""
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,120 @@
+"""Facts about the Dockerfile that a cluster relies on; what is inside the images is looked at in tests/e2e."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+TARGETS = ("operator", "job")
+
+
+def instructions() -> list[tuple[str, str, str]]:
+    """(stage, instruction, arguments), comments left out and continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    found, stage = [], ""
+    for line in re.sub(r" *\\\n\s*", " ", text).splitlines():
+        if not line.strip():
+            continue
+        name, _, arguments = line.strip().partition(" ")
+        if name == "FROM":
+            stage = arguments.split(" AS ")[1]
+        found.append((stage, name, arguments))
+    return found
+
+
+def lineage(target: str) -> list[str]:
+    """The stages that a target is made of, itself first: not those that it only copies from."""
+    parents = {stage: args.split(" AS ")[0] for stage, name, args in instructions() if name == "FROM"}
+    chain = [target]
+    while parents.get(chain[-1]) in parents:
+        chain.append(parents[chain[-1]])
+    return chain
+
+
+def of(target: str, name: str) -> list[str]:
+    """The arguments of one instruction over a target's stages, the last stage first."""
+    return [a for stage in lineage(target) for s, n, a in instructions() if s == stage and n == name]
+
+
+def test_the_only_image_from_outside_is_debian_s_slim_one() -> None:
+    stages = {stage for stage, _, _ in instructions()}
+    bases = {args.split(" AS ")[0] for _, name, args in instructions() if name == "FROM"}
+    assert bases - stages == {"debian:bookworm-slim"}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_image_runs_as_a_user_with_a_passwd_entry_and_a_home(target: str) -> None:
+    assert of(target, "USER") == ["185:185"]
+    (adding,) = [run for run in of(target, "RUN") if "useradd" in run]
+    assert "--uid 185" in adding
+    assert "--gid 185" in adding
+    assert "--home-dir /var/lib/sparkstate" in adding
+
+
+@pytest.mark.parametrize(
+    ("target", "volumes"), [("operator", '["/tmp"]'), ("job", '["/tmp", "/var/lib/sparkstate"]')]
+)
+def test_every_writable_path_is_a_named_volume(target: str, volumes: str) -> None:
+    assert of(target, "VOLUME") == [volumes]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_is_built_or_downloaded_when_a_container_starts(target: str) -> None:
+    (entry,) = of(target, "ENTRYPOINT")
+    assert entry.startswith("["), "a shell form would hide signals from the process"
+    for script in ("entry", "sparkstate-driver", "executor.py"):
+        text = (ROOT / "packaging" / script).read_text()
+        assert not re.search(r"\b(pip|apt|curl|wget|uv)\b", text)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_final_image_has_no_build_tools(target: str) -> None:
+    assert "build" not in lineage(target)
+    assert not [run for run in of(target, "RUN") if "pip install" in run or "python3-venv" in run]
+
+
+def test_the_operator_installs_no_extra_and_the_job_no_operator() -> None:
+    locked = {
+        stage: run for stage, name, run in instructions() if name == "RUN" and "install.sh locked" in run
+    }
+    assert "install.sh locked sparkstate-operator &&" in locked["operator-packages"]
+    assert "install.sh locked sparkstate --extra rocksdb --extra s3 &&" in locked["job-packages"]
+
+
+def test_packages_come_from_the_lock_with_their_hashes() -> None:
+    script = (ROOT / "packaging" / "install.sh").read_text()
+    assert "uv export --quiet --frozen" in script
+    assert "--require-hashes" in script
+
+
+def test_apt_lists_do_not_stay_in_a_final_image() -> None:
+    for target in TARGETS:
+        for run in of(target, "RUN"):
+            if "apt-get install" in run:
+                assert "--no-install-recommends" in run
+                assert "rm -rf /var/lib/apt/lists/*" in run
+
+
+def test_secrets_of_the_build_host_are_mounted_and_never_copied() -> None:
+    for _, name, arguments in instructions():
+        if name in ("COPY", "ADD", "ENV", "ARG"):
+            assert not re.search(r"pip\.conf|ca-certificates\.crt|SECRET|TOKEN", arguments)
+
+
+def test_the_build_context_is_a_list_of_what_is_copied() -> None:
+    kept = {
+        line.removeprefix("!")
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if line.startswith("!")
+    }
+    copied = {
+        source.split("/")[0]
+        for _, name, arguments in instructions()
+        if name == "COPY" and "--from" not in arguments
+        for source in arguments.split()[:-1]
+        if not source.startswith("--")
+    }
+    assert copied == kept
