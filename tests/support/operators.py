@@ -13,6 +13,7 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.runtime import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
@@ -39,6 +40,7 @@ def make_operator(
     stores: dict[int, ShardStore] | None = None,
     subtask: int = 0,
     parallelism: int = 1,
+    budget: EpochBudget | None = None,
     **options: Any,
 ) -> KeyedOperator:
     """An open operator over rows (user, amount) with event time, keyed by user unless ``options`` say otherwise."""
@@ -52,7 +54,13 @@ def make_operator(
     }
     spec = OperatorSpec(function=function, **(settings | options))
     operator = KeyedOperator(
-        spec, make_stores() if stores is None else stores, KEY_SPACE, ManualClock(), subtask, parallelism
+        spec,
+        make_stores() if stores is None else stores,
+        KEY_SPACE,
+        ManualClock(),
+        subtask,
+        parallelism,
+        budget,
     )
     operator.open()
     return operator

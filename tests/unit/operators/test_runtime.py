@@ -323,7 +323,7 @@ def test_an_unchanged_epoch_commits_nothing():
         def process_element(self, value, ctx):
             self.total.value()
 
-    operator = ops.make_operator(Silent(), operator._stores, uid="silent")
+    operator = ops.make_operator(Silent(), operator.stores, uid="silent")
     ops.run(operator, ("a", 1, 1))
     assert commits == []
 

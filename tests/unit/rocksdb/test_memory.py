@@ -23,16 +23,17 @@ def plan(**given):
     return memory.plan(StateBackendSettings(type="rocksdb", **given))
 
 
-def test_the_budget_is_divided_as_in_flink():
-    divided = plan(managed_memory_bytes=300 * MIB)
+def test_a_sixth_is_for_overlays_and_the_rest_of_the_budget_is_divided_as_in_flink():
+    divided = plan(managed_memory_bytes=360 * MIB)
     assert divided.source == "managed"
-    assert divided.budget == 300 * MIB
+    assert divided.budget == 360 * MIB
+    assert divided.overlays == 60 * MIB
     assert divided.cache == 250 * MIB
     assert divided.write_buffers == 100 * MIB
 
 
 def test_the_ratio_of_write_buffers_can_be_chosen():
-    assert plan(managed_memory_bytes=300 * MIB, write_buffer_ratio=0.3).write_buffers == 60 * MIB
+    assert plan(managed_memory_bytes=360 * MIB, write_buffer_ratio=0.3).write_buffers == 60 * MIB
 
 
 def test_fixed_memory_counts_before_managed_memory():

@@ -21,7 +21,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sparkstate.keygroups import KeyGroupRange
 
@@ -261,6 +261,50 @@ class StoreFactory(Protocol):
 
     def close(self) -> None:
         """After all its stores were closed."""
+
+
+class Spill(Protocol):
+    """Changes of one overlay that did not fit in memory, on disk, above the committed tables.
+
+    Nothing in it is state until :meth:`commit`. One thread at a time.
+    """
+
+    def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
+        """Fold in more changes; they hide those added before. Raises ``StateError`` for rows that no store
+        takes, and then has added nothing."""
+
+    def table(self, spec: TableSpec) -> Table:
+        """A table as it is with the changes: reads look here first, and then into the shard's store."""
+
+    def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
+        """For each timer: registered here (True), deleted here (False), or not mentioned (None)."""
+
+    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+        """At most ``limit`` timers registered here with timestamp ≤ ``until``, in order of time, from
+        position ``start`` on (``b""`` = the beginning); and for each the position behind it."""
+
+    def position(self, timestamp: int) -> bytes:
+        """The position before all timers of that timestamp."""
+
+    def commit(self) -> None:
+        """Write everything into the shard stores, in small batches. Snapshots must wait meanwhile."""
+
+    def close(self) -> None:
+        """Remove all files. Closing twice is no error."""
+
+
+@runtime_checkable
+class SpillingFactory(Protocol):
+    """A store factory whose stores take overlays larger than memory."""
+
+    @property
+    def overlay_bytes(self) -> int | None:
+        """The share of the slot's memory that overlays may take; None = no bound."""
+
+    def create_spill(
+        self, stores: Mapping[int, ShardStore], shard_of: Sequence[int], directory: Path
+    ) -> Spill:
+        """An empty spill above ``stores`` (by shard; ``shard_of`` by key group) in an empty ``directory``."""
 
 
 def iterate_rows(rows: Iterable[CanonicalRow], key_groups: KeyGroupRange) -> Iterator[CanonicalRow]:

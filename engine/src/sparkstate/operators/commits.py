@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec, Timer
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.overlay import Overlay, TimerKey
 from sparkstate.operators.states import ListStateHandle, MapStateHandle, StateHandle
 
 ShardChanges = dict[int, list[TableChanges]]
@@ -20,8 +20,9 @@ def changes_of(
     handles: Iterable[StateHandle],
     timer_specs: Mapping[TimeDomain, TableSpec],
     shard_of: Sequence[int],
+    timers: Mapping[TimeDomain, Mapping[TimerKey, bool]] | None = None,
 ) -> ShardChanges:
-    """All changes of an overlay, by shard."""
+    """All changes of an overlay, by shard. ``timers``: these instead of the overlay's."""
     shards: ShardChanges = defaultdict(list)
     shard_of_number = [shard_of[kg] for kg in overlay.kgs]
     found: dict[int, TableChanges]
@@ -32,7 +33,8 @@ def changes_of(
             shards[shard].append(changes)
     for domain, spec in timer_specs.items():
         found = {}
-        for (timestamp, key, namespace), registered in overlay.timers[domain].changes.items():
+        changed = overlay.timers[domain].changes if timers is None else timers[domain]
+        for (timestamp, key, namespace), registered in changed.items():
             number = overlay.numbers[key]
             timer = Timer(timestamp, key, overlay.kgs[number], namespace)
             _changes(found, shard_of_number[number], spec).timers[timer] = registered

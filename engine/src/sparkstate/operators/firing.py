@@ -11,49 +11,55 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sparkstate import errors
 from sparkstate.backends.base import Timer
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.overlay import Overlay, TimerKey, TimerOverlay
+from sparkstate.operators.spilled_timers import SpilledTimers
 
 if TYPE_CHECKING:
     from sparkstate.operators.runtime import KeyedOperator
 
 CHUNK_TIMERS = 1024
 """How many committed timers are taken at once, so that their keys' state is read in one call."""
-FLUSH_ROWS = 65_536
+FLUSH_ROWS = 16_384
 
 
 def fire_all(operator: KeyedOperator, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
     operator.bind(overlay, watermark)
     event, processing = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
-    _Firing(operator, overlay, event).run(watermark)
-    _Firing(operator, overlay, processing).run(overlay.processing_time)
-    if any(
+    _Firing(operator, overlay, event, watermark).run()
+    _Firing(operator, overlay, processing, overlay.processing_time).run()
+    if overlay.spill is not None or any(
         registered and timer[0] <= watermark for timer, registered in overlay.timers[event].changes.items()
     ):
-        _Firing(operator, overlay, event).run(watermark)
+        _Firing(operator, overlay, event, watermark).run()
 
 
 class _Firing:
     """One pass over the due timers of one domain."""
 
-    def __init__(self, operator: KeyedOperator, overlay: Overlay, domain: TimeDomain) -> None:
+    def __init__(self, operator: KeyedOperator, overlay: Overlay, domain: TimeDomain, until: int) -> None:
         self._operator = operator
         self._overlay = overlay
         self._domain = domain
         self._timers: TimerOverlay = overlay.timers[domain]
+        self._until = until
+        self._watermark = operator.cursor.service.watermark
         self._chunk: deque[Timer] = deque()
+        self._spilled = SpilledTimers(
+            overlay.spill, operator.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
+        )
         self._yielded: list[Any] = []
         self._emitted: list[int | None] = []
         self._rejected: list[Any] = []
 
-    def run(self, until: int) -> None:
-        operator = self._operator
+    def run(self) -> None:
+        operator, until = self._operator, self._until
         operator.cursor.domain = self._domain
         self._timers.start_firing(until, new_ones_too=self._domain is TimeDomain.EVENT_TIME)
         tables = operator.timer_tables(self._domain)
@@ -63,35 +69,60 @@ class _Firing:
                 self._fire(timer)
                 if len(self._yielded) >= FLUSH_ROWS:
                     self._flush()
+                if self._overlay.timers_fired % CHUNK_TIMERS == 0:
+                    self._settle()
         finally:
             self._timers.stop_firing()
         self._flush()
         operator.reject(self._overlay, self._rejected)
 
     def _in_order(self, committed: Iterator[Timer]) -> Iterator[TimerKey]:
-        """Committed and own timers by time; each is marked deleted before it fires."""
-        changes = self._timers.changes
+        """Committed, spilled and own timers by time; each is marked deleted before it fires."""
+        timers, spilled = self._timers, self._spilled
         while True:
-            own = self._timers.peek()
-            stored = self._peek_committed(committed)
-            if stored is None and own is None:
-                return
-            if stored is not None and (own is None or stored.timestamp <= own):
-                self._chunk.popleft()
-                timer = (stored.timestamp, stored.key, stored.namespace)
-                if changes.get(timer) is False:
+            own = timers.peek()
+            stored, other = self._peek_committed(committed), spilled.peek()
+            from_spill = other is not None and (stored is None or other.timestamp < stored.timestamp)
+            first = other if from_spill else stored
+            if first is not None and (own is None or first.timestamp <= own):
+                if from_spill:
+                    spilled.pop()
+                else:
+                    self._chunk.popleft()
+                timer = (first.timestamp, first.key, first.namespace)
+                if timers.changes.get(timer) is False:
                     continue  # deleted in this epoch, or fired as this epoch's own
+            elif own is not None:
+                timer = timers.pop()
             else:
-                timer = self._timers.pop()
-            changes[timer] = False
+                return
+            timers.changes[timer] = False
             yield timer
 
     def _peek_committed(self, committed: Iterator[Timer]) -> Timer | None:
-        if not self._chunk:
-            self._chunk.extend(itertools.islice(committed, CHUNK_TIMERS))
-            keys, kgs = [timer.key for timer in self._chunk], [timer.key_group for timer in self._chunk]
-            self._operator.prefetch(self._overlay, keys, kgs)
-        return self._chunk[0] if self._chunk else None
+        while not self._chunk:
+            timers = list(itertools.islice(committed, CHUNK_TIMERS))
+            if not timers:
+                return None
+            self._chunk.extend(self._spilled.standing(timers))
+            self._prefetch(self._chunk)
+        return self._chunk[0]
+
+    def _prefetch(self, timers: Iterable[Timer]) -> None:
+        timers = list(timers)
+        keys, kgs = [timer.key for timer in timers], [timer.key_group for timer in timers]
+        self._operator.prefetch(self._overlay, keys, kgs)
+
+    def _settle(self) -> None:
+        """Between two timers: when the overlay's entries and timers went to disk, look for them there."""
+        operator, overlay = self._operator, self._overlay
+        least = self._timers.least_waiting()
+        if operator.budget is None or not operator.budget.settle(operator, overlay):
+            return
+        operator.bind(overlay, self._watermark)
+        self._spilled.restart(overlay.spill, least)
+        self._chunk = deque(self._spilled.standing(list(self._chunk)))
+        self._prefetch(self._chunk)
 
     def _fire(self, timer: TimerKey) -> None:
         operator, cursor = self._operator, self._operator.cursor

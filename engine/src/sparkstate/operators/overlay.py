@@ -10,14 +10,15 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 
-from sparkstate.backends.base import ListChange, MapChange
+from sparkstate.backends.base import ListChange, MapChange, Spill
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.files import EpochFiles
 
 MISSING: Final = object()
 """In a journal: there was no entry."""
@@ -67,9 +68,13 @@ class TableOverlay:
     the changed ones is left to the commit. Of a list or map state: its cells, in dicts.
     """
 
-    __slots__ = ("entries", "read", "rooms")
+    __slots__ = ("elements", "entries", "read", "rooms", "spilled")
 
-    def __init__(self, of_values: bool) -> None:
+    def __init__(self, of_values: bool, spilled: Any = None) -> None:
+        self.elements = 0
+        """How many list elements and map entries were read or written: what they weigh is guessed from it."""
+        self.spilled = spilled
+        """Where reads go that nothing here answers; None: to the committed tables."""
         self.entries: Any = [] if of_values else {}
         self.read: Any = [] if of_values else {}
         self.rooms: dict[Any, tuple[dict[int, Any], dict[int, Any]]] = {}
@@ -105,14 +110,24 @@ class TimerOverlay:
         self.changes: dict[TimerKey, bool] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._sequence = itertools.count()
-        self._firing_until: int | None = None
+        self._until: int | None = None
+        self._new_ones_too = False
+
+    @property
+    def waiting(self) -> int:
+        """How many due timers of this epoch wait to fire."""
+        return len(self._heap)
+
+    def least_waiting(self) -> int | None:
+        """The least timestamp of those, also if it was deleted since."""
+        return self._heap[0][0] if self._heap else None
 
     def put(self, timer: TimerKey, registered: bool, journal: list[Any] | None) -> None:
         """Register or delete. While firing, a new timer that is due joins those that fire."""
         if journal is not None:
             journal.append((self.changes, timer, self.changes.get(timer, MISSING)))
         self.changes[timer] = registered
-        if registered and self._firing_until is not None and timer[0] <= self._firing_until:
+        if registered and self._new_ones_too and self._until is not None and timer[0] <= self._until:
             heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
 
     def start_firing(self, until: int, new_ones_too: bool) -> None:
@@ -120,11 +135,11 @@ class TimerOverlay:
         for timer, registered in self.changes.items():
             if registered and timer[0] <= until:
                 heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
-        self._firing_until = until if new_ones_too else None
+        self._until, self._new_ones_too = until, new_ones_too
 
     def stop_firing(self) -> None:
         """Nothing fires any more."""
-        self._firing_until = None
+        self._until = None
         self._heap.clear()
 
     def peek(self) -> int | None:
@@ -137,10 +152,38 @@ class TimerOverlay:
         """The timer that ``peek`` saw."""
         return heapq.heappop(self._heap)[2]
 
+    def take(self) -> dict[TimerKey, bool]:
+        """Hand over the changes, to be spilled; whoever fires finds them there.
 
-@dataclass
+        What must not fire in this pass stays: timers that were registered in it, where new ones wait for the
+        next epoch.
+        """
+        taken, self.changes = self.changes, {}
+        if self._until is not None and not self._new_ones_too:
+            firing = {timer for _, _, timer in self._heap}
+            self.changes = {
+                timer: True
+                for timer, registered in taken.items()
+                if registered and timer[0] <= self._until and timer not in firing
+            }
+            for timer in self.changes:
+                del taken[timer]
+        self._heap.clear()
+        return taken
+
+
+def numbering() -> defaultdict[Any, int]:
+    """An empty dict that gives each new key the next number."""
+    return defaultdict(itertools.count().__next__)
+
+
+@dataclass(eq=False)
 class Overlay:
-    """One epoch's work of one operator in one slot. Read ``output``, the counters and ``max_timestamp``."""
+    """One epoch's work of one operator in one slot. Read ``output``, the counters and ``max_timestamp``.
+
+    Where memory is bounded (``budget``) a part of it is on disk: entries and timers in ``spill``, batches in
+    ``files``.
+    """
 
     epoch: int
     watermark: int
@@ -148,7 +191,7 @@ class Overlay:
     processing_time: int
     tables: list[TableOverlay]
     """By the number of the state handle."""
-    numbers: defaultdict[Any, int] = field(default_factory=lambda: defaultdict(itertools.count().__next__))
+    numbers: defaultdict[Any, int] = field(default_factory=numbering)
     """The number of every key seen: looking a new one up gives it the next number."""
     keys: list[Any] = field(default_factory=list)
     """The keys, by number."""
@@ -169,10 +212,35 @@ class Overlay:
     """Batches that wait to be sorted by event time."""
     finished: bool = False
     committed: bool = False
+    dropped: bool = False
+    """Given up, or committed and forgotten: what still comes for it goes nowhere."""
+    spill: Spill | None = None
+    files: EpochFiles | None = None
+    weight: int = 0
+    """Bytes of memory, as last estimated."""
+    measured: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    """Number and bytes of the batches in each list that were counted already."""
 
-    def output(self, tag: str | None = None) -> list[pa.RecordBatch]:
-        """Batches of the main output (``None``) or of a side output; complete after ``finish``."""
-        return self.batches.get(tag, [])
+    def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
+        """Batches of the main output (``None``) or of a side output, to be read once; complete after
+        ``finish``."""
+        written = () if self.files is None else self.files.read(tag)
+        return itertools.chain(written, self.batches.get(tag, ()))
+
+    def row_count(self, tag: str | None = None) -> int:
+        """Rows of that output."""
+        written = 0 if self.files is None else self.files.rows(tag)
+        for batch in self.batches.get(tag, ()):
+            written += batch.num_rows
+        return written
+
+    def close(self) -> None:
+        """Give up what is on disk. Closing twice is no error."""
+        self.dropped = True
+        if self.spill is not None:
+            self.spill.close()
+        if self.files is not None:
+            self.files.close()
 
     def rows(self, tag: str | None = None) -> list[Any]:
         """Rows of outputs that have no schema, as they were yielded."""

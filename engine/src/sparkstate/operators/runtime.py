@@ -17,14 +17,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkstate import columns, errors
-from sparkstate.backends.base import ShardStore, StateKind, TableSpec
+from sparkstate.backends.base import ShardStore, Spill, StateKind, TableSpec
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators import arrow_rows, commits, firing, garbage, inspection, intake, states
+from sparkstate.operators import (
+    arrow_rows,
+    commits,
+    firing,
+    garbage,
+    inspection,
+    intake,
+    sorting,
+    spilling,
+    states,
+)
+from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.context import Cursor
 from sparkstate.operators.outputs import Outputs
 from sparkstate.operators.overlay import Overlay, TableOverlay, undo
@@ -37,7 +47,6 @@ TIMER_TABLES = {
     TimeDomain.EVENT_TIME: ("_timer_state/event_user-timers", StateKind.EVENT_TIMERS),
     TimeDomain.PROCESSING_TIME: ("_timer_state/processing_user-timers", StateKind.PROCESSING_TIMERS),
 }
-_SORTED_SLICE_ROWS = 65_536
 _SHOWN_CHARACTERS = 500
 
 
@@ -52,19 +61,21 @@ class KeyedOperator:
         clock: Clock,
         subtask: int,
         parallelism: int,
+        budget: EpochBudget | None = None,
     ) -> None:
         self.spec = spec
-        self._stores = stores
+        self.budget = budget
+        self.stores = stores
         self._key_space = key_space
         self._clock = clock
         self._cursor = Cursor()
         self._outputs = Outputs(spec)
         self._row_class = rows_module.row_class(spec.row_columns)
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        self._shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
+        self.shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
         self._owned = {kg for store in stores.values() for kg in _range(store)}
         self._intake = intake.Intake(spec, self._owned, self._outputs)
-        self._handles: list[states.StateHandle] = []
+        self.handles: list[states.StateHandle] = []
         self._prefetched: list[states.ValueStateHandle] = []
         self._lock = threading.RLock()
         self._context = OperatorRuntimeContext(
@@ -92,8 +103,8 @@ class KeyedOperator:
                     f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
                 ) from error
             self._context.is_open = False
-            self._handles = list(self._context.handles.values())
-            self._prefetched = [h for h in self._handles if isinstance(h, states.ValueStateHandle)]
+            self.handles = list(self._context.handles.values())
+            self._prefetched = [h for h in self.handles if isinstance(h, states.ValueStateHandle)]
 
     def close(self) -> None:
         """Close the user's function. Called always, also after a failure."""
@@ -106,8 +117,8 @@ class KeyedOperator:
                 ) from error
 
     def _register(self, spec: TableSpec) -> states.TableOf:
-        tables = {shard: store.table(spec) for shard, store in self._stores.items()}
-        shard_of = self._shard_of
+        tables = {shard: store.table(spec) for shard, store in self.stores.items()}
+        shard_of = self.shard_of
         return lambda kg: tables[shard_of[kg]]
 
     def timer_spec(self, domain: TimeDomain) -> TableSpec:
@@ -124,15 +135,19 @@ class KeyedOperator:
         clock's now."""
         if processing_time is None:
             processing_time = self._clock.now_ms()
-        return Overlay(epoch, watermark, processing_time, self._empty_tables())
+        return Overlay(epoch, watermark, processing_time, self.empty_tables())
 
-    def _empty_tables(self) -> list[TableOverlay]:
-        return [TableOverlay(isinstance(handle, states.ValueStateHandle)) for handle in self._handles]
+    def empty_tables(self, spill: Spill | None = None) -> list[TableOverlay]:
+        """One for each state; what they do not know is read from ``spill``, if there is one."""
+        return [
+            TableOverlay(isinstance(each, states.ValueStateHandle), spill and spill.table(each.spec))
+            for each in self.handles
+        ]
 
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         """Run the user's function over a batch. Raises ``UserCodeError``; the overlay is then to be
         dropped."""
-        if batch.num_rows == 0:
+        if batch.num_rows == 0 or overlay.dropped:
             return
         with self._lock:
             batch = self._intake.take(overlay, batch)
@@ -140,6 +155,11 @@ class KeyedOperator:
                 overlay.held.append(batch)
             elif batch.num_rows:
                 self._process(overlay, batch)
+            self._settle(overlay)
+
+    def _settle(self, overlay: Overlay) -> None:
+        if self.budget is not None:
+            self.budget.settle(self, overlay)
 
     def finish(self, overlay: Overlay, watermark: int) -> None:
         """End the epoch: rows held for sorting are processed, then due timers fire under the new
@@ -152,6 +172,7 @@ class KeyedOperator:
             self._process_held(overlay)
             with garbage.collection_paused():
                 firing.fire_all(self, overlay, watermark)
+            self._settle(overlay)
             overlay.finished = True
 
     def commit(self, overlay: Overlay) -> None:
@@ -161,17 +182,17 @@ class KeyedOperator:
     def changes(self, overlay: Overlay) -> commits.ShardChanges:
         """What ``commit`` writes, by shard."""
         timer_specs = {d: self.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
-        return commits.changes_of(overlay, self._handles, timer_specs, self._shard_of)
+        return commits.changes_of(overlay, self.handles, timer_specs, self.shard_of)
 
     def _process_held(self, overlay: Overlay) -> None:
-        if not overlay.held:
+        runs = overlay.files.take_runs() if overlay.files is not None else []
+        column, held = self.spec.event_time_column, overlay.held
+        if column is None or not (held or runs):
             return
-        table = pa.Table.from_batches(overlay.held)
-        overlay.held.clear()
-        stamps = table.column(self.spec.event_time_column)
-        order = pc.sort_indices(pc.fill_null(stamps, MIN_WATERMARK))  # a stable sort
-        for batch in table.take(order).to_batches(max_chunksize=_SORTED_SLICE_ROWS):
+        overlay.held = []
+        for batch in sorting.merge(runs, held, column) if runs else sorting.sort(held, column):
             self._process(overlay, batch)
+            self._settle(overlay)
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         # Each column once: where the key is one of the row's columns, key and field are the same objects.
@@ -215,7 +236,7 @@ class KeyedOperator:
         cursor.keys, cursor.kgs = overlay.keys, overlay.kgs
         cursor.journal = [] if self.spec.on_error == "side-output" else None
         cursor.service.bind(overlay, watermark)
-        for handle, table in zip(self._handles, overlay.tables, strict=True):
+        for handle, table in zip(self.handles, overlay.tables, strict=True):
             handle.bind(table)
 
     def prefetch(self, overlay: Overlay, keys: Sequence[Any], kgs: Iterable[int]) -> list[int]:
@@ -233,15 +254,16 @@ class KeyedOperator:
         return numbers
 
     def _read_ahead(self, overlay: Overlay, first: int) -> None:
-        by_shard: dict[int, list[int]] = {shard: [] for shard in self._stores}
+        by_shard: dict[int, list[int]] = {shard: [] for shard in self.stores}
         for number in range(first, len(overlay.keys)):
-            by_shard[self._shard_of[overlay.kgs[number]]].append(number)
+            by_shard[self.shard_of[overlay.kgs[number]]].append(number)
         for handle in self._prefetched:
             entries: list[Any] = overlay.tables[handle.number].entries
             entries += [None] * (len(overlay.keys) - first)
             for shard, numbers in by_shard.items():
                 if numbers:
-                    table: Any = self._stores[shard].table(handle.spec)
+                    spilled = overlay.tables[handle.number].spilled
+                    table: Any = self.stores[shard].table(handle.spec) if spilled is None else spilled
                     kgs, keys = [overlay.kgs[n] for n in numbers], [overlay.keys[n] for n in numbers]
                     for number, value in zip(numbers, table.get_many(kgs, keys), strict=True):
                         entries[number] = value
@@ -364,7 +386,7 @@ class KeyedOperator:
         name = (spec.uid, spec.name)
         return [
             store.table(spec)
-            for store in self._stores.values()
+            for store in self.stores.values()
             if any((table.uid, table.name) == name for table in store.tables())
         ]
 
@@ -380,16 +402,22 @@ class KeyedOperator:
 
 
 def commit_overlays(parts: Sequence[tuple[KeyedOperator, Overlay]]) -> None:
-    """Make the overlays of one epoch state: all operators' changes in one commit per shard."""
+    """Make the overlays of one epoch state: all operators' changes in one commit per shard, those of overlays
+    that went to disk in many small ones."""
     for operator, overlay in parts:
         if not overlay.finished or overlay.committed:
             problem = "committed already" if overlay.committed else "not finished"
             raise errors.StateError(f"operator {operator.spec.uid!r}: epoch {overlay.epoch} is {problem}")
+    for operator, overlay in parts:
+        if overlay.spill is not None and operator.budget is not None:
+            spilling.move_to_disk(operator, overlay, operator.budget)
+            overlay.spill.commit()
     changed = [
         (operator.changes(overlay), dict(zip(overlay.keys, overlay.kgs, strict=True)))
         for operator, overlay in parts
+        if overlay.spill is None
     ]
-    stores = {shard: store for operator, _ in parts for shard, store in operator._stores.items()}
+    stores = {shard: store for operator, _ in parts for shard, store in operator.stores.items()}
     for shard, calls in commits.merge(changed).items():
         for changes, kgs in calls:
             stores[shard].commit(changes, kgs)

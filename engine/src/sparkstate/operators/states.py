@@ -74,7 +74,8 @@ class StateHandle:
         number = self._cursor.number
         key, kg = self._cursor.keys[number], self._cursor.kgs[number]
         cell = key if self._namespace is None else NamespacedCell(key, self._namespace)
-        return self._table_of(kg), kg, cell
+        spilled = self._table.spilled
+        return self._table_of(kg) if spilled is None else spilled, kg, cell
 
 
 class ValueStateHandle(StateHandle, api.ValueState[Any]):
@@ -200,6 +201,7 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
             if cell.stored is None:
                 table, kg, stored_cell = self._locate()
                 cell.stored = table.get(kg, stored_cell)
+                self._table.elements += len(cell.stored)
             items = cell.stored + items
         return list(items) if self._immutable else [self._thaw(item) for item in items]
 
@@ -219,12 +221,14 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         cell = self._cell()
         self._remember(cell)
         cell.change.items.extend(items)
+        self._table.elements += len(items)
 
     def _replace(self, items: list[Any]) -> None:
         cell = self._cell()
         self._remember(cell)
         cell.change.replaced = True
         cell.change.items = items
+        self._table.elements += len(items)
 
     def _remember(self, cell: ListCell) -> None:
         if self._cursor.journal is not None:
@@ -274,6 +278,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         if user_key not in cell.read:
             table, kg, stored_cell = self._locate()
             cell.read[user_key] = table.get(kg, stored_cell, user_key)
+            self._table.elements += 1
         return cell.read[user_key]
 
     def _all(self) -> dict[Any, Any]:
@@ -286,6 +291,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
                 table, kg, stored_cell = self._locate()
                 cell.stored = table.items(kg, stored_cell)
                 cell.read.clear()
+                self._table.elements += len(cell.stored)
             entries.update(cell.stored)
         entries.update(change.entries)
         return {key: value for key, value in entries.items() if value is not DELETED}
@@ -298,6 +304,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         if self._cursor.journal is not None:
             self._cursor.journal.append((entries, user_key, entries.get(user_key, MISSING)))
         entries[user_key] = stored
+        self._table.elements += 1
 
     def get(self, key: Any) -> Any:
         stored = self._stored(self._user_key(key))

@@ -21,6 +21,7 @@ from sparkstate import clock, columns, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.operators import runtime as operator_runtime
+from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
@@ -37,6 +38,18 @@ class Attempts:
         self.by_attempt: dict[int, Overlay] = {}
         self.winner: Overlay | None = None
 
+    def give_up(self) -> None:
+        """Forget those that did not win, and what they have on disk."""
+        for overlay in self.by_attempt.values():
+            overlay.close()
+        self.by_attempt.clear()
+
+    def close(self) -> None:
+        """Forget all of them."""
+        self.give_up()
+        if self.winner is not None:
+            self.winner.close()
+
 
 class SlotRuntime:
     """The live slot. ``directory`` is private to this process and on the device of the state."""
@@ -52,6 +65,7 @@ class SlotRuntime:
         self._operators: dict[str, operator_runtime.KeyedOperator] = {}
         self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / "db")
         self._stores: dict[int, ShardStore] = {}
+        self._budget = EpochBudget(directory / "overlays", self._factory)
         self._sinks = {
             sink.uid: FileSinkWriter(
                 sink.sink, sink.uid, plan.slot, plan.incarnation, plan.lineage, directory / "held", plan.s3
@@ -79,7 +93,7 @@ class SlotRuntime:
             self._snapshots.restored(request.checkpoint_id, request.shards)
         for spec in plan.operators:
             operator = operator_runtime.KeyedOperator(
-                spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots
+                spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots, self._budget
             )
             self._operators[spec.uid] = operator
             operator.open()
@@ -128,7 +142,7 @@ class SlotRuntime:
                         f"slot {self.plan.slot} has no attempt {request.attempt} of epoch {request.epoch}"
                     )
                 overlay = operator.begin(request.epoch, request.watermark_before, request.processing_time)
-            attempts.by_attempt.clear()
+            attempts.give_up()
             operator.finish(overlay, request.watermark)
             attempts.winner = overlay
             return protocol.Finished(
@@ -159,7 +173,8 @@ class SlotRuntime:
             with self._run:
                 self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
                 self._commit(request.epoch)
-                self._epochs = {key: value for key, value in self._epochs.items() if key[0] > request.epoch}
+                for key in [key for key in self._epochs if key[0] <= request.epoch]:
+                    self._epochs.pop(key).close()
                 event, processing = self._next_timers()
         return protocol.Committed(
             next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000
@@ -237,7 +252,7 @@ class SlotRuntime:
             state_bytes=sum(stat.bytes for stat in stats),
             state_rows=sum(stat.rows for stat in stats),
             rss_bytes=_resident_bytes(),
-            memory=dict(self._factory.memory()),
+            memory={**self._factory.memory(), "overlays": self._budget.used_bytes()},
             metrics=dict(self._factory.metrics()),
         )
 
@@ -283,7 +298,7 @@ class SlotRuntime:
 
 def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> dict[str, int]:
     tags = [None, *operator.spec.side_schemas]
-    return {tag or "": sum(batch.num_rows for batch in overlay.output(tag)) for tag in tags}
+    return {tag or "": overlay.row_count(tag) for tag in tags}
 
 
 def _visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:

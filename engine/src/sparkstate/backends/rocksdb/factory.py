@@ -6,12 +6,13 @@ import logging
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, keys, memory, metrics, native
+from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
@@ -45,6 +46,7 @@ class RocksDBStoreFactory:
         self._new_id = new_id
         self._lock = threading.Lock()
         self._stores: list[RocksDBShardStore] = []
+        self._spills: list[RocksSpill] = []
         self._private: dict[int, Path] = {}
         self._handles_to_close: list[Any] = []
         self._metric_names = metrics.short_names(settings.native_metrics)
@@ -77,6 +79,33 @@ class RocksDBStoreFactory:
                 self._private[id(store)] = path
             return store
 
+    @property
+    def overlay_bytes(self) -> int | None:
+        """See ``SpillingFactory``; unmanaged memory has no bound."""
+        return self.plan.overlays if self.plan.bounded else None
+
+    def create_spill(self, stores: Mapping[int, Any], shard_of: Sequence[int], directory: Path) -> RocksSpill:
+        """See ``SpillingFactory``; ``stores`` are of this factory."""
+        options = self._store_options()
+        spill = RocksSpill(
+            stores,
+            shard_of,
+            directory,
+            new_options=self._new_options,
+            write_batch_bytes=options.write_batch_bytes,
+            row_limit=options.row_limit,
+            clock=self._clock,
+            make_room=self._make_room,
+            on_close=self._spill_closed,
+        )
+        with self._lock:
+            self._spills.append(spill)
+        return spill
+
+    def _spill_closed(self, spill: RocksSpill) -> None:
+        with self._lock:
+            self._spills = [each for each in self._spills if each is not spill]
+
     def _path_of(self, shard: int, directory: Path) -> Path:
         paths = self._settings.storage_paths
         if not paths:
@@ -108,7 +137,9 @@ class RocksDBStoreFactory:
         """
         if not self._memory.pressing():
             return
-        databases = self._databases()
+        with self._lock:
+            spilled = [database for spill in self._spills if (database := spill.database()) is not None]
+        databases = [*self._databases(), *spilled]
         for database in sorted(databases, key=lambda each: each.memtable_bytes(), reverse=True):
             database.flush()
             if not self._memory.pressing():
@@ -138,6 +169,7 @@ class RocksDBStoreFactory:
             used = cache + write_buffers + tables
         return {
             "budget": self.plan.budget,
+            "overlays_limit": self.plan.overlays,
             "cache_capacity": self.plan.cache,
             "write_buffers_limit": self.plan.write_buffers,
             "cache": cache,
@@ -163,6 +195,8 @@ class RocksDBStoreFactory:
         """Close all stores, then what the user's options factory asked to be closed, then the shared
         memory.
         """
+        for spill in list(self._spills):
+            spill.close()
         for store in list(self._stores):
             store.close()
         for handle in self._handles_to_close:

@@ -1,6 +1,7 @@
 """Managed memory of one slot: how a budget is divided, as pure arithmetic.
 
-The division is Flink's (``RocksDBMemoryControllerUtils``). The write buffer manager may hold half as much
+First the overlays get their share, which Flink has no counterpart for: there a write is state at once. The
+division of the rest is Flink's (``RocksDBMemoryControllerUtils``). The write buffer manager may hold half as much
 again as its limit while full memtables are being flushed, so the limit is set lower than the share that the
 ratio names, and the cache, to which write buffers are charged, lower than the budget by the possible excess.
 """
@@ -18,6 +19,7 @@ EFFECTIVE_HIGH_PRIO_POOL_RATIO = 0.5
 _KIB = 1024
 _MIB = 1024 * _KIB
 _LEAST_BUDGET = 1 * _MIB
+_OVERLAY_SHARE = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,9 @@ class MemoryPlan:
 
     source: str
     budget: int = 0
+    overlays: int = 0
+    """What the overlays of running epochs may take before they go to disk: a sixth of the budget. The rest
+    is RocksDB's."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0
@@ -63,11 +68,14 @@ def plan(settings: StateBackendSettings) -> MemoryPlan:
         raise errors.SpecInvalid(
             f"{source} memory is {budget} bytes per slot; RocksDB needs at least {_LEAST_BUDGET}"
         )
-    write_buffers = int(2 * budget * ratio / 3)
+    overlays = budget // _OVERLAY_SHARE
+    stores = budget - overlays
+    write_buffers = int(2 * stores * ratio / 3)
     return MemoryPlan(
         source=source,
         budget=budget,
-        cache=int((3 - ratio) * budget / 3),
+        overlays=overlays,
+        cache=int((3 - ratio) * stores / 3),
         write_buffers=write_buffers,
         arena_block=arena_block(write_buffers),
         requested_high_prio_pool_ratio=high_prio,

@@ -137,6 +137,17 @@ class RocksDBShardStore:
             elif isinstance(table, RocksTimerTable):
                 table.applied(write)
 
+    def write_rows(self, spec: TableSpec, writes: FamilyWrites) -> None:
+        """A part of a commit that does not fit in memory: rows that are encoded and checked already."""
+        self._write([writes])
+        table = self.table(spec)
+        if isinstance(table, RocksTimerTable):
+            table.applied(writes)
+
+    def take_positions(self, count: int) -> int:
+        """Reserve positions for ``count`` list elements; the first of them."""
+        return self._positions.take(count).start
+
     # ---- snapshot
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:

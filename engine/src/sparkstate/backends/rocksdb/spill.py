@@ -1,0 +1,294 @@
+"""Changes of an overlay beyond memory, in a RocksDB of their own under the slot's one cache and write buffers.
+
+Rows have the same keys as in the shard stores (``layout``), so that the commit copies them without decoding; a
+byte before the value says what a row means:
+
+====  ==========================================================================================
+1     the value, list element, map entry or timer stands
+0     it is deleted, whatever the shard store says
+2     at a list's or map's bare prefix: what the shard store has of it does not count
+====  ==========================================================================================
+
+Positions of list elements start at 0 here and are moved behind the store's own at the commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sparkstate import errors
+from sparkstate.backends import base
+from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec, Timer
+from sparkstate.backends.rocksdb import layout, tables
+from sparkstate.backends.rocksdb.database import Database, NewOptions
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
+from sparkstate.backends.rocksdb.spill_commit import GONE, REPLACED, STANDS, copy_rows
+from sparkstate.backends.rocksdb.store import RocksDBShardStore
+from sparkstate.clock import Clock
+from sparkstate.serde import composite
+
+_ABOVE_POSITIONS: Final = b"\xff\xff"
+
+
+class SpilledTable:
+    """A table of any kind but timers: what was spilled of it, above the shard stores' own tables."""
+
+    def __init__(
+        self,
+        spec: TableSpec,
+        family: Family,
+        row_limit: int,
+        positions: tables.PositionCounter,
+        committed: Callable[[int], Any],
+    ) -> None:
+        self.spec = spec
+        self.family = family
+        self._committed = committed
+        # Encodes rows as the shard stores do: their own class, on this database's column family.
+        self._encoder = tables.make_table(spec, family, row_limit, positions)
+        self._row = self._encoder.codec.row
+        assert spec.value_type is not None
+        self._decode = spec.value_type.decode
+
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        """The changes as rows that fold into those already here."""
+        writes = self._encoder.writes(changes, kgs)
+        keys = [*writes.keys]
+        values = [STANDS + value for value in writes.values]
+        if self.spec.kind in (StateKind.LIST, StateKind.MAP):
+            # The encoder's deletions: spilled rows of replaced cells (they may go: the mark hides the store's),
+            # and removed map entries (these must hide the store's entry).
+            keys += self._replaced(changes, kgs)
+            values += [REPLACED] * (len(keys) - len(values))
+        gone = self._removed(changes, kgs, writes)
+        keys += gone
+        values += [GONE] * len(gone)
+        hidden = set(gone)
+        return FamilyWrites(self.family, [row for row in writes.deletes if row not in hidden], keys, values)
+
+    def _replaced(self, changes: TableChanges, kgs: Mapping[Any, int]) -> list[bytes]:
+        row = self._row
+        cells = [cell for cell, listed in changes.lists.items() if listed.replaced]
+        cells += [cell for cell, mapped in changes.maps.items() if mapped.cleared]
+        return [row(kgs[base.key_of(cell)], cell) for cell in cells]
+
+    def _removed(self, changes: TableChanges, kgs: Mapping[Any, int], writes: FamilyWrites) -> list[bytes]:
+        if self.spec.kind is StateKind.LIST:
+            return []
+        if self.spec.kind is not StateKind.MAP:
+            return writes.deletes
+        assert self.spec.user_key_type is not None
+        encode = composite.key_codec(self.spec.user_key_type).encode
+        return [
+            self._row(kgs[base.key_of(cell)], cell) + encode(user_key)
+            for cell, change in changes.maps.items()
+            for user_key, value in change.entries.items()
+            if value is DELETED
+        ]
+
+
+class SpilledValues(SpilledTable):
+    """VALUE, REDUCING, AGGREGATING."""
+
+    def get(self, kg: int, cell: Cell) -> Any:
+        data = self.family.get(self._row(kg, cell))
+        if data is None:
+            return self._committed(kg).get(kg, cell)
+        return None if data[:1] == GONE else self._decode(data[1:])
+
+    def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        rows = self._encoder.codec.rows(kgs, cells)
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        found = self.family.get_many([rows[index] for index in order])
+        decode = self._decode
+        values: list[Any] = [None] * len(rows)
+        missing: dict[int, tuple[Any, list[int]]] = {}
+        for index, data in zip(order, found, strict=True):
+            if data is None:
+                table = self._committed(kgs[index])
+                missing.setdefault(id(table), (table, []))[1].append(index)
+            elif data[:1] != GONE:
+                values[index] = decode(data[1:])
+        for table, numbers in missing.values():
+            stored = table.get_many([kgs[n] for n in numbers], [cells[n] for n in numbers])
+            for number, value in zip(numbers, stored, strict=True):
+                values[number] = value
+        return values
+
+
+class SpilledLists(SpilledTable):
+    """LIST."""
+
+    def get(self, kg: int, cell: Cell) -> list[Any]:
+        rows = self.family.scan(self._row(kg, cell))
+        replaced = bool(rows) and rows[0][1] == REPLACED
+        own = [self._decode(data[1:]) for _, data in rows[replaced:]]
+        return own if replaced else self._committed(kg).get(kg, cell) + own
+
+
+class SpilledMaps(SpilledTable):
+    """MAP."""
+
+    def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
+        assert self.spec.user_key_type is not None
+        prefix = self._row(kg, cell)
+        data = self.family.get(prefix + composite.key_codec(self.spec.user_key_type).encode(user_key))
+        if data is not None:
+            return DELETED if data[:1] == GONE else self._decode(data[1:])
+        if self.family.get(prefix) is not None:
+            return DELETED
+        return self._committed(kg).get(kg, cell, user_key)
+
+    def items(self, kg: int, cell: Cell) -> dict[Any, Any]:
+        assert self.spec.user_key_type is not None
+        decode_key = composite.key_codec(self.spec.user_key_type).decode
+        prefix = self._row(kg, cell)
+        rows = self.family.scan(prefix)
+        replaced = bool(rows) and rows[0][1] == REPLACED
+        entries = {} if replaced else self._committed(kg).items(kg, cell)
+        for key, data in rows[replaced:]:
+            user_key = decode_key(key, len(prefix))[0]
+            if data[:1] == GONE:
+                entries.pop(user_key, None)
+            else:
+                entries[user_key] = self._decode(data[1:])
+        return entries
+
+
+class SpilledTimers:
+    """Timers of one domain. Only registrations and deletions of the overlay; committed ones are not read."""
+
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
+        self.spec = spec
+        self.family = family
+        self._limit = row_limit
+        self.codec = layout.RowCodec(spec)
+
+    def writes(self, changes: TableChanges, _kgs: Mapping[Any, int]) -> FamilyWrites:
+        """Registered and deleted ones as rows."""
+        keys = [self.codec.timer_row(timer) for timer in changes.timers]
+        values = [STANDS if registered else GONE for registered in changes.timers.values()]
+        layout.check_lengths(self.spec, [timer.key for timer in changes.timers], keys, values, self._limit)
+        return FamilyWrites(self.family, [], keys, values)
+
+    def standing(self, timers: Sequence[Timer]) -> list[bool | None]:
+        """See ``Spill.standing``."""
+        found = self.family.get_many([self.codec.timer_row(timer) for timer in timers])
+        return [None if data is None else data == STANDS for data in found]
+
+    def due(self, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+        """See ``Spill.due``."""
+        end = composite.encode_long(until) + _ABOVE_POSITIONS
+        timers: list[Timer] = []
+        behind: list[bytes] = []
+        for row, data in self.family.iterate(start):
+            if row >= end or len(timers) == limit:
+                break
+            if data == STANDS:
+                timers.append(self.codec.timer(row))
+                behind.append(row + b"\x00")
+        return timers, behind
+
+
+_TABLES: Mapping[StateKind, type[SpilledTable]] = {
+    StateKind.VALUE: SpilledValues,
+    StateKind.REDUCING: SpilledValues,
+    StateKind.AGGREGATING: SpilledValues,
+    StateKind.LIST: SpilledLists,
+    StateKind.MAP: SpilledMaps,
+}
+
+
+class RocksSpill:
+    """A ``Spill``. ``directory`` is its own; ``on_close`` is told when its memory is free again."""
+
+    def __init__(
+        self,
+        stores: Mapping[int, RocksDBShardStore],
+        shard_of: Sequence[int],
+        directory: Path,
+        *,
+        new_options: NewOptions,
+        write_batch_bytes: int,
+        row_limit: int,
+        clock: Clock,
+        make_room: Callable[[], None],
+        on_close: Callable[[RocksSpill], None],
+    ) -> None:
+        self._stores = stores
+        self._shard_of = shard_of
+        self._directory = directory
+        self._write_batch_bytes = write_batch_bytes
+        self._row_limit = row_limit
+        self._make_room = make_room
+        self._on_close = on_close
+        self._positions = tables.PositionCounter()
+        self._tables: dict[tuple[str, str], Any] = {}
+        directory.mkdir(parents=True, exist_ok=True)
+        self._db: Database | None = Database(directory / "db", new_options, (), clock)
+
+    def database(self) -> Database | None:
+        """The open database; None after ``close``."""
+        return self._db
+
+    def _open(self) -> Database:
+        if self._db is None:
+            raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
+        return self._db
+
+    def _table(self, spec: TableSpec) -> Any:
+        name = (spec.uid, spec.name)
+        found = self._tables.get(name)
+        if found is None:
+            family = self._open().family(layout.family_name(spec))
+            found = self._tables[name] = self._make_table(spec, family)
+        return found
+
+    def _make_table(self, spec: TableSpec, family: Family) -> Any:
+        if spec.kind in TIMER_KINDS:
+            return SpilledTimers(spec, family, self._row_limit)
+        committed = {shard: store.table(spec) for shard, store in self._stores.items()}
+        shard_of = self._shard_of
+        return _TABLES[spec.kind](
+            spec, family, self._row_limit, self._positions, lambda kg: committed[shard_of[kg]]
+        )
+
+    def table(self, spec: TableSpec) -> Any:
+        return self._table(spec)
+
+    def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
+        database = self._open()
+        writes = [self._table(change.spec).writes(change, kgs) for change in changes]
+        database.write(writes, self._write_batch_bytes, self._make_room)
+
+    def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
+        standing: list[bool | None] = self._table(spec).standing(timers)
+        return standing
+
+    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+        found: tuple[list[Timer], list[bytes]] = self._table(spec).due(start, until, limit)
+        return found
+
+    def position(self, timestamp: int) -> bytes:
+        return composite.encode_long(timestamp)
+
+    def commit(self) -> None:
+        self._open()
+        bases = {
+            shard: store.take_positions(self._positions.following) for shard, store in self._stores.items()
+        }
+        for table in self._tables.values():
+            copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
+
+    def close(self) -> None:
+        if self._db is None:
+            return
+        database, self._db = self._db, None
+        self._tables.clear()
+        database.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._on_close(self)

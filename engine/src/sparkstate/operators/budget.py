@@ -1,0 +1,111 @@
+"""The bound on what the overlays of a slot take in memory, and what is done when they exceed it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
+from sparkstate.operators import spilling, weighing
+from sparkstate.operators.files import EpochFiles
+from sparkstate.operators.overlay import Overlay
+
+if TYPE_CHECKING:
+    from sparkstate.operators.runtime import KeyedOperator
+
+_COMMIT_FACTOR: Final = 2
+"""A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
+_SMALL: Final = 8
+"""What is less than this part of the bound is not worth a file of its own."""
+
+
+class EpochBudget:
+    """Counts the overlays of one slot, all operators and attempts together. Not thread-safe: the slot runs one
+    batch at a time.
+
+    ``factory`` None or without a bound: overlays are counted and stay in memory. ``directory`` takes their
+    files.
+    """
+
+    def __init__(self, directory: Path, factory: object, limit_bytes: int | None = None) -> None:
+        self._directory = directory
+        self._factory = factory if isinstance(factory, SpillingFactory) else None
+        bound = self._factory.overlay_bytes if self._factory is not None else None
+        self.limit_bytes = bound if limit_bytes is None else limit_bytes
+        """Bytes for all overlays of the slot; None = no bound."""
+        self.spilled = 0
+        """How often an overlay went to disk."""
+        self._numbers = itertools.count()
+        self._overlays: weakref.WeakKeyDictionary[Overlay, KeyedOperator] = weakref.WeakKeyDictionary()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether overlays can go to disk."""
+        return self._factory is not None and self.limit_bytes is not None
+
+    def used_bytes(self) -> int:
+        """What all overlays take, as last estimated."""
+        return sum(overlay.weight for overlay in list(self._overlays) if not overlay.dropped)
+
+    def settle(self, operator: KeyedOperator, overlay: Overlay) -> bool:
+        """Called between two batches: weigh this overlay; while all of them take too much, the heaviest go to
+        disk.
+
+        Answers whether this one's entries did: numbers of keys are then no longer valid.
+        """
+        overlay.weight = weighing.weigh(overlay)
+        self._overlays[overlay] = operator
+        if not self.bounded or self.limit_bytes is None:
+            return False
+        moved = False
+        allowed = self.limit_bytes // _COMMIT_FACTOR
+        living = [item for item in self._overlays.items() if not item[0].dropped]
+        for each, its_operator in sorted(living, key=lambda item: item[0].weight, reverse=True):
+            if self.used_bytes() <= allowed:
+                break
+            moved |= self._relieve(its_operator, each, allowed // _SMALL) and each is overlay
+        return moved
+
+    def _relieve(self, operator: KeyedOperator, overlay: Overlay, small: int) -> bool:
+        moved = False
+        if not overlay.finished:
+            # What is finished may be read at this moment, by another thread.
+            if weighing.output_bytes(overlay) > small:
+                self.write_outputs(overlay)
+            if weighing.held_bytes(overlay) > small:
+                spilling.sort_to_disk(overlay, self.files_of(overlay), operator.spec.event_time_column)
+        if weighing.state_bytes(overlay) > small:
+            spilling.move_to_disk(operator, overlay, self)
+            moved = True
+        overlay.weight = weighing.weigh(overlay)
+        self.spilled += 1
+        return moved
+
+    def write_outputs(self, overlay: Overlay) -> None:
+        """The batches put out so far go to files."""
+        files = self.files_of(overlay)
+        for tag, batches in overlay.batches.items():
+            files.append(tag, batches)
+            overlay.measured.pop(("output", tag), None)
+        overlay.batches.clear()
+
+    def files_of(self, overlay: Overlay) -> EpochFiles:
+        """The overlay's files, made if there are none yet; they go with it."""
+        if overlay.files is None:
+            overlay.files = EpochFiles(self._new_directory())
+            weakref.finalize(overlay, overlay.files.close)
+        return overlay.files
+
+    def spill_of(self, overlay: Overlay, stores: Mapping[int, ShardStore], shard_of: Sequence[int]) -> Spill:
+        """The overlay's spill, made if there is none yet; it goes with it."""
+        assert self._factory is not None
+        if overlay.spill is None:
+            overlay.spill = self._factory.create_spill(stores, shard_of, self._new_directory())
+            weakref.finalize(overlay, overlay.spill.close)
+        return overlay.spill
+
+    def _new_directory(self) -> Path:
+        return self._directory / f"overlay-{next(self._numbers)}"

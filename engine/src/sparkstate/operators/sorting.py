@@ -1,0 +1,98 @@
+"""Rows of an epoch in order of event time, also where they do not fit in memory: sorted runs on disk, merged.
+
+The order is that of one stable sort of all rows as they came. Of the batches read last from each run, a merge
+step takes all rows up to the least of their ends, run by run, and sorts them; the run whose end that is goes on
+with its next batch. Rows of equal time stay in the order of the runs, because a later run gives its rows of that
+very time only when the earlier ones have none left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.operators import files
+
+SLICE_ROWS = 65_536
+"""Rows in a batch that was sorted in memory."""
+_RUN_ROWS = 4_096
+"""Rows in a batch of a run: one of each run is in memory while they are merged."""
+
+
+def sort(
+    batches: Iterable[pa.RecordBatch], column: str, slice_rows: int = SLICE_ROWS
+) -> list[pa.RecordBatch]:
+    """All rows in order of ``column``, rows without a value first, equal ones as they came."""
+    table = pa.Table.from_batches(batches)
+    order = pc.sort_indices(_stamps(table.column(column)))  # a stable sort
+    return table.take(order).to_batches(max_chunksize=slice_rows)  # type: ignore[no-any-return]
+
+
+def sort_run(batches: Iterable[pa.RecordBatch], column: str) -> list[pa.RecordBatch]:
+    """The rows of one run."""
+    return sort(batches, column, _RUN_ROWS)
+
+
+def merge(runs: Sequence[Path], last: Sequence[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
+    """The rows of all runs and of ``last`` (unsorted, the latest to come), in order."""
+    sources = [files.read_stream(path) for path in runs]
+    if last:
+        sources.append(iter(sort_run(last, column)))
+    heads = [_Head(source, column) for source in sources]
+    while True:
+        open_heads = [head for head in heads if head.batch is not None]
+        if not open_heads:
+            return
+        number, least = min(
+            ((number, head) for number, head in enumerate(heads) if head.batch is not None),
+            key=lambda item: (item[1].end, item[0]),
+        )
+        end = least.end
+        taken = [
+            head.take(end, including=at <= number) for at, head in enumerate(heads) if head.batch is not None
+        ]
+        parts = [part for part in taken if part.num_rows]
+        yield parts[0] if len(parts) == 1 else _one(sort(parts, column, sum(p.num_rows for p in parts)))
+
+
+class _Head:
+    """What was read last of one run, and is not taken yet."""
+
+    def __init__(self, source: Iterator[pa.RecordBatch], column: str) -> None:
+        self._source = source
+        self._column = column
+        self.batch: pa.RecordBatch | None = None
+        self.end = 0
+        self._advance()
+
+    def _advance(self) -> None:
+        self.batch = next((batch for batch in self._source if batch.num_rows), None)
+        if self.batch is not None:
+            self.end = _stamps(self.batch.column(self._column))[-1].as_py()
+
+    def take(self, end: int, including: bool) -> pa.RecordBatch:
+        """The rows before ``end``, or also those of that time; the next batch is read when none is left."""
+        assert self.batch is not None
+        stamps = _stamps(self.batch.column(self._column))
+        due = pc.less_equal(stamps, end) if including else pc.less(stamps, end)
+        count = pc.sum(due).as_py()
+        part = self.batch.slice(0, count)
+        if count == self.batch.num_rows:
+            self._advance()
+        else:
+            self.batch = self.batch.slice(count)
+        return part
+
+
+def _stamps(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    return pc.fill_null(column, MIN_WATERMARK)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return (
+        batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    )

@@ -1,0 +1,41 @@
+"""Moves what an overlay holds in memory to disk, between two batches or two timers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkstate.functions import TimeDomain
+from sparkstate.operators import commits, sorting
+from sparkstate.operators.files import EpochFiles
+from sparkstate.operators.overlay import Overlay, numbering
+
+if TYPE_CHECKING:
+    from sparkstate.operators.budget import EpochBudget
+    from sparkstate.operators.runtime import KeyedOperator
+
+
+def move_to_disk(operator: KeyedOperator, overlay: Overlay, budget: EpochBudget) -> None:
+    """Fold entries and timers into the overlay's spill and forget them here: keys are numbered anew.
+
+    What was only read is forgotten as well, and read again when it is asked for.
+    """
+    spill = budget.spill_of(overlay, operator.stores, operator.shard_of)
+    taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
+    specs = {domain: operator.timer_spec(domain) for domain in TimeDomain}
+    everywhere = [0] * len(operator.shard_of)  # the spill is one for all shards
+    changes = commits.changes_of(overlay, operator.handles, specs, everywhere, taken)
+    kgs = dict(zip(overlay.keys, overlay.kgs, strict=True))
+    spill.add(changes.get(0, []), kgs)
+    kept = [timer[1] for timers in overlay.timers.values() for timer in timers.changes]
+    overlay.numbers, overlay.keys, overlay.kgs = numbering(), [], []
+    overlay.tables = operator.empty_tables(spill)
+    if kept:
+        operator.prefetch(overlay, kept, [kgs[key] for key in kept])
+
+
+def sort_to_disk(overlay: Overlay, files: EpochFiles, column: str | None) -> None:
+    """Write the batches that wait to be sorted as one sorted run."""
+    assert column is not None
+    files.add_run(sorting.sort_run(overlay.held, column))
+    overlay.held = []
+    overlay.measured.pop(("held",), None)

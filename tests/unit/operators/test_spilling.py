@@ -1,0 +1,201 @@
+"""Overlays larger than their share of memory go to disk, and nobody can tell by the results."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from support import operators as ops
+from support.spilling import OPERATIONS, SIDES, Side
+
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
+from sparkstate.operators import firing, sorting
+from sparkstate.operators.overlay import Overlay
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+
+USERS = ["ann", "bob", "cleo", "dora", "emil"]
+ERRORS = {"errors": pa.schema([("user", pa.string()), ("amount", pa.int64()), ("error", pa.string())])}
+
+rows = st.tuples(
+    st.sampled_from(USERS),
+    st.builds(lambda op, arg: arg * OPERATIONS + op, st.integers(0, OPERATIONS - 1), st.integers(0, 30)),
+    st.integers(0, 40),
+)
+epochs = st.lists(
+    st.tuples(st.lists(st.lists(rows, min_size=1, max_size=6), max_size=4), st.integers(0, 30)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def live(side: Side, life: list[Any]) -> list[Any]:
+    """Run all epochs; what came out of each, by output, whatever the order among keys."""
+    found = []
+    before = MIN_WATERMARK
+    for number, (batches, watermark) in enumerate(life):
+        overlay = side.operator.begin(number, before, watermark)
+        for batch in batches:
+            side.operator.process_batch(overlay, ops.make_batch(*batch))
+        side.operator.finish(overlay, watermark)
+        outputs = {tag: Counter(ops.rows_of(overlay, tag)) for tag in (None, "odd", "errors")}
+        counts = (overlay.rows_in, overlay.timers_fired, overlay.rejected_rows, overlay.max_timestamp)
+        assert {tag: overlay.row_count(tag) for tag in outputs} == {t: c.total() for t, c in outputs.items()}
+        side.operator.commit(overlay)
+        overlay.close()
+        found.append((outputs, counts, list(side.state(USERS)), side.operator.next_timer()))
+        before = watermark
+    return found
+
+
+@pytest.mark.parametrize("sort", [False, True])
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(life=epochs, chunk=st.integers(1, 3))
+def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
+    sort: bool, life: list[Any], chunk: int
+) -> None:
+    options: dict[str, Any] = {
+        "on_error": "side-output",
+        "side_schemas": SIDES | ERRORS,
+        "sort_by_event_time": sort,
+    }
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(firing, "CHUNK_TIMERS", chunk)
+        sides = [Side(Path(folder) / "a", None, **options), Side(Path(folder) / "b", 0, **options)]
+        try:
+            in_memory, spilled = (live(side, life) for side in sides)
+            assert spilled == in_memory
+            assert sides[0].budget.spilled == 0
+            assert sides[1].budget.spilled > 0 or not any(batches for batches, _ in life)
+            assert sides[1].files() == []
+        finally:
+            for side in sides:
+                side.close()
+
+
+class Count(KeyedProcessFunction):
+    def open(self, ctx):
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.seen = ctx.get_list_state(ListStateDescriptor("seen", Types.STRING()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + value.amount)
+        self.seen.add(f"{value.amount:0200}")
+        yield value.user, self.count.value()
+
+
+@pytest.fixture
+def side(tmp_path):
+    made = Side(tmp_path, 200_000, Count())
+    yield made
+    made.close()
+
+
+def users(count: int, start: int = 0) -> pa.RecordBatch:
+    return ops.make_batch(*[(f"user-{n}", n, 1) for n in range(start, start + count)])
+
+
+def test_an_epoch_of_many_keys_stays_within_its_share_and_is_committed_whole(side):
+    overlay = side.operator.begin(1, MIN_WATERMARK, 0)
+    heaviest = 0
+    for start in range(0, 20_000, 500):
+        side.operator.process_batch(overlay, users(500, start))
+        heaviest = max(heaviest, side.budget.used_bytes())
+    assert side.budget.spilled > 10
+    assert heaviest <= 100_000
+    side.operator.finish(overlay, MIN_WATERMARK)
+    assert sorted(ops.rows_of(overlay)) == sorted((f"user-{n}", n) for n in range(20_000))
+    side.operator.commit(overlay)
+    assert [side.operator.read_value("count", f"user-{n}") for n in (0, 9_999, 19_999)] == [0, 9_999, 19_999]
+    assert side.operator.read_value("seen", "user-7") == [f"{7:0200}"]
+
+
+def test_two_attempts_at_once_do_not_see_each_other_and_the_one_given_up_leaves_no_file(side):
+    one, other = (side.operator.begin(1, MIN_WATERMARK, 0) for _ in range(2))
+    for start in range(0, 3_000, 500):
+        side.operator.process_batch(one, users(500, start))
+        side.operator.process_batch(other, users(500, start))
+    assert one.spill is not None
+    assert other.spill is not None
+    other.close()
+    side.operator.process_batch(other, users(500))  # a task that was cancelled drains what it has read
+    side.operator.finish(one, MIN_WATERMARK)
+    side.operator.commit(one)
+    one.close()
+    assert side.operator.read_value("count", "user-2999") == 2_999
+    assert side.operator.read_value("seen", "user-0") == [f"{0:0200}"]
+    assert side.files() == []
+
+
+def test_the_heaviest_overlay_goes_to_disk_first_whichever_is_fed(side):
+    heavy, light = (side.operator.begin(1, MIN_WATERMARK, 0) for _ in range(2))
+    side.operator.process_batch(heavy, users(90))
+    assert side.budget.spilled == 0
+    for _ in range(12):
+        side.operator.process_batch(light, users(10))
+    assert heavy.spill is not None
+    assert light.spill is None
+
+
+def test_an_overlay_that_nobody_knows_any_more_leaves_no_file(side):
+    overlay: Overlay | None = side.operator.begin(1, MIN_WATERMARK, 0)
+    for start in range(0, 2_000, 500):
+        side.operator.process_batch(overlay, users(500, start))
+    assert side.files() != []
+    del overlay
+    gc.collect()
+    assert side.files() == []
+
+
+def test_what_an_overlay_weighs_is_near_what_it_takes(tmp_path):
+    """Measured by Python's own allocator."""
+    import tracemalloc
+
+    side = Side(tmp_path, None, Count())
+    overlay = side.operator.begin(1, MIN_WATERMARK, 0)
+    side.operator.process_batch(overlay, users(10))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for start in range(10, 20_010, 500):
+            side.operator.process_batch(overlay, users(500, start))
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        side.close()
+    weight = side.budget.used_bytes() - sum(b.nbytes for b in overlay.batches[None])
+    assert 0.7 * taken < weight < 1.5 * taken
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    runs=st.lists(
+        st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=12), min_size=1, max_size=5
+    ),
+    run_rows=st.integers(1, 4),
+)
+def test_merged_runs_are_one_stable_sort(runs: list[list[int | None]], run_rows: int) -> None:
+    batches, at = [], 0
+    for run in runs:
+        batches.append(
+            pa.record_batch(
+                {"t": pa.array(run, pa.int64()), "n": pa.array(range(at, at + len(run)), pa.int64())}
+            )
+        )
+        at += len(run)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "_RUN_ROWS", run_rows)
+        files = sorting.files.EpochFiles(Path(folder) / "x")
+        for batch in batches[:-1]:
+            files.add_run(sorting.sort_run([batch], "t"))
+        merged = [n for b in sorting.merge(files.take_runs(), batches[-1:], "t") for n in b["n"].to_pylist()]
+    expected = [n for b in sorting.sort(batches, "t") for n in b["n"].to_pylist()]
+    assert merged == expected
