@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support import browser, maven, s3server
+from support import browser, jvm, maven, s3server
 from support.kubernetes import build
 
 GROUPS: dict[str, dict[str, Callable[[], object]]] = {
@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, Callable[[], object]]] = {
         "Kafka broker": lambda: maven.jars("kafka-broker"),
         "Chromium": browser.chromium,
         "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
+        "archive of the JVM's classes": jvm.build_archive,
     },
     "cluster": {"Kubernetes' control plane": lambda: build.binaries(build.CONTROL_PLANE)},
     "node": {"Kubernetes' nodes": lambda: build.binaries(build.NODE)},

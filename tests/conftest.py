@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, settings
+from support import jvm
 
 pytest_plugins = ["pytester", "support.faults"]
 
 # Tests delete namespaces and replace CRDs: the cluster that a developer works with must be out of reach. Another
 # one than ours is used only when SPARKSTATE_TEST_KUBECONFIG names it (support.kubernetes.cluster).
 os.environ["KUBECONFIG"] = os.devnull
+
+# JVMs that start fast; who wants others says so.
+os.environ.setdefault(jvm.VARIABLE, jvm.options(os.environ))
 
 # Generated examples are the same in every run of continuous integration, so that a failure can be repeated at
 # once. On a developer's machine they differ from run to run, which finds more.

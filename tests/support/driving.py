@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Driver:
         *,
         attempt: int = 1,
         environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.folder = folder / f"driver-{attempt}"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,6 +69,7 @@ class Driver:
         command += ["--manifest", str(self.folder / "job.yaml"), "--work-dir", str(self.work_dir)]
         command += ["--attempt", str(attempt), "--token-file", str(self.folder / "token")]
         command += ["--status-file", str(self._status), "--termination-log", str(self.folder / "end.json")]
+        command += arguments
         self.process = subprocess.Popen(
             command,
             stdout=self._log,
@@ -204,6 +206,6 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
-def wait_until_nothing_is_left(folder: Path) -> None:
+def wait_until_nothing_is_left(folder: Path, timeout_s: float = 30) -> None:
     """No process of a job in ``folder`` lives on; the JVM may take a moment longer than its driver."""
-    wait_for(lambda: not processes_with(str(folder)), 30, f"the end of {processes_with(str(folder))}")
+    wait_for(lambda: not processes_with(str(folder)), timeout_s, f"the end of {processes_with(str(folder))}")
