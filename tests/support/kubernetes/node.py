@@ -75,7 +75,7 @@ class Names:
 
 
 class Node:
-    """One node. ``plan`` the network of all nodes first (``connect``), then ``start`` each."""
+    """One node: ``connect``, ``start``, ``until_ready``, and ``stop`` in the end."""
 
     def __init__(self, names: Names, folder: Path, plane: ControlPlane) -> None:
         self.names = names
@@ -93,7 +93,7 @@ class Node:
     # --- network -------------------------------------------------------------------------------------------
 
     def connect(self, others: list[Names]) -> None:
-        """Its namespace, a veth to the bridge, and routes to the pods of the other nodes."""
+        """Its namespace, a veth to the bridge, and routes from and to the pods of the nodes that are there."""
         own, bridge = self.names.namespace, self.names.bridge
         netns.add(own)
         netns.ip(
@@ -106,6 +106,7 @@ class Node:
         netns.ip("-n", bridge, "route", "add", self.names.pods, "via", self.names.address)
         for other in others:
             netns.ip("-n", own, "route", "add", other.pods, "via", other.address)
+            netns.ip("-n", other.namespace, "route", "add", self.names.pods, "via", self.names.address)
 
     def cut(self) -> None:
         """A network partition: everything on the node runs on, nothing reaches it or leaves it."""

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import golang
@@ -24,6 +24,7 @@ from support.kubernetes.control_plane import ADDRESS, ControlPlane, Place
 from support.kubernetes.node import Names, Node
 from support.kubernetes.processes import end_recorded, start_time
 
+MOST_NODES = 3
 RUNS = Path("/run/sparkstate-tests")
 PACKAGES = {
     "runc": "runc",
@@ -49,11 +50,40 @@ class NodeCluster:
     nodes: list[Node]
     door: netns.Door
     """Makes sockets beside the control plane, where pods reach them at ``ADDRESS``."""
+    run: str
+    folder: Path
+    stack: contextlib.ExitStack
+    archives: list[Path] = field(default_factory=list)
+    """The images that every node has."""
+
+    def add_node(self) -> Node:
+        """One more node, ready, with the same images; it ends with the cluster."""
+        assert self.cluster.plane is not None
+        number = len(self.nodes) + 1
+        if number > MOST_NODES:
+            raise ValueError(f"{number} nodes; a cluster of the tests has {MOST_NODES} at most")
+        names = Names(self.run, number)
+        added = Node(names, self.folder / names.node, self.cluster.plane)
+        self.stack.callback(added.stop)
+        added.connect([each.names for each in self.nodes])
+        added.start()
+        for archive in self.archives:
+            added.import_image(archive)
+        added.until_ready()
+        self.nodes.append(added)
+        return added
 
     def import_image(self, archive: Path) -> None:
-        """Loads an image archive into every node, one after the other."""
+        """Loads an image archive into every node, and into those that come later."""
         for each in self.nodes:
             each.import_image(archive)
+        self.archives.append(archive)
+
+    def offer(self, port: int, target: netns.Address) -> str:
+        """Lets pods reach a server of the host's loopback; returns host and port as pods see it."""
+        forward = netns.out_of(self.door, (ADDRESS, port), target)
+        self.stack.callback(forward.close)
+        return f"{ADDRESS}:{port}"
 
 
 def require() -> None:
@@ -106,24 +136,21 @@ def _try_namespaces() -> None:
 
 
 @contextlib.contextmanager
-def running(count: int = 1, manager_flags: Sequence[str] = ()) -> Iterator[NodeCluster]:
-    """A cluster with so many nodes, all of them ready; gone afterwards without a trace."""
+def running(manager_flags: Sequence[str] = ()) -> Iterator[NodeCluster]:
+    """A cluster with one node that is ready; gone afterwards without a trace."""
     require()
     clear_leftovers()
     build.binaries(build.PARTS)
     run = f"sst-{secrets.token_hex(3)}"
     folder = Path(tempfile.mkdtemp(prefix=f"{run}-", dir="/var/tmp"))
-    _record(run, folder, count)
+    _record(run, folder)
     with contextlib.ExitStack() as stack:
         stack.callback(_forget, run, folder)
-        yield _start(stack, run, folder, count, manager_flags)
+        yield _start(stack, run, folder, manager_flags)
 
 
-def _start(
-    stack: contextlib.ExitStack, run: str, folder: Path, count: int, manager_flags: Sequence[str]
-) -> NodeCluster:
-    names = [Names(run, number) for number in range(1, count + 1)]
-    middle = names[0].bridge
+def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: Sequence[str]) -> NodeCluster:
+    middle = Names(run, 1).bridge
     netns.add(middle)
     stack.callback(netns.remove, middle)
     netns.ip("-n", middle, "link", "add", "br0", "type", "bridge")
@@ -142,25 +169,19 @@ def _start(
     cluster = Cluster(plane.admin, folder, plane)
     stack.callback(cluster.close)
 
-    nodes = [Node(each, folder / each.node, plane) for each in names]
-    pause = images.pause(folder)
-    for each in nodes:
-        stack.callback(each.stop)
-        each.connect([other for other in names if other is not each.names])
-        each.start()
-        each.import_image(pause)
-    for each in nodes:
-        each.until_ready()
-    return NodeCluster(cluster, nodes, door)
+    whole = NodeCluster(cluster, [], door, run, folder, stack)
+    whole.import_image(images.pause(folder))
+    whole.add_node()
+    return whole
 
 
 # --- what a killed run leaves ------------------------------------------------------------------------------
 
 
-def _record(run: str, folder: Path, count: int) -> None:
+def _record(run: str, folder: Path) -> None:
     RUNS.mkdir(exist_ok=True)
     owner = os.getpid()
-    says = {"folder": str(folder), "nodes": count, "owner": owner, "started": start_time(owner)}
+    says = {"folder": str(folder), "owner": owner, "started": start_time(owner)}
     (RUNS / run).write_text(json.dumps(says))
 
 
@@ -179,7 +200,7 @@ def clear_leftovers() -> None:
         golang.say(f"clearing what an earlier run left: {record.name}")
         folder, names = (
             Path(says["folder"]),
-            [Names(record.name, number + 1) for number in range(says["nodes"])],
+            [Names(record.name, number + 1) for number in range(MOST_NODES)],
         )
         for part in (*(folder / each.node for each in names), folder / "plane"):
             end_recorded(part)
