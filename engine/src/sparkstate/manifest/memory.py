@@ -123,13 +123,27 @@ def memory_sum(settings: JobSettings) -> MemorySum:
             *_slots(settings.backend, settings.slots),
         )
         return MemorySum((MemoryPart("driver with local Spark", items),))
-    heap = units.parse_flink_memory(settings.spark_conf.get("spark.executor.memory", "1g"))
-    per_executor = min(settings.slots_per_executor, settings.slots)
     executors = math.ceil(settings.slots / settings.slots_per_executor)
-    executor = (*_jvm(heap, "executor", settings.spark_conf), *_slots(settings.backend, per_executor))
     return MemorySum(
         (
             MemoryPart("driver", _jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf)),
-            MemoryPart("executor", executor, executors),
+            MemoryPart("executor", _executor(settings), executors),
         )
     )
+
+
+def _executor(settings: JobSettings) -> tuple[MemoryItem, ...]:
+    per_executor = min(settings.slots_per_executor, settings.slots)
+    return (
+        *_jvm(_executor_heap(settings), "executor", settings.spark_conf),
+        *_slots(settings.backend, per_executor),
+    )
+
+
+def _executor_heap(settings: JobSettings) -> int:
+    return units.parse_flink_memory(settings.spark_conf.get("spark.executor.memory", "1g"))
+
+
+def executor_bytes(settings: JobSettings) -> tuple[int, int]:
+    """An executor's heap, and all that its container needs, the heap included."""
+    return _executor_heap(settings), sum(item.total for item in _executor(settings))

@@ -21,6 +21,11 @@ from sparkstate.manifest.problems import Problem, raise_if_any
 
 DEFAULT_EXECUTOR_CORES = 2
 DEFAULT_EXECUTOR_MEMORY = "1Gi"
+# Spark decides these two itself, whatever the pod template says.
+_IMAGE_CONF = {
+    "image": "spark.kubernetes.container.image",
+    "imagePullPolicy": "spark.kubernetes.container.image.pullPolicy",
+}
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,11 @@ def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
     cores = given["executor.cores"].value if "executor.cores" in given else DEFAULT_EXECUTOR_CORES
     memory = given["executor.memory"].value if "executor.memory" in given else DEFAULT_EXECUTOR_MEMORY
     mebibytes = units.parse_quantity(memory) // settings.MIB
-    return {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
+    conf = {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
+    for path, name in _IMAGE_CONF.items():
+        if path in given:
+            conf[name] = given[path].value
+    return conf
 
 
 def _locate(job: settings.JobSettings, given: Mapping[str, Given], base: Path) -> settings.JobSettings:

@@ -41,18 +41,6 @@ def spark_setting(name: str, refused: str, message: str) -> Rule:
     )
 
 
-def _said(field: str, key: str = "") -> tuple[str, str]:
-    """Two expressions: what the field, or Flink's key for it, says now and said before; '' for nothing."""
-
-    def value(of: str) -> str:
-        by_key = (
-            f"has({of}.configuration) && '{key}' in {of}.configuration ? {of}.configuration['{key}'] : ''"
-        )
-        return f"(has({of}.{field}) ? string({of}.{field}) : {by_key if key else repr('')})"
-
-    return value("self"), value("oldSelf")
-
-
 NAME = Rule(
     "",
     f"self.metadata.name.matches('^[a-z]([-a-z0-9]{{0,{NAME_LIMIT - 2}}}[a-z0-9])?$')",
@@ -284,19 +272,29 @@ RESTORE = (
     ),
 )
 
-FIXED = tuple(
+IS_FIXED = "is fixed when the job is created; give a new job another name"
+KEY_GROUPS = "'pipeline.max-parallelism'"
+
+FIXED = (
+    *(
+        Rule(
+            "spec",
+            f"!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})",
+            IS_FIXED,
+            f".{field}",
+        )
+        for field in ("maxParallelism", "shards")
+    ),
     Rule(
         "spec",
-        f"{before} == '' || {now} == {before}",
-        "is fixed when the job is created; give a new job another name",
-        f".{field}",
-    )
-    for field, now, before in (
-        ("maxParallelism", *_said("maxParallelism", "pipeline.max-parallelism")),
-        ("shards", *_said("shards")),
-    )
+        f"!has(oldSelf.configuration) || !({KEY_GROUPS} in oldSelf.configuration) || "
+        f"(has(self.configuration) && {KEY_GROUPS} in self.configuration && "
+        f"self.configuration[{KEY_GROUPS}] == oldSelf.configuration[{KEY_GROUPS}])",
+        f"pipeline.max-parallelism {IS_FIXED}",
+        ".configuration",
+    ),
 )
-"""Adding the field later is judged by the operator, which knows what was fixed."""
+"""Adding one of them later is judged by the operator, which knows what was fixed."""
 
 ALL: tuple[Rule, ...] = (
     NAME, *ENTRY, *SIZE, *BACKEND, *PROGRESS, *RESTORE, *s3_rules("spec.s3"), *FIXED, *flink_rules.ALL

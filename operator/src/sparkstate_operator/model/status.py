@@ -56,6 +56,11 @@ class Restarts(Model):
     kubelet: int = status_field("Of the container, by the kubelet.", default=0)
     operator: int = status_field("As a new attempt, by the operator.", default=0)
     total: int = status_field("The sum.", default=0)
+    attempt_kubelet: int | None = status_field("By the kubelet, in the newest attempt.")
+    attempt_engine: int | None = status_field("By the engine, in the newest attempt's driver.")
+    recent: tuple[datetime, ...] | None = status_field(
+        "Failures that the restart strategy counts, oldest first.", strict=False, max_length=100
+    )
 
 
 class Intent(Model):
@@ -68,6 +73,25 @@ class Intent(Model):
     )
     revision: str | None = status_field("The ControllerRevision that is to run.")
     since: datetime | None = status_field("When it was decided.", strict=False)
+    not_before: datetime | None = status_field("It is not begun before this time.", strict=False)
+    policy: str | None = status_field("What a deletion does with the state.")
+
+
+class StartInstruction(Model):
+    """How an attempt is told to start; gone once the lineage has completed a checkpoint."""
+
+    since: int | None = status_field("The attempt that the instruction was first given to.")
+    uri: str | None = status_field("Restore from here.")
+    latest: bool | None = status_field("Restore what the job's name has in storage, and nothing else.")
+    empty: bool | None = status_field("Start without state.")
+    fresh: bool | None = status_field("Start a new lineage from uri although there is one with state.")
+
+
+class Refusal(Model):
+    """A revision whose pod the API server refused in a dry run."""
+
+    revision: str = status_field("The ControllerRevision.", default=...)
+    message: str = status_field("What the API server said.", default="", max_length=32768)
 
 
 class MemoryItem(Model):
@@ -113,6 +137,10 @@ class StatefulSparkJobStatus(Model):
     last_failure: Failure | None = status_field("The newest failure.")
     restarts: Restarts | None = status_field("Restarts since the job was created.")
     intent: Intent | None = status_field("The act that is under way.")
+    start: StartInstruction | None = status_field("How the newest attempt was told to start.")
+    refused: Refusal | None = status_field(
+        "The newest revision, where its pod is refused; an older one runs."
+    )
     memory: Memory | None = status_field("How a pod's memory is made up.")
     message: str | None = status_field("A sentence for people.", max_length=32768)
     conditions: tuple[Condition, ...] | None = status_field(
