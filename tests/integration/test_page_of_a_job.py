@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from support import browser as browsers
 from support import driving, totals
-from support.page import tile, watched
+from support.page import expect_tile, watched
 
 from sparkstate.control.documents import SavepointPhase
 
@@ -34,12 +34,12 @@ def test_a_person_sees_the_running_job_and_takes_a_savepoint(tmp_path: Path) -> 
             expect(page.locator("body")).to_contain_text("RUNNING")
             expect(page.locator("body")).to_contain_text("job")
             assert driving.TOKEN not in page.url
-            assert re.search(r"\d", tile(page, "Epoch"))
+            expect_tile(page, "Epoch", re.compile(r"\d"))
             page.get_by_role("button", name=re.compile("savepoint", re.IGNORECASE)).first.click()
             driving.wait_for(
                 lambda: client.status().last_savepoint is not None, 60, "the savepoint", driver.process
             )
-            expect(page.locator("body")).to_contain_text("savepoint-", timeout=20_000)
+            expect(page.locator("body")).to_contain_text("savepoint-")
         taken = client.status().last_savepoint
         assert taken is not None and taken.trigger_id is not None
         stored = client.savepoint(taken.trigger_id)

@@ -6,10 +6,14 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from support.control_job import TOKEN
 
 Open = Callable[..., Page]
+
+PATIENCE_MS = 30_000
+"""How long an element may take to become what is expected: a machine under load draws late, and that is no fault."""
+expect.set_options(timeout=PATIENCE_MS)
 
 _CONTRAST = """
 ([text, ground]) => {
@@ -46,7 +50,7 @@ def watched(chromium: Browser, address: str) -> Iterator[Open]:
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(8_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: told(message.text))
         page.on("request", lambda request: requested.append(request.url))
@@ -67,9 +71,18 @@ def is_problem(message: str) -> bool:
     )
 
 
-def tile(page: Page, name: str) -> str:
-    """The text of one of the figures at the top."""
-    return page.locator(f"[data-tile='{name}'] dd").inner_text().replace("\n", " ")
+def expect_tile(page: Page, name: str, text: str | re.Pattern[str]) -> None:
+    """One of the figures at the top becomes ``text``, its two lines joined by a blank."""
+    expect(page.locator(f"[data-tile='{name}'] dd")).to_have_text(text, use_inner_text=True)
+
+
+def boxes(page: Page, selector: str) -> list[dict[str, float]]:
+    """Where all elements of a selector are, read in one instant: between two reads the page may draw itself anew."""
+    found: list[dict[str, float]] = page.evaluate(
+        "selector => [...document.querySelectorAll(selector)].map((each) => each.getBoundingClientRect().toJSON())",
+        selector,
+    )
+    return found
 
 
 def contrast(page: Page, text: str, ground: str) -> float:
