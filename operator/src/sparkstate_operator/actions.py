@@ -1,0 +1,202 @@
+"""What a decision asks for, and the list of every write that the operator can make.
+
+``WRITES`` is the code's own list: each member is passed to :meth:`apply.Writer` when that write is made, tests kill
+the operator before and after each of them, and a member without such a test fails the suite.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate_operator import observed
+
+Document = Mapping[str, Any]
+
+
+class Write(enum.StrEnum):
+    """Every change that the operator makes to the world."""
+
+    ADD_FINALIZER = "add-finalizer"
+    REMOVE_FINALIZER = "remove-finalizer"
+    CREATE_REVISION = "create-revision"
+    DELETE_REVISION = "delete-revision"
+    WRITE_STATUS = "write-status"
+    APPLY_SERVICE = "apply-service"
+    APPLY_SERVICE_ACCOUNT = "apply-service-account"
+    APPLY_ROLE = "apply-role"
+    APPLY_ROLE_BINDING = "apply-role-binding"
+    DELETE_CHILD = "delete-child"
+    CREATE_SECRET = "create-secret"
+    DELETE_SECRET = "delete-secret"
+    CREATE_CONFIG_MAP = "create-config-map"
+    DELETE_CONFIG_MAP = "delete-config-map"
+    CREATE_POD = "create-pod"
+    DELETE_POD = "delete-pod"
+    TRIGGER_SAVEPOINT = "trigger-savepoint"
+    CREATE_SNAPSHOT = "create-snapshot"
+    DELETE_SNAPSHOT = "delete-snapshot"
+    CREATE_TASK = "create-task"
+    DELETE_TASK = "delete-task"
+    WRITE_SNAPSHOT_STATUS = "write-snapshot-status"
+    CREATE_EVENT = "create-event"
+
+
+@dataclass(frozen=True)
+class Start:
+    """How an attempt begins. Void once one of the lineage has completed a checkpoint: the engine sees to that by
+    ``since``, which lets a new lineage begin only where none has begun for this instruction yet."""
+
+    since: int = 0
+    """The attempt that the instruction was given to; later attempts carry it on. 0: no instruction."""
+    uri: str = ""
+    """Restore from here."""
+    latest: bool = False
+    """Restore what the job's name has in storage, and nothing else."""
+    empty: bool = False
+    """Begin a new lineage without state."""
+    fresh: bool = False
+    """Begin a new lineage from ``uri`` although there is one with state."""
+
+    def document(self) -> dict[str, Any]:
+        """As kept in the status and in the ConfigMap's annotation; fields at their defaults left out."""
+        return {name: value for name, value in vars(self).items() if value}
+
+    @classmethod
+    def of(cls, document: Document | None) -> Start:
+        """The inverse of :meth:`document`; unknown fields are skipped."""
+        return cls(**{name: document[name] for name in cls.__annotations__ if name in (document or {})})  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class AddFinalizer:
+    """Hold the object until what belongs to it is settled."""
+
+
+@dataclass(frozen=True)
+class RemoveFinalizer:
+    """Let the object go."""
+
+
+@dataclass(frozen=True)
+class CreateRevision:
+    """Keep a resolved spec, immutable, under a name that derives from its content."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class EnsureChildren:
+    """Service, ServiceAccount, Role and RoleBinding as the revision wants them; those that differ are applied."""
+
+    revision: str
+
+
+@dataclass(frozen=True)
+class StartAttempt:
+    """Token Secret, ConfigMap and driver pod of one attempt."""
+
+    attempt: int
+    revision: str
+    start: Start
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    """End a pod with its grace period."""
+
+    pod: observed.Pod
+    why: str
+
+
+@dataclass(frozen=True)
+class DeleteAttempt:
+    """Secret and ConfigMap of an attempt that is over."""
+
+    child: observed.Child
+
+
+@dataclass(frozen=True)
+class DeleteChild:
+    """Any other child."""
+
+    child: observed.Child
+
+
+@dataclass(frozen=True)
+class DeleteRevision:
+    """A revision that nothing refers to any more."""
+
+    child: observed.Child
+
+
+@dataclass(frozen=True)
+class TriggerSavepoint:
+    """Ask the driver for a savepoint; the trigger id makes a repetition harmless."""
+
+    pod: observed.Pod
+    trigger_id: str
+    stop: bool = False
+    directory: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateSnapshot:
+    """A StateSnapshot by the clock."""
+
+    body: Document
+
+
+@dataclass(frozen=True)
+class DeleteSnapshot:
+    """A StateSnapshot that retention lets go; its data follows its deletion policy."""
+
+    snapshot: observed.Snapshot
+    why: str
+
+
+@dataclass(frozen=True)
+class CreateTask:
+    """An engine command as a Job."""
+
+    name: str
+    does: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeleteTask:
+    """An engine command's Job, done or given up."""
+
+    task: observed.Task
+
+
+Action = (
+    AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
+    | DeleteChild | DeleteRevision | TriggerSavepoint | CreateSnapshot | DeleteSnapshot | CreateTask | DeleteTask
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Note:
+    """An Event to record: ``reason`` is stable, ``warning`` its type."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, in this order: ``before`` (harmless by their nature), ``status`` (the intent), ``actions``, then
+    ``notes``; look again after ``wait_s``."""
+
+    status: Document
+    before: tuple[Action, ...] = ()
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wait_s: float | None = None
+    check: StartAttempt | None = None
+    """An attempt whose pod must pass a dry run before any of this is done."""

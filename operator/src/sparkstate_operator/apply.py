@@ -1,0 +1,384 @@
+"""Carries out what was decided. Every write passes :meth:`Applier._write`, which names it.
+
+Pods, Jobs and Secrets are only created and deleted. "Exists already" is success if the object is this job's and this
+attempt's, and an error if it is anybody else's. Deletions carry uid, those of pods resourceVersion too, and a pod is
+read live before. Other children are applied by server-side apply with their ``metadata.uid`` where they exist, so
+that an object that was deleted meanwhile is not made again under our nose with other fields.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sparkstate_operator import actions, errors, labels, observed, plan
+from sparkstate_operator.actions import Write
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.driver import Drivers
+from sparkstate_operator.hooks import Hooks
+from sparkstate_operator.objects import children, driver, tasks
+from sparkstate_operator.objects.parts import Context
+from sparkstate_operator.observe import Memory
+
+_log = logging.getLogger(__name__)
+
+STANDING: Mapping[str, tuple[k.Kind, Write]] = {
+    "Service": (k.SERVICES, Write.APPLY_SERVICE),
+    "ServiceAccount": (k.SERVICE_ACCOUNTS, Write.APPLY_SERVICE_ACCOUNT),
+    "Role": (k.ROLES, Write.APPLY_ROLE),
+    "RoleBinding": (k.ROLE_BINDINGS, Write.APPLY_ROLE_BINDING),
+}
+
+
+class Applier:
+    """Writes. ``key`` is what tokens derive from."""
+
+    def __init__(self, kube: k.Kube, drivers: Drivers, config: Config, key: bytes, hooks: Hooks) -> None:
+        self._kube = kube
+        self._drivers = drivers
+        self._config = config
+        self._key = key
+        self._hooks = hooks
+
+    async def _write(self, write: Write, call: Callable[[], Awaitable[Any]]) -> Any:
+        self._hooks.before(write)
+        answer = await call()
+        self._hooks.after(write)
+        return answer
+
+    # -- status and finalizers ------------------------------------------------------------------------------------
+
+    async def status(
+        self, kind: k.Kind, body: observed.Job | observed.Snapshot, namespace: str, status: observed.Document
+    ) -> str:
+        """Compare-and-set the status; returns the new resourceVersion. Raises ``Conflict``."""
+        write = Write.WRITE_STATUS if kind is k.JOBS else Write.WRITE_SNAPSHOT_STATUS
+        document = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {
+                "name": body.name,
+                "namespace": namespace,
+                "uid": body.uid,
+                "resourceVersion": body.resource_version,
+            },
+            "spec": dict(body.spec),
+            "status": dict(status),
+        }
+        answer = await self._write(
+            write, lambda: self._kube.replace(kind, namespace, document, subresource="status")
+        )
+        return str(answer["metadata"]["resourceVersion"])
+
+    async def finalizer(
+        self, kind: k.Kind, body: observed.Job | observed.Snapshot, namespace: str, *, add: bool
+    ) -> str:
+        """Set or remove ours, leaving others'; returns the new resourceVersion."""
+        others = [name for name in body.finalizers if name != labels.FINALIZER]
+        wanted = [*others, labels.FINALIZER] if add else others
+        patch = {
+            "metadata": {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
+        }
+        write = Write.ADD_FINALIZER if add else Write.REMOVE_FINALIZER
+        try:
+            answer = await self._write(write, lambda: self._kube.merge(kind, namespace, body.name, patch))
+        except errors.NotFound:
+            return ""
+        return str(answer.get("metadata", {}).get("resourceVersion", ""))
+
+    # -- a job's actions ------------------------------------------------------------------------------------------
+
+    async def check(self, context: Context, start: actions.StartAttempt) -> str:
+        """Dry-run the attempt's pod; why it is refused, empty if it is not."""
+        body = driver.pod(context, start.attempt)
+        try:
+            await self._kube.create(k.PODS, context.job.namespace, body, dry_run=True)
+        except (errors.Invalid, errors.Forbidden) as error:
+            return str(error)
+        except errors.AlreadyExists:
+            return ""
+        return ""
+
+    async def carry_out(
+        self,
+        action: actions.Action,
+        seen: observed.Observed,
+        revisions: Mapping[str, plan.Revision],
+        memory: Memory,
+    ) -> None:
+        """One action of a decision about a job."""
+        job, namespace = seen.job, seen.job.namespace
+        match action:
+            case actions.CreateRevision(name):
+                body = children.revision(self.context(job, revisions[name]))
+                await self._create(Write.CREATE_REVISION, k.REVISIONS, namespace, body, job.uid)
+            case actions.EnsureChildren(name):
+                await self._ensure(self.context(job, revisions[name]), seen.children)
+            case actions.StartAttempt():
+                await self._start(action, self.context(job, revisions[action.revision]), memory)
+            case actions.DeletePod(pod, why):
+                await self._delete_pod(pod, namespace, job.uid, why)
+            case actions.DeleteAttempt(child):
+                await self._delete_attempt(child, namespace, job.uid)
+            case actions.DeleteChild(child):
+                await self.delete_child(child, namespace)
+            case actions.DeleteRevision(child):
+                await self._write(
+                    Write.DELETE_REVISION,
+                    lambda: self._kube.delete(k.REVISIONS, namespace, child.name, uid=child.uid),
+                )
+            case actions.TriggerSavepoint():
+                await self.trigger(action, job.uid)
+            case actions.CreateSnapshot(body):
+                document = {"apiVersion": k.SNAPSHOTS.api_version, "kind": k.SNAPSHOTS.kind, **body}
+                await self._create(Write.CREATE_SNAPSHOT, k.SNAPSHOTS, namespace, document, job.uid)
+            case actions.DeleteSnapshot(snapshot):
+                await self._write(
+                    Write.DELETE_SNAPSHOT,
+                    lambda: self._kube.delete(
+                        k.SNAPSHOTS,
+                        namespace,
+                        snapshot.name,
+                        uid=snapshot.uid,
+                        resource_version=snapshot.resource_version,
+                    ),
+                )
+            case _:
+                await self._carry_out_rest(action, seen, revisions)
+
+    async def _carry_out_rest(
+        self, action: actions.Action, seen: observed.Observed, revisions: Mapping[str, plan.Revision]
+    ) -> None:
+        match action:
+            case actions.CreateTask():
+                await self._job_task(action, seen, revisions)
+            case actions.DeleteTask(task):
+                await self.delete_task(task, seen.job.namespace)
+            case _:
+                raise ValueError(f"{action} is the reconciler's own")
+
+    def context(self, job: observed.Job, revision: plan.Revision) -> Context:
+        """For building this job's children."""
+        return Context(job, revision, self._config)
+
+    async def _ensure(self, context: Context, seen: tuple[observed.Child, ...] | None) -> None:
+        known = {(child.kind, child.name): child for child in seen or ()}
+        for body in children.standing(context):
+            await self.ensure(body, known.get((body["kind"], body["metadata"]["name"])), context.job.uid)
+
+    async def ensure(self, body: k.Object, seen: observed.Child | None, uid: str) -> None:
+        """Apply a standing child, unless what was seen has all its fields already."""
+        kind, write = STANDING[body["kind"]]
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        if seen is None:
+            live = await self._kube.get(kind, namespace, name)
+            if live is not None:
+                _require_ours(live, uid)
+                seen = observed.child_of(live, kind.kind)
+        if seen is not None:
+            if contains(seen.body, body):
+                return
+            body = {**body, "metadata": {**body["metadata"], "uid": seen.uid}}
+        await self._write(write, lambda: self._kube.apply(kind, namespace, body))
+
+    async def _start(self, action: actions.StartAttempt, context: Context, memory: Memory) -> None:
+        """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod."""
+        namespace, uid = context.job.namespace, context.job.uid
+        secret = children.secret(context, action.attempt, self._key)
+        await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, uid, check=False)
+        config = children.config_map(context, action.attempt, action.start)
+        await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, uid)
+        try:
+            await self._create(Write.CREATE_POD, k.PODS, namespace, driver.pod(context, action.attempt), uid)
+        except (errors.Invalid, errors.Forbidden):
+            memory.never_made = action.attempt
+            raise
+        memory.never_made = 0
+
+    async def _create(
+        self, write: Write, kind: k.Kind, namespace: str, body: k.Object, uid: str, *, check: bool = True
+    ) -> None:
+        """Create; an object that exists must be this job's and this attempt's (Secrets are never read: their name
+        holds both)."""
+
+        async def create() -> None:
+            try:
+                await self._kube.create(kind, namespace, body)
+            except errors.AlreadyExists:
+                if check:
+                    live = await self._kube.get(kind, namespace, body["metadata"]["name"])
+                    if live is not None:
+                        _require_ours(live, uid, body["metadata"]["labels"].get(labels.ATTEMPT))
+
+        await self._write(write, create)
+
+    async def _delete_pod(self, pod: observed.Pod, namespace: str, uid: str, why: str) -> None:
+        live = await self._kube.get(k.PODS, namespace, pod.name)
+        if live is None or live["metadata"]["uid"] != pod.uid or live["metadata"].get("deletionTimestamp"):
+            return
+        if live["metadata"].get("labels", {}).get(labels.JOB_UID) != uid:
+            raise errors.Foreign(
+                f"pod {namespace}/{pod.name} has lost the label of its job; it is left alone"
+            )
+        version = live["metadata"]["resourceVersion"]
+        _log.info("deleting pod", extra={"pod": pod.name, "namespace": namespace, "why": why})
+        await self._write(
+            Write.DELETE_POD,
+            lambda: self._kube.delete(k.PODS, namespace, pod.name, uid=pod.uid, resource_version=version),
+        )
+
+    async def _delete_attempt(self, child: observed.Child, namespace: str, uid: str) -> None:
+        """The Secret first: the ConfigMap is what leads to it."""
+        secret = naming.token_secret(uid, child.attempt or 0)
+        await self._write(Write.DELETE_SECRET, lambda: self._kube.delete(k.SECRETS, namespace, secret))
+        await self._write(
+            Write.DELETE_CONFIG_MAP,
+            lambda: self._kube.delete(k.CONFIG_MAPS, namespace, child.name, uid=child.uid),
+        )
+
+    async def delete_child(self, child: observed.Child, namespace: str) -> None:
+        """A standing child."""
+        kind, _ = STANDING[child.kind]
+        await self._write(
+            Write.DELETE_CHILD, lambda: self._kube.delete(kind, namespace, child.name, uid=child.uid)
+        )
+
+    async def delete_stray(self, kind: k.Kind, child: observed.Child, namespace: str) -> None:
+        """What bears the name of a job that is gone, whatever it is."""
+        uid = str(child.body["metadata"]["labels"].get(labels.JOB_UID, ""))
+        if kind is k.PODS:
+            await self._delete_pod(observed.pod_of(child.body), namespace, uid, "its job is gone")
+        elif kind is k.CONFIG_MAPS and child.attempt is not None:
+            await self._delete_attempt(child, namespace, uid)
+        elif kind is k.TASKS:
+            await self._write(
+                Write.DELETE_TASK, lambda: self._kube.delete(k.TASKS, namespace, child.name, uid=child.uid)
+            )
+        elif child.kind in STANDING:
+            await self.delete_child(child, namespace)
+
+    # -- savepoints and engine commands ---------------------------------------------------------------------------
+
+    async def trigger(self, action: actions.TriggerSavepoint, uid: str) -> None:
+        """Ask the driver."""
+        attempt = action.pod.attempt
+        token = children.token(self._key, uid, attempt)
+        await self._write(
+            Write.TRIGGER_SAVEPOINT,
+            lambda: self._drivers.trigger(
+                action.pod.ip,
+                token,
+                uid,
+                attempt,
+                action.trigger_id,
+                stop=action.stop,
+                directory=action.directory,
+            ),
+        )
+
+    async def _job_task(
+        self, action: actions.CreateTask, seen: observed.Observed, revisions: Mapping[str, plan.Revision]
+    ) -> None:
+        """A command about the whole job: it reads the newest attempt's manifest."""
+        job = seen.job
+        revision = revisions[str(job.status.get("revision"))]
+        newest = max(
+            (child for child in seen.config_maps), key=lambda child: child.attempt or 0, default=None
+        )
+        command = tasks.Command(
+            name=action.name,
+            namespace=job.namespace,
+            does=action.does,
+            arguments=action.arguments,
+            image=self._config.engine_image or str(revision.get("image")),
+            owner=labels.of_job(job.name, job.uid),
+            service_account=revision.service_account or naming.service_account(job.name),
+            secret=revision.get("s3.secretRef.name"),
+            environment=(("SPARKSTATE_CLUSTER", self._config.cluster), ("SPARKSTATE_JOB_UID", job.uid)),
+            manifest_from=newest.name if newest is not None else None,
+        )
+        await self._create(Write.CREATE_TASK, k.TASKS, job.namespace, tasks.job(command), job.uid)
+
+    async def snapshot_task(
+        self, action: actions.CreateTask, snapshot: observed.Snapshot, namespace: str
+    ) -> None:
+        """A command about one savepoint's data, by what the snapshot wrote down."""
+        access = snapshot.status.get("access") or {}
+        s3 = access.get("s3") or {}
+        owner = labels.of_snapshot(snapshot.name, snapshot.uid)
+        command = tasks.Command(
+            name=action.name,
+            namespace=namespace,
+            does=action.does,
+            arguments=(*action.arguments, *_s3_options(s3)),
+            image=self._config.engine_image,
+            owner=owner,
+            service_account=await self._existing_account(access.get("serviceAccountName"), namespace),
+            secret=(s3.get("secretRef") or {}).get("name"),
+        )
+        await self._write(
+            Write.CREATE_TASK, lambda: self._create_task(tasks.job(command), namespace, snapshot.uid)
+        )
+
+    async def _existing_account(self, name: str | None, namespace: str) -> str | None:
+        """A job's own ServiceAccount goes with the job; with a secretRef the namespace's default will do."""
+        if name is None or await self._kube.get(k.SERVICE_ACCOUNTS, namespace, name) is None:
+            return None
+        return name
+
+    async def _create_task(self, body: k.Object, namespace: str, uid: str) -> None:
+        try:
+            await self._kube.create(k.TASKS, namespace, body)
+        except errors.AlreadyExists:
+            live = await self._kube.get(k.TASKS, namespace, body["metadata"]["name"])
+            if live is not None and live["metadata"].get("labels", {}).get(labels.SNAPSHOT_UID) != uid:
+                raise errors.Foreign(
+                    f"Job {namespace}/{body['metadata']['name']} belongs to somebody else"
+                ) from None
+
+    async def delete_task(self, task: observed.Task, namespace: str) -> None:
+        """A command's Job, with its pods."""
+        await self._write(
+            Write.DELETE_TASK, lambda: self._kube.delete(k.TASKS, namespace, task.name, uid=task.uid)
+        )
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    async def event(self, body: k.Object, namespace: str) -> None:
+        """An Event; one that cannot be written is only logged."""
+        try:
+            await self._write(Write.CREATE_EVENT, lambda: self._kube.create(k.EVENTS, namespace, body))
+        except errors.ApiError as error:
+            _log.warning("an Event could not be written: %s", error)
+
+
+def _s3_options(s3: Mapping[str, Any]) -> list[str]:
+    options = []
+    for name, option in (("endpoint", "--s3-endpoint"), ("region", "--s3-region")):
+        if s3.get(name):
+            options += [option, str(s3[name])]
+    return [*options, "--s3-path-style"] if s3.get("pathStyle") else options
+
+
+def _require_ours(live: k.Object, uid: str, attempt: str | None = None) -> None:
+    found = live["metadata"].get("labels") or {}
+    if found.get(labels.JOB_UID) != uid or (attempt is not None and found.get(labels.ATTEMPT) != attempt):
+        meta = live["metadata"]
+        raise errors.Foreign(
+            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists and is not this job's; "
+            "delete it, or give the job another name"
+        )
+
+
+def contains(live: Any, wanted: Any) -> bool:
+    """Whether every field of ``wanted`` stands in ``live``; lists must be equal, entry by entry, in this sense."""
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(
+            name in live and contains(live[name], value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return isinstance(live, list) and len(live) == len(wanted) and all(map(contains, live, wanted))
+    return bool(live == wanted)

@@ -1,0 +1,137 @@
+"""``sparkstate-operator``: the command line. The only importer of click."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from sparkstate_operator import hooks, logs
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import settings
+from sparkstate_operator.lease import LeaseSettings
+
+
+@click.group()
+def main() -> None:
+    """The Kubernetes operator for stateful Spark jobs."""
+
+
+@main.command()
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="Watch this namespace; may be given several times."
+)
+@click.option("--all-namespaces", is_flag=True, help="Watch all namespaces.")
+@click.option(
+    "--cluster",
+    default="default",
+    show_default=True,
+    envvar="SPARKSTATE_CLUSTER",
+    help="The cluster's name in storage.",
+)
+@click.option(
+    "--engine-image",
+    default="",
+    envvar="SPARKSTATE_ENGINE_IMAGE",
+    help="Image `job`, for the engine's commands.",
+)
+@click.option(
+    "--defaults-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML with the chart's `defaults`.",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="Secret key that the drivers' tokens derive from; at least 16 bytes.",
+)
+@click.option(
+    "--lease-namespace",
+    required=True,
+    envvar="SPARKSTATE_POD_NAMESPACE",
+    help="Where the operator's Lease is.",
+)
+@click.option("--lease-name", default="sparkstate-operator", show_default=True)
+@click.option("--lease-seconds", default=15, show_default=True, type=click.IntRange(5, 300))
+@click.option(
+    "--identity",
+    default=socket.gethostname,
+    envvar="SPARKSTATE_POD_NAME",
+    help="Name of this process in the Lease. Default: the host's.",
+)
+@click.option(
+    "--listen",
+    default="0.0.0.0:8081",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="/livez, /readyz, /metrics.",
+)
+@click.option(
+    "--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Reconciles at once."
+)
+@click.option("--resync-seconds", default=180.0, show_default=True, type=click.FloatRange(1))
+@click.option(
+    "--progress-seconds",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Progress is written this often at most.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Default: the pod's ServiceAccount."
+)
+@click.option("--driver-port", type=int, help="Port of the drivers' REST; for tests.", hidden=True)
+@click.option(
+    "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
+)
+def run(**options: Any) -> None:
+    """Run the operator until SIGTERM."""
+    if bool(options["namespaces"]) == options["all_namespaces"]:
+        raise click.UsageError("give either --namespace (once or more) or --all-namespaces")
+    # Imported late: `--help` need not load kopf and the Kubernetes client.
+    from sparkstate_operator import run as process
+
+    logs.configure(options["log_level"])
+    key = options["key_file"].read_bytes().strip()
+    if len(key) < 16:
+        raise click.UsageError(
+            f"--key-file {options['key_file']} holds {len(key)} bytes; it must hold at least 16"
+        )
+    host, _, port = options["listen"].rpartition(":")
+    identity = f"{options['identity']}-{os.getpid()}"
+    config = Config(
+        namespaces=tuple(options["namespaces"]),
+        cluster=options["cluster"],
+        engine_image=options["engine_image"],
+        defaults=_defaults(options["defaults_file"]),
+        resync_s=options["resync_seconds"],
+        deep_resync_s=options["resync_seconds"] * 10 / 3,
+        progress_s=options["progress_seconds"],
+        workers=options["workers"],
+    )
+    started = process.Process(
+        lease=LeaseSettings(
+            options["lease_namespace"], options["lease_name"], identity, options["lease_seconds"]
+        ),
+        key=key,
+        hooks=hooks.from_environment(os.environ),
+        kubeconfig=options["kubeconfig"],
+        host=host,
+        port=int(port),
+        driver_port=options["driver_port"],
+    )
+    asyncio.run(process.run(config, started))
+
+
+def _defaults(path: Path | None) -> dict[str, Any]:
+    """The chart's defaults, judged by themselves."""
+    found = yaml.safe_load(path.read_text()) if path is not None else None
+    defaults: dict[str, Any] = found or {}
+    settings.check_defaults(defaults)
+    return defaults

@@ -1,0 +1,48 @@
+"""The only reader of time. Everything else is handed a :class:`Clock`; a test has its own and never sleeps."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the operator asks about time."""
+
+    def now(self) -> datetime:
+        """Wall time, in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back and also count while the process or the machine sleeps."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)  # noqa: TID251
+
+    def monotonic(self) -> float:
+        # Not CLOCK_MONOTONIC: a leader whose machine was suspended must find its lease expired.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def text(moment: datetime) -> str:
+    """As Kubernetes writes times: whole seconds, ``Z``."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_text(moment: datetime) -> str:
+    """As Kubernetes writes MicroTime (leases)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(value: str | None) -> datetime | None:
+    """A time of Kubernetes; None stays None."""
+    return datetime.fromisoformat(value) if value else None
+
+
+def from_ms(value: int | None) -> datetime | None:
+    """Milliseconds since the Unix epoch, as the engine's REST writes times."""
+    return None if value is None else datetime.fromtimestamp(value / 1000, UTC)

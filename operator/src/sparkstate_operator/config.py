@@ -1,0 +1,33 @@
+"""What the operator is told when it starts. The chart writes these; nothing is read from anywhere else later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DRIVER_PORT = 8480
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of one operator process. Holds no secret: the key is handed to who derives tokens from it."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to watch; none means all."""
+    cluster: str = "default"
+    """Name of the cluster, part of ``by-name/<cluster>/<namespace>/<name>`` in storage."""
+    engine_image: str = ""
+    """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """The chart's ``defaults``: a job's fields that the cluster has values for."""
+    resync_s: float = 180.0
+    """A healthy job is looked at this often without any event."""
+    deep_resync_s: float = 600.0
+    """All its children are compared this often without any event."""
+    poll_s: float = 10.0
+    """A driver that runs is asked this often."""
+    progress_s: float = 60.0
+    """Progress is written into the status at most this often."""
+    workers: int = 8
+    """Reconciles at once."""

@@ -1,0 +1,139 @@
+"""Deletion of a job: by its policy while that can be done, and always over by its deadline.
+
+The finalizer holds the job; nothing that a last savepoint needs is owned by it, so a foreground deletion cannot take
+the driver away first. In a namespace that is being deleted nothing can be created, and pods go by themselves: the
+policy is then ``retain``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sparkstate_operator import actions, labels
+from sparkstate_operator.core import naming, units
+from sparkstate_operator.decide import starting, stopping
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Death
+from sparkstate_operator.plan import Revision
+
+POLL_S = 2.0
+PURGE = "purge"
+MARGIN_S = 2.0
+
+
+def go_on(draft: Draft) -> None:
+    """The next step of a deletion."""
+    if labels.FINALIZER not in draft.seen.job.finalizers:
+        return
+    draft.phase = "Deleting"
+    if draft.intent.get("action") != "delete":
+        _begin(draft)
+        return
+    late = draft.now >= _deadline(draft)
+    if not late and not _policy_is_done(draft):
+        draft.wait_until(_deadline(draft))
+        return
+    if not late and not _pods_are_gone(draft):
+        draft.wait_until(_deadline(draft))
+        return
+    if late:
+        draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
+    _remove_all(draft)
+
+
+def _begin(draft: Draft) -> None:
+    policy = _policy(draft)
+    if draft.seen.namespace_terminating and policy != "retain":
+        draft.note(
+            "DeletionDegraded",
+            f"the namespace is being deleted, so policy {policy} is not possible: {_kept(draft)}",
+            warning=True,
+        )
+        policy = "retain"
+    stopping.begin(draft, "delete", savepoint=policy == "savepoint")
+    draft.status["intent"]["policy"] = policy
+
+
+def _policy(draft: Draft) -> str:
+    revision = draft.revision or draft.wanted
+    told = (draft.seen.job.spec.get("deletion") or {}).get("policy")
+    return str(told or (revision.get("deletion.policy") if revision else None) or "retain")
+
+
+def _deadline(draft: Draft) -> datetime:
+    revision = draft.revision or draft.wanted
+    told = (draft.seen.job.spec.get("deletion") or {}).get("deadline")
+    text = str(told or (revision.get("deletion.deadline") if revision else None) or "5m")
+    begun = draft.seen.job.deleting_at or draft.now
+    return begun + timedelta(seconds=units.duration_s(text))
+
+
+def _kept(draft: Draft) -> str:
+    state = draft.status.get("lastSavepoint") or draft.status.get("lastCheckpoint") or {}
+    return (
+        f"the state stays in storage ({state['uri']})"
+        if state.get("uri")
+        else "what is in storage stays there"
+    )
+
+
+def _policy_is_done(draft: Draft) -> bool:
+    """Whether the policy has nothing more to do; with ``savepoint`` the driver has ended."""
+    policy = draft.intent.get("policy")
+    revision = draft.revision or draft.wanted
+    if revision is None or draft.attempt == 0:
+        return True
+    left_s = (_deadline(draft) - draft.now).total_seconds() - MARGIN_S
+    if not stopping.stopped(draft, revision, max(0.0, draft.since() + left_s)):
+        return False
+    return policy != PURGE or draft.seen.namespace_terminating or _purged(draft, revision)
+
+
+def _purged(draft: Draft, revision: Revision) -> bool:
+    """Whether the engine has deleted what the lineage has in storage. Its driver is dead by now."""
+    name = naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
+    task = next((task for task in draft.seen.tasks if task.name == name), None)
+    if task is None:
+        draft.acts.append(actions.EnsureChildren(revision.name))
+        draft.acts.append(actions.CreateTask(name, PURGE, (PURGE, "--json")))
+        draft.wait(POLL_S)
+        return False
+    if task.failed:
+        message = task.result.get("message", "no word")
+        draft.note("PurgeFailed", f"the data could not be deleted: {message}; {_kept(draft)}", warning=True)
+        return True
+    draft.wait(POLL_S)
+    return task.succeeded
+
+
+def _pods_are_gone(draft: Draft) -> bool:
+    """Whether no pod of the job can do anything any more; asks those that can to end."""
+    for pod in (*draft.seen.drivers, *draft.seen.executors):
+        if pod.deleting_at is None:
+            draft.acts.append(actions.DeletePod(pod, "the job is deleted"))
+    revision = draft.revision or draft.wanted
+    for pod in draft.seen.drivers:
+        if pod.death is Death.CONFIRMED:
+            continue
+        if pod.deleting_at is None or revision is None or draft.now < starting.harmless_at(pod, revision):
+            draft.wait(POLL_S)
+            return False
+    return True
+
+
+def _remove_all(draft: Draft) -> None:
+    """Every child, then the finalizer: with it the job is gone."""
+    seen = draft.seen
+    done = {action.pod.uid for action in draft.acts if isinstance(action, actions.DeletePod)}
+    for pod in (*seen.drivers, *seen.executors):
+        if pod.deleting_at is None and pod.uid not in done:
+            draft.acts.append(actions.DeletePod(pod, "the job is deleted"))
+    draft.acts.extend(actions.DeleteTask(task) for task in seen.tasks)
+    if draft.intent.get("policy") == PURGE:
+        own = (one for one in seen.snapshots if one.labels.get(labels.JOB_UID) == seen.job.uid)
+        draft.acts.extend(
+            actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
+        )
+    draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
+    draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
+    draft.acts.append(actions.RemoveFinalizer())

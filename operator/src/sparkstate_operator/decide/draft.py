@@ -1,0 +1,128 @@
+"""A decision while it is made: the next status and the acts, over what was observed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.plan import Revision
+
+TERMINAL = ("Finished", "Failed", "RestoreBlocked")
+"""Phases that only a change of the spec ends."""
+
+
+class Draft:
+    """Used within one call of ``decide`` and nowhere else; what it started from stays as it is."""
+
+    def __init__(
+        self,
+        seen: observed.Observed,
+        revisions: Mapping[str, Revision],
+        wanted: Revision | None,
+    ) -> None:
+        self.seen = seen
+        self.status: dict[str, Any] = copy.deepcopy(dict(seen.job.status))
+        self.revisions = revisions
+        self.wanted = wanted
+        """The revision that the spec comes to now; None if it cannot run."""
+        self.before: list[actions.Action] = []
+        self.acts: list[actions.Action] = []
+        self.notes: list[actions.Note] = []
+        self.check: actions.StartAttempt | None = None
+        self.wait_s: float | None = None
+        self.degraded: tuple[str, str] | None = None
+        self.invalid = ""
+
+    @property
+    def now(self) -> datetime:
+        return self.seen.now
+
+    @property
+    def attempt(self) -> int:
+        """The newest attempt's number; 0 before the first."""
+        return int(self.status.get("attempt") or 0)
+
+    @property
+    def phase(self) -> str:
+        return str(self.status.get("phase") or "")
+
+    @phase.setter
+    def phase(self, value: str) -> None:
+        self.status["phase"] = value
+
+    @property
+    def intent(self) -> dict[str, Any]:
+        """The act under way; empty if there is none."""
+        found: dict[str, Any] = self.status.get("intent") or {}
+        return found
+
+    @property
+    def revision(self) -> Revision | None:
+        """The revision that runs, or is to."""
+        return self.revisions.get(str(self.status.get("revision") or ""))
+
+    @property
+    def pod(self) -> observed.Pod | None:
+        """The driver pod of the newest attempt."""
+        return next((pod for pod in self.seen.drivers if pod.attempt == self.attempt), None)
+
+    @property
+    def start(self) -> actions.Start:
+        """The start instruction of the newest attempt."""
+        return actions.Start.of(self.status.get("start"))
+
+    def say(self, message: str) -> None:
+        """The status' sentence for people; empty removes it."""
+        self.put("message", message)
+
+    def put(self, name: str, value: Any) -> None:
+        """Set a field of the status; None and empty text remove it."""
+        if value is None or value == "":
+            self.status.pop(name, None)
+        else:
+            self.status[name] = value
+
+    def note(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an Event."""
+        self.notes.append(actions.Note(reason, message, warning))
+
+    def wait(self, seconds: float) -> None:
+        """Look again after this time at the latest."""
+        self.wait_s = seconds if self.wait_s is None else min(self.wait_s, seconds)
+
+    def wait_until(self, moment: datetime) -> None:
+        """Look again at this time at the latest."""
+        self.wait(max(0.2, (moment - self.now).total_seconds()))
+
+    def begin(self, action: str, **fields: Any) -> None:
+        """Write the intent of an act. What follows from it is decided by the next look."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        self.status["intent"] = {"action": action, "since": clock.text(self.now), **given}
+        self.wait(0.0)
+
+    def settle(self) -> None:
+        """The act under way is done, or given up."""
+        self.status.pop("intent", None)
+
+    def since(self) -> float:
+        """Seconds since the intent was written."""
+        begun = clock.parse(self.intent.get("since"))
+        return (self.now - begun).total_seconds() if begun else 0.0
+
+    def later(self, seconds: float) -> str:
+        """The time this many seconds from now, as the status writes it: never earlier than meant."""
+        return clock.text(self.now + timedelta(seconds=seconds + 0.999))
+
+    def decision(self, status: Mapping[str, Any]) -> actions.Decision:
+        """All of it, frozen."""
+        return actions.Decision(
+            status=status,
+            before=tuple(self.before),
+            actions=tuple(self.acts),
+            notes=tuple(self.notes),
+            wait_s=self.wait_s,
+            check=self.check,
+        )

@@ -1,0 +1,236 @@
+"""The decision about a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import memory, revisions
+from sparkstate_operator.decide import (
+    deletion,
+    failover,
+    history,
+    progress,
+    rebuilding,
+    reporting,
+    starting,
+    stopping,
+    sweeping,
+)
+from sparkstate_operator.decide.draft import TERMINAL, Draft
+from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.plan import Revision
+
+_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
+
+
+def decide(
+    seen: observed.Observed,
+    revisions_: Mapping[str, Revision],
+    wanted: Revision | None,
+    invalid: str,
+    config: Config,
+) -> actions.Decision:
+    """The next step for a job.
+
+    ``revisions_``: those that the status names, by name. ``wanted``: what the spec comes to now, None with
+    ``invalid`` saying why it cannot run.
+    """
+    draft = Draft(seen, {**revisions_, **({wanted.name: wanted} if wanted else {})}, wanted)
+    draft.invalid = invalid
+    rebuilding.fill(draft)
+    if seen.job.deleting_at is not None:
+        deletion.go_on(draft)
+        return reporting.finished(draft)
+    if labels.FINALIZER not in seen.job.finalizers:
+        draft.before.append(actions.AddFinalizer())
+    if not draft.phase:
+        draft.phase = "Pending"
+    _judge(draft)
+    _step(draft)
+    progress.count_restarts(draft)
+    sweeping.sweep(draft)
+    draft.wait(config.resync_s)
+    return reporting.finished(draft)
+
+
+def _judge(draft: Draft) -> None:
+    """Take note of a new generation: a valid one becomes what is wanted, an invalid one changes nothing."""
+    job, status = draft.seen.job, draft.status
+    new = status.get("observedGeneration") != job.generation
+    if draft.wanted is None:
+        status["observedGeneration"] = job.generation
+        if new:
+            draft.note("SpecInvalid", draft.invalid, warning=True)
+        draft.wanted = draft.revision
+        return
+    if not new and draft.revision is not None:
+        # Only a new generation asks for anything: another default of the chart, or of a newer operator, does not.
+        draft.wanted = draft.revision
+        if draft.intent.get("revision"):
+            draft.wanted = draft.revisions.get(str(draft.intent["revision"]), draft.revision)
+        return
+    draft.before.append(actions.CreateRevision(draft.wanted.name))
+    status["observedGeneration"] = job.generation
+
+
+def _step(draft: Draft) -> None:
+    wanted = draft.wanted
+    if wanted is None:
+        draft.say(draft.invalid)
+        return
+    draft.put("memory", _memory(wanted) or draft.status.get("memory"))
+    suspended = draft.seen.job.spec.get("state") == "suspended"
+    action = draft.intent.get("action")
+    if action == "start":
+        _starting(draft, suspended)
+    elif action in ("upgrade", "suspend", "restart"):
+        _stopping(draft, wanted, str(action), suspended)
+    elif suspended:
+        _suspend(draft, wanted)
+    elif draft.attempt == 0 or draft.phase == "Suspended":
+        _first(draft, wanted)
+    elif draft.revision is None or draft.revision.name != wanted.name:
+        _change(draft, draft.revision, wanted)
+    elif draft.phase not in TERMINAL:
+        failover.watch(draft, wanted)
+        history.keep(draft, wanted)
+    else:
+        history.keep(draft, wanted)
+
+
+def _starting(draft: Draft, suspended: bool) -> None:
+    if suspended and draft.pod is None:
+        draft.settle()
+        draft.begin("suspend", attempt=draft.attempt)
+        draft.phase = "Suspending"
+        return
+    starting.go_on(draft)
+
+
+def _first(draft: Draft, wanted: Revision) -> None:
+    """Nothing runs, and something is to."""
+    first = draft.attempt == 0
+    start = _instruction(draft, wanted) if first else _changed_instruction(draft, draft.revision, wanted)
+    if start is None:
+        return
+    if draft.phase == "Suspended":
+        draft.note("Resumed", "the job goes on")
+    draft.phase = "Starting"
+    starting.begin(draft, wanted, start)
+
+
+def _instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actions.Start | None:
+    """What the spec says about the state to start from; None if that is not there (yet)."""
+    if wanted.get("startEmpty"):
+        return actions.Start(empty=True)
+    if wanted.get("restoreFrom.latest"):
+        return actions.Start(latest=True)
+    uri = wanted.get("restoreFrom.uri")
+    reference = wanted.get("restoreFrom.snapshotRef.name")
+    if reference:
+        found = next((one for one in draft.seen.snapshots if one.name == reference), None)
+        uri = found.status.get("uri") if found is not None and found.phase == "Completed" else None
+        if uri is None:
+            told = f"is {found.phase or 'new'}, not Completed" if found is not None else "does not exist"
+            _block(draft, f"spec.restoreFrom.snapshotRef: StateSnapshot {reference} {told}; it is waited for")
+            return None
+    return actions.Start(uri=uri, fresh=fresh) if uri else actions.Start()
+
+
+def _block(draft: Draft, message: str) -> None:
+    """What to restore from is not there (yet): what runs goes on, and the generation counts as not yet judged."""
+    draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
+    if draft.pod is None:
+        draft.phase = "RestoreBlocked"
+        draft.say(message)
+    else:
+        draft.degraded = ("RestoreBlocked", message)
+    draft.wait(30.0)
+
+
+def _changed_instruction(draft: Draft, old: Revision | None, wanted: Revision) -> actions.Start | None:
+    """A start instruction counts again where it was changed; else the one that is not void yet goes on."""
+    names = ("startEmpty", "restoreFrom")
+    before = {name: old.get(name) for name in names} if old is not None else None
+    if before is not None and before != {name: wanted.get(name) for name in names}:
+        return _instruction(draft, wanted, fresh=True)
+    return draft.start
+
+
+def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
+    """The newest valid spec is not the one that runs."""
+    change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
+    kinds = {revisions.kind_of(path) for path in change.paths if path != "state"} if change else set()
+    strongest = max(kinds, key=list(ChangeKind).index, default=None)
+    if change is not None and strongest in _KEEPS_RUNNING:
+        draft.put("revision", wanted.name)
+        draft.wait(0.0)
+        return
+    running = draft.pod is not None and draft.phase not in TERMINAL
+    start = _changed_instruction(draft, old, wanted)
+    if start is None:
+        return
+    if not running:
+        starting.begin(draft, wanted, start)
+        return
+    if draft.seen.refused:
+        _refuse(draft, wanted)
+        return
+    draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
+    mode = draft.seen.job.spec.get("upgradeMode", "last-state")
+    named = strongest is ChangeKind.SAVEPOINT and start != draft.start
+    draft.put("start", (actions.Start(empty=True) if mode == "stateless" and not named else start).document())
+    draft.note(
+        "Upgrading", f"{', '.join(change.paths) if change else 'the spec'} changed; upgrade mode {mode}"
+    )
+    stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=wanted.name)
+
+
+def _refuse(draft: Draft, wanted: Revision) -> None:
+    """The API server would not take the new pod: what runs goes on, until the spec changes again."""
+    why = f"the new pod is refused, so the old one runs on: {draft.seen.refused}"
+    draft.degraded = ("UpgradeRefused", why)
+    draft.status["refused"] = {"revision": wanted.name, "message": why[:4000]}
+    draft.note("UpgradeRefused", why, warning=True)
+
+
+def _stopping(draft: Draft, wanted: Revision, action: str, suspended: bool) -> None:
+    """An attempt is being stopped: once it is over, start the next one or rest."""
+    running = draft.revision or wanted
+    if not stopping.stopped(draft, running, running.savepoint_s):
+        return
+    draft.settle()
+    if action == "suspend" and suspended:
+        draft.phase = "Suspended"
+        draft.say("")
+        draft.note("Suspended", "the job rests, its state is kept")
+        return
+    starting.begin(draft, wanted, draft.start)
+
+
+def _suspend(draft: Draft, wanted: Revision) -> None:
+    if draft.phase in ("Suspended", "Finished"):
+        return
+    if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):
+        draft.phase = "Suspended"
+        return
+    mode = draft.seen.job.spec.get("upgradeMode", "last-state")
+    draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")
+    stopping.begin(draft, "suspend", savepoint=mode == "savepoint")
+
+
+def _memory(revision: Revision) -> dict[str, Any]:
+    """The sum as the status shows it."""
+    sums = memory.sums(revision.resolved)
+    items = [
+        {
+            "name": f"{pod.role}: {item.name}" if len(sums.pods) > 1 else item.name,
+            "size": progress.size(item.total),
+        }
+        for pod in sums.pods
+        for item in pod.items
+    ]
+    return {"total": progress.size(sums.memory_bytes), "items": items}

@@ -1,0 +1,118 @@
+"""From the driver's own report to the fields of the status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkstate_operator import clock
+from sparkstate_operator.core import units
+from sparkstate_operator.decide.draft import Draft
+
+PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage")
+"""Written at most once a minute unless something else changes too."""
+
+
+def take(draft: Draft) -> None:
+    """Everything that the report says about the state."""
+    report = draft.seen.report
+    if report is None:
+        return
+    document = report.document
+    for name, value in (("lineage", document.get("lineage")), ("backend", document.get("backend"))):
+        if value:
+            draft.put(name, value)
+    if document.get("state_bytes"):
+        draft.put("stateSize", size(int(document["state_bytes"])))
+    if slots := document.get("slots"):
+        draft.put("slots", len(slots))
+    for name, source in (("lastCheckpoint", "last_checkpoint"), ("lastSavepoint", "last_savepoint")):
+        if document.get(source):
+            _newer(draft, name, checkpoint(document[source]))
+    if document.get("checkpoints_completed"):
+        draft.put("start", None)  # void: from here on the lineage's own state is what counts
+
+
+def checkpoint(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's CheckpointInfo as the status shows it."""
+    duration = info.get("duration_ms")
+    ended = clock.from_ms((info.get("trigger_ms") or 0) + (duration or 0)) if info.get("trigger_ms") else None
+    fields = {
+        "id": info.get("id"),
+        "uri": info.get("path"),
+        "epoch": info.get("epoch"),
+        "time": clock.text(ended) if ended else None,
+        "duration": units.format_duration(int(duration)) if duration is not None else None,
+        "size": size(int(info["state_bytes"])) if info.get("state_bytes") is not None else None,
+        "uploaded": size(int(info["uploaded_bytes"])) if info.get("uploaded_bytes") is not None else None,
+        "triggerId": info.get("trigger_id"),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def take_savepoint(draft: Draft, found: Mapping[str, Any]) -> None:
+    """A SavepointStatus that completed."""
+    old = draft.status.get("lastSavepoint") or {}
+    if not found.get("location") or old.get("uri") == found.get("location"):
+        return
+    fields = {
+        "uri": found["location"],
+        "epoch": found.get("epoch"),
+        "triggerId": found.get("trigger_id"),
+        "time": clock.text(draft.now),
+    }
+    draft.put("lastSavepoint", {name: value for name, value in fields.items() if value is not None})
+    draft.note("SavepointCompleted", f"savepoint {found['location']}")
+
+
+def take_savepoint_of_word(draft: Draft, word: Mapping[str, Any]) -> None:
+    """The driver's last word may carry its savepoint: ``{"reason": "Suspended", "savepoint": {…}}``."""
+    found = word.get("savepoint")
+    if isinstance(found, Mapping):
+        take_savepoint(draft, {**found, "location": found.get("location") or found.get("url")})
+
+
+def _newer(draft: Draft, name: str, found: dict[str, Any]) -> None:
+    old = draft.status.get(name) or {}
+    if int(found.get("id") or 0) >= int(old.get("id") or 0) or old.get("uri") != found.get("uri"):
+        draft.put(name, found)
+
+
+def size(count: int) -> str:
+    """Bytes for people, as a quantity: ``5Mi``, ``1200Ki``."""
+    for unit, factor in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if count >= 10 * factor:
+            return f"{round(count / factor)}{unit}"
+    return str(count)
+
+
+def bump(total: int, seen: int, now: int) -> int:
+    """A total over counters that begin anew with each life: ``seen`` is the last value of this life."""
+    return total + (now - seen if now >= seen else now)
+
+
+def count_restarts(draft: Draft) -> None:
+    """Restarts by owner: the engine's from its report, the kubelet's from the pod, the operator's are its own."""
+    pod, report = draft.pod, draft.seen.report
+    counts = dict(draft.status.get("restarts") or {})
+    if pod is not None:
+        kubelet = int(counts.get("attemptKubelet") or 0)
+        counts["kubelet"] = bump(int(counts.get("kubelet") or 0), kubelet, pod.restarts)
+        counts["attemptKubelet"] = pod.restarts
+    if report is not None and report.document.get("restarts") is not None:
+        engine = int(report.document["restarts"])
+        seen = int(counts.get("attemptEngine") or 0)
+        counts["engine"] = bump(int(counts.get("engine") or 0), seen, engine)
+        counts["attemptEngine"] = engine
+    put_restarts(draft, counts)
+
+
+def put_restarts(draft: Draft, counts: Mapping[str, Any]) -> None:
+    """The counters with their sum; nothing where all are zero."""
+    owners = {owner: int(counts.get(owner) or 0) for owner in ("engine", "kubelet", "operator")}
+    kept = {name: value for name, value in counts.items() if value and name not in (*owners, "total")}
+    total = sum(owners.values())
+    draft.put(
+        "restarts",
+        {**owners, "total": total, **kept} if total or kept or draft.status.get("restarts") else None,
+    )

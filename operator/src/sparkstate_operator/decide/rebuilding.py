@@ -1,0 +1,42 @@
+"""A status that was wiped, or restored from a backup, gets back what the job's children know.
+
+The newest attempt's ConfigMap is kept until a newer one exists, so that its number is never used twice whatever
+happens to the status.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.decide.draft import Draft
+
+
+def fill(draft: Draft) -> None:
+    """Raise ``attempt`` to the newest that left a trace; fill in revision and start instruction from there."""
+    newest = max(
+        (child for child in draft.seen.config_maps if child.attempt is not None),
+        key=lambda child: child.attempt or 0,
+        default=None,
+    )
+    traces = [*(pod.attempt for pod in draft.seen.drivers), newest.attempt if newest else 0]
+    highest = max((trace for trace in traces if trace), default=0)
+    if highest > draft.attempt:
+        draft.status["attempt"] = highest
+        draft.settle()
+        pod = draft.pod
+        draft.put("revision", pod.revision if pod is not None else _revision(newest))
+        draft.put("start", _start(newest) if newest and newest.attempt == highest else None)
+    if highest and not draft.phase:
+        draft.phase = "Starting"
+    if draft.phase and not draft.status.get("selector"):
+        draft.status["selector"] = labels.pods_of(draft.seen.job.uid)
+
+
+def _revision(child: observed.Child | None) -> str | None:
+    return child.body["metadata"]["labels"].get(labels.REVISION) if child else None
+
+
+def _start(child: observed.Child) -> dict[str, object] | None:
+    text = (child.body["metadata"].get("annotations") or {}).get(labels.START)
+    return actions.Start.of(json.loads(text)).document() or None if text else None

@@ -1,0 +1,103 @@
+"""The restart strategy for new attempts: Flink's names and meanings, counted in the status.
+
+Pure: the history is what the status holds. A failure that was no fault of the job (a drained node, a deleted pod)
+is answered with a new attempt and does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sparkstate_operator.plan import Revision
+
+KEPT = 100
+"""Failure times kept in the status: more than any strategy asks about in practice."""
+KUBELET_FIRST_S, KUBELET_LONGEST_S = 10.0, 300.0
+"""The kubelet's delays before it starts a container again: they double."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """Start a new attempt after ``delay_s``."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """The strategy allows no other attempt."""
+
+    why: str
+
+
+def answer(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
+    """Whether and when to start again; ``failures`` are the earlier ones that counted, oldest first."""
+    strategy = str(revision.get("restart.strategy", "exponential-delay"))
+    return {
+        "none": _none,
+        "fixed-delay": _fixed_delay,
+        "failure-rate": _failure_rate,
+        "exponential-delay": _exponential_delay,
+    }[strategy](revision, failures, now)
+
+
+def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime) -> Again | GiveUp:
+    return GiveUp("restart.strategy is none: the first failure ends the job")
+
+
+def _fixed_delay(revision: Revision, failures: Sequence[datetime], _now: datetime) -> Again | GiveUp:
+    allowed = int(revision.get("restart.fixedDelay.attempts", 3))
+    if len(failures) >= allowed:
+        return GiveUp(f"all {allowed} restarts of restart.fixedDelay.attempts are used up")
+    return Again(revision.seconds("restart.fixedDelay.delay", "1s"))
+
+
+def _failure_rate(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
+    allowed = int(revision.get("restart.failureRate.maxFailuresPerInterval", 1))
+    interval_s = revision.seconds("restart.failureRate.failureRateInterval", "1m")
+    recent = 1 + sum(1 for failed in failures if (now - failed).total_seconds() <= interval_s)
+    if recent >= allowed:
+        return GiveUp(
+            f"{recent} failures within {interval_s:g} s reach restart.failureRate.maxFailuresPerInterval ({allowed})"
+        )
+    return Again(revision.seconds("restart.failureRate.delay", "1s"))
+
+
+def _exponential_delay(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
+    section = "restart.exponentialDelay"
+    reset_s = revision.seconds(f"{section}.resetBackoffThreshold", "1h")
+    streak, later = 0, now
+    for failed in reversed(failures):
+        if (later - failed).total_seconds() >= reset_s:
+            break
+        streak, later = streak + 1, failed
+    allowed = revision.get(f"{section}.attemptsBeforeResetBackoff")
+    if allowed is not None and streak >= int(allowed):
+        return GiveUp(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
+    longest_s = revision.seconds(f"{section}.maxBackoff", "1m")
+    delay_s = revision.seconds(f"{section}.initialBackoff", "1s")
+    factor = float(revision.get(f"{section}.backoffMultiplier", 1.5))
+    for _ in range(streak):
+        delay_s = min(delay_s * factor, longest_s)
+    return Again(min(delay_s, longest_s))
+
+
+def kubelet_restarts(revision: Revision) -> bool:
+    """Whether the kubelet may start a crashed driver again in its pod."""
+    return str(revision.get("restart.strategy", "exponential-delay")) != "none"
+
+
+def kubelet_is_too_slow(
+    revision: Revision, restarts: int, failures: Sequence[datetime], now: datetime
+) -> bool:
+    """Whether the kubelet's next delay is longer than the strategy's own: then a new attempt comes sooner.
+
+    Also true when the restarts in this pod alone use up what the strategy allows.
+    """
+    verdict = answer(revision, [*failures, *[now] * restarts], now)
+    if isinstance(verdict, GiveUp):
+        return True
+    kubelet_s = min(KUBELET_FIRST_S * 2.0 ** max(restarts - 1, 0), KUBELET_LONGEST_S)
+    return bool(kubelet_s > max(verdict.delay_s, KUBELET_FIRST_S))

@@ -1,0 +1,119 @@
+"""Stopping an attempt for an upgrade, a rescale, a suspension or a restart: with a savepoint, or by SIGTERM, upon
+which the driver takes a last checkpoint.
+
+A stop with savepoint is one operation of the engine: nothing commits after it, and the answer comes after "closed by
+savepoint X" is in the log. The trigger id is in the status before the driver is asked, so a repetition asks for no
+second one. Every way ends: a savepoint that fails, or takes longer than ``checkpointing.timeout``, gives way to the
+last checkpoint, never to an empty state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from sparkstate_operator import actions, observed
+from sparkstate_operator.decide import progress, starting
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Death
+from sparkstate_operator.plan import Revision
+
+POLL_S = 2.0
+EXIT_S = 60.0
+"""A driver that answered with its savepoint has this long to end by itself."""
+
+
+def trigger_id(uid: str, attempt: int, purpose: str) -> str:
+    """The trigger id of a stop: the same for the same job, attempt and purpose."""
+    digest = hashlib.sha256(f"{uid}/{attempt}/{purpose}".encode()).hexdigest()[:16]
+    return f"{purpose}-{attempt}-{digest}"
+
+
+def begin(draft: Draft, action: str, *, savepoint: bool, revision: str | None = None) -> None:
+    """Write the intent to stop the running attempt. ``action``: upgrade, suspend or restart."""
+    reachable = savepoint and draft.seen.report is not None and draft.seen.report.phase == "RUNNING"
+    draft.begin(
+        action,
+        attempt=draft.attempt,
+        revision=revision,
+        triggerId=trigger_id(draft.seen.job.uid, draft.attempt, action) if reachable else None,
+    )
+    draft.phase = {"suspend": "Suspending", "delete": "Deleting"}.get(action, "Upgrading")
+    if savepoint and not reachable:
+        draft.note(
+            "SavepointNotPossible",
+            f"the driver of attempt {draft.attempt} does not run; its last checkpoint is used instead",
+            warning=True,
+        )
+
+
+def stopped(draft: Draft, revision: Revision, patience_s: float) -> bool:
+    """Whether the attempt of the intent is over; until then, do what brings its end nearer.
+
+    ``patience_s``: how long a savepoint may take before it is given up.
+    """
+    pod = draft.pod
+    if pod is None:
+        return _gone(draft, revision)
+    if pod.death is Death.CONFIRMED:
+        _take_last_word(draft, pod)
+        return True
+    trigger = draft.intent.get("triggerId")
+    if trigger and pod.deleting_at is None and not _savepoint_is_over(draft, pod, str(trigger), patience_s):
+        return False
+    if pod.deleting_at is None:
+        draft.acts.append(actions.DeletePod(pod, f"to {draft.intent.get('action')}"))
+        draft.wait(POLL_S)
+        return False
+    harmless = starting.harmless_at(pod, revision)
+    draft.wait_until(harmless)
+    return draft.now >= harmless
+
+
+def _gone(draft: Draft, revision: Revision) -> bool:
+    """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node."""
+    sighting = draft.seen.sightings.get(draft.attempt)
+    if sighting is not None and sighting.pod.death is Death.CONFIRMED:
+        _take_last_word(draft, sighting.pod)
+        return True
+    if not any(child.attempt == draft.attempt for child in draft.seen.config_maps):
+        return True  # nothing of this attempt was ever made
+    if draft.since() >= revision.death_s:
+        return True
+    draft.wait(revision.death_s - draft.since() + 0.2)
+    return False
+
+
+def _take_last_word(draft: Draft, pod: observed.Pod) -> None:
+    word = pod.ended.word if pod.ended else {}
+    progress.take_savepoint_of_word(draft, word)
+
+
+def _savepoint_is_over(draft: Draft, pod: observed.Pod, trigger: str, patience_s: float) -> bool:
+    """Whether nothing more is to be expected of the savepoint."""
+    report = draft.seen.report
+    found: Any = report.savepoint if report is not None else None
+    status = str((found or {}).get("status", ""))
+    if status == "COMPLETED":
+        progress.take_savepoint(draft, found)
+        draft.wait(POLL_S)
+        return draft.since() > patience_s + EXIT_S
+    if status == "FAILED":
+        _give_up(draft, f"failed: {found.get('failure')}")
+        return True
+    if draft.since() > patience_s:
+        _give_up(draft, f"was not complete after {patience_s:.0f} s")
+        return True
+    if report is not None and not found:
+        draft.acts.append(actions.TriggerSavepoint(pod, trigger, stop=True))
+    draft.wait(POLL_S)
+    return False
+
+
+def _give_up(draft: Draft, why: str) -> None:
+    draft.status["intent"] = {key: value for key, value in draft.intent.items() if key != "triggerId"}
+    draft.note(
+        "SavepointFailed",
+        f"the savepoint of attempt {draft.attempt} {why}; its last checkpoint is used",
+        warning=True,
+    )

@@ -1,0 +1,58 @@
+"""What belongs to attempts that are over, and to nobody."""
+
+from __future__ import annotations
+
+from sparkstate_operator import actions
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Death
+
+KEPT_REVISIONS = 10
+
+
+def sweep(draft: Draft) -> None:
+    """Executors whose driver is dead; Secret and ConfigMap of older attempts; revisions that nothing names.
+
+    The newest attempt's ConfigMap stays: it is the trace that keeps its number from being used again.
+    """
+    alive = {pod.attempt for pod in draft.seen.drivers if pod.death is Death.ALIVE}
+    for pod in draft.seen.executors:
+        if pod.attempt not in alive and pod.deleting_at is None:
+            draft.acts.append(actions.DeletePod(pod, f"its driver, attempt {pod.attempt}, is gone"))
+    newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)
+    with_pod = {pod.attempt for pod in draft.seen.drivers}
+    for child in draft.seen.config_maps:
+        if child.attempt is not None and child.attempt < newest and child.attempt not in with_pod:
+            draft.acts.append(actions.DeleteAttempt(child))
+    for pod in draft.seen.drivers:
+        if (
+            pod.attempt < draft.attempt
+            and pod.death is Death.CONFIRMED
+            and pod.deleting_at is None
+            and draft.intent.get("action") != "start"
+        ):
+            draft.acts.append(actions.DeletePod(pod, "a newer attempt runs"))
+    _revisions(draft)
+    _standing(draft)
+
+
+def _standing(draft: Draft) -> None:
+    """Now and then: children that were changed or deleted come back, those not wanted any more go."""
+    revision, children = draft.revision, draft.seen.children
+    if children is None or revision is None or draft.pod is None:
+        return
+    if not any(isinstance(action, actions.EnsureChildren) for action in draft.acts):
+        draft.acts.append(actions.EnsureChildren(revision.name))
+    rights = revision.cluster
+    wanted = {"Role": rights, "RoleBinding": rights, "ServiceAccount": revision.service_account is None}
+    draft.acts.extend(actions.DeleteChild(child) for child in children if not wanted.get(child.kind, True))
+
+
+def _revisions(draft: Draft) -> None:
+    named = {str(draft.status.get("revision")), str(draft.intent.get("revision"))} | {
+        pod.revision for pod in draft.seen.drivers
+    }
+    if draft.wanted is not None:
+        named.add(draft.wanted.name)
+    spare = [child for child in draft.seen.revisions if child.name not in named]
+    spare.sort(key=lambda child: int(child.body.get("revision", 0)), reverse=True)
+    draft.acts.extend(actions.DeleteRevision(child) for child in spare[KEPT_REVISIONS:])

@@ -1,0 +1,108 @@
+"""The watches. The only importer of kopf, which does nothing here but watch: every handler puts a key into the queue.
+
+No timers, no daemons, no create/update/delete handlers: kopf then writes no annotation, finalizer, status or Event
+of its own. Its own queue ran three handlers of one object at once when tried, and drops events whose handler failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import kopf
+
+from sparkstate_operator import labels
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.reconcile import Key
+
+Enqueue = Callable[[Key], None]
+GROUP, VERSION = "sparkstate.io", "v1alpha1"
+WATCH_SERVER_S, WATCH_CLIENT_S = 240.0, 300.0
+
+
+def registry(
+    enqueue: Enqueue, saw_pod: Callable[[Key, Mapping[str, Any]], None], kubeconfig: str | None
+) -> kopf.OperatorRegistry:
+    """Handlers that only enqueue; ``saw_pod`` is shown what the watch knew of a driver pod."""
+    found = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=found)
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        _configure(settings)
+
+    @kopf.on.login(registry=found)
+    async def login(**rest: Any) -> kopf.ConnectionInfo | None:
+        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            return kopf.login_with_service_account(**rest)
+        if kubeconfig is not None:
+            os.environ["KUBECONFIG"] = kubeconfig
+        return kopf.login_with_kubeconfig(**rest)
+
+    @kopf.on.event(GROUP, VERSION, k.JOBS.plural, registry=found)  # type: ignore[arg-type]
+    async def job_event(namespace: str, name: str, **_: Any) -> None:
+        enqueue(Key("job", namespace, name))
+
+    @kopf.on.event(GROUP, VERSION, k.SNAPSHOTS.plural, registry=found)  # type: ignore[arg-type]
+    async def snapshot_event(
+        namespace: str, name: str, body: Mapping[str, Any], event: Mapping[str, Any], **_: Any
+    ) -> None:
+        if event["type"] == "DELETED" or not _settled(body):
+            enqueue(Key("snapshot", namespace, name))
+        job = body["metadata"].get("labels", {}).get(labels.JOB)
+        if job and event["type"] is not None:
+            enqueue(Key("job", namespace, job))
+
+    @kopf.on.event("", "v1", k.PODS.plural, labels={labels.JOB: kopf.PRESENT}, registry=found)  # type: ignore[arg-type]
+    async def pod_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
+        key = Key("job", namespace, body["metadata"]["labels"][labels.JOB])
+        if body["metadata"]["labels"].get(labels.ROLE) == "driver":
+            saw_pod(key, body)
+        enqueue(key)
+
+    @kopf.on.event("batch", "v1", k.TASKS.plural, labels={labels.MANAGED_BY: labels.OPERATOR}, registry=found)  # type: ignore[arg-type]
+    async def task_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
+        marks = body["metadata"]["labels"]
+        if labels.SNAPSHOT in marks:
+            enqueue(Key("snapshot", namespace, marks[labels.SNAPSHOT]))
+        elif labels.JOB in marks:
+            enqueue(Key("job", namespace, marks[labels.JOB]))
+
+    return found
+
+
+def _settled(body: Mapping[str, Any]) -> bool:
+    """Whether there is nothing to do about a snapshot: thousands of them lie still."""
+    meta, status = body["metadata"], body.get("status") or {}
+    done = status.get("phase") in ("Completed", "Failed") and status.get("observedGeneration") == meta.get(
+        "generation"
+    )
+    return bool(
+        done and labels.FINALIZER in (meta.get("finalizers") or ()) and not meta.get("deletionTimestamp")
+    )
+
+
+def _configure(settings: kopf.OperatorSettings) -> None:
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # the CRDs are there when we start, and namespaces are told by name
+    settings.peering.standalone = True
+    settings.networking.request_timeout = 30.0
+    settings.networking.connect_timeout = 10.0
+    settings.watching.server_timeout = WATCH_SERVER_S
+    settings.watching.client_timeout = WATCH_CLIENT_S
+    settings.watching.connect_timeout = 10.0
+    settings.watching.chunk_size = 500
+    settings.watching.label_selectors[k.PODS.plural] = labels.JOB
+    settings.watching.label_selectors["batch", k.TASKS.plural] = f"{labels.MANAGED_BY}={labels.OPERATOR}"
+    settings.queueing.idle_timeout = 1.0
+
+
+async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
+    """Watch until SIGTERM, SIGINT or cancellation."""
+    await kopf.operator(
+        registry=handlers,
+        settings=kopf.OperatorSettings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=list(namespaces),
+    )

@@ -1,0 +1,220 @@
+"""The Kubernetes API, as few verbs over plain data. The only importer of ``kubernetes``.
+
+Of the library its transport, configuration and token refresh are used, not its typed models: with them every API
+group would be loaded, and memory is a budget. No call retries by itself: the queue does, with what is then true.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+
+from sparkstate_operator import errors
+
+Object = dict[str, Any]
+FIELD_MANAGER = "sparkstate-operator"
+REQUEST_TIMEOUT_S = 15.0
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A resource: where it is and what it is called."""
+
+    api: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        return self.api.removeprefix("apis/").removeprefix("api/")
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """The URL's path; without a name that of the list."""
+        parts = [self.api, *(("namespaces", namespace) if namespace else ()), self.plural, name, subresource]
+        return "/" + "/".join(part for part in parts if part)
+
+
+PODS = Kind("api/v1", "Pod", "pods")
+SERVICES = Kind("api/v1", "Service", "services")
+CONFIG_MAPS = Kind("api/v1", "ConfigMap", "configmaps")
+SECRETS = Kind("api/v1", "Secret", "secrets")
+SERVICE_ACCOUNTS = Kind("api/v1", "ServiceAccount", "serviceaccounts")
+EVENTS = Kind("api/v1", "Event", "events")
+NAMESPACES = Kind("api/v1", "Namespace", "namespaces")
+ROLES = Kind("apis/rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLE_BINDINGS = Kind("apis/rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+REVISIONS = Kind("apis/apps/v1", "ControllerRevision", "controllerrevisions")
+TASKS = Kind("apis/batch/v1", "Job", "jobs")
+LEASES = Kind("apis/coordination.k8s.io/v1", "Lease", "leases")
+JOBS = Kind("apis/sparkstate.io/v1alpha1", "StatefulSparkJob", "statefulsparkjobs")
+SNAPSHOTS = Kind("apis/sparkstate.io/v1alpha1", "StateSnapshot", "statesnapshots")
+
+
+class Kube:
+    """A client. ``before_write`` is called before each request that changes something, and may end the process
+    (who lost its lease writes nothing); ``count`` is told verb, plural and status of every request."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        before_write: Callable[[], None] = lambda: None,
+        count: Callable[[str, str, int], None] = lambda verb, plural, status: None,
+    ) -> None:
+        self._client = client
+        self.before_write = before_write
+        self._count = count
+
+    @classmethod
+    async def connect(cls, kubeconfig: str | None = None) -> Kube:
+        """By a kubeconfig file, or as a pod by its ServiceAccount."""
+        configuration = Configuration()
+        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig, client_configuration=configuration
+            )
+        configuration.retries = 0
+        return cls(ApiClient(configuration))
+
+    def counted(self, count: Callable[[str, str, int], None]) -> None:
+        """From now on tell ``count`` of every request."""
+        self._count = count
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        """The object as it is now, None if there is none."""
+        try:
+            return await self._request("get", "GET", kind, kind.path(namespace, name))
+        except errors.NotFound:
+            return None
+
+    async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Object]:
+        """All objects that the label selector takes, page by page, without managed fields."""
+        found: list[Object] = []
+        token = ""
+        while True:
+            query = {"labelSelector": selector, "limit": str(PAGE), "continue": token}
+            page = await self._request("list", "GET", kind, kind.path(namespace), query=query)
+            found.extend(_trimmed(item) for item in page.get("items", ()))
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return found
+
+    async def create(self, kind: Kind, namespace: str, body: Object, *, dry_run: bool = False) -> Object:
+        """Create. Raises ``AlreadyExists``."""
+        query = {"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else ""}
+        return await self._write("create", "POST", kind, kind.path(namespace), body=body, query=query)
+
+    async def apply(self, kind: Kind, namespace: str, body: Object) -> Object:
+        """Server-side apply: our fields as in ``body``, others' as they are."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        path = kind.path(namespace, body["metadata"]["name"])
+        return await self._write(
+            "patch", "PATCH", kind, path, body=body, query=query, content="application/apply-patch+yaml"
+        )
+
+    async def merge(
+        self, kind: Kind, namespace: str, name: str, body: Object, *, subresource: str = ""
+    ) -> Object:
+        """Merge patch; with ``metadata.resourceVersion`` inside it is a compare-and-set."""
+        path = kind.path(namespace, name, subresource)
+        return await self._write(
+            "patch", "PATCH", kind, path, body=body, content="application/merge-patch+json"
+        )
+
+    async def replace(self, kind: Kind, namespace: str, body: Object, *, subresource: str = "") -> Object:
+        """Put the object; its ``metadata.resourceVersion`` makes it a compare-and-set."""
+        path = kind.path(namespace, body["metadata"]["name"], subresource)
+        return await self._write("update", "PUT", kind, path, body=body)
+
+    async def delete(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> bool:
+        """Delete this very object; False if it is gone already. Raises ``Conflict`` if it is another one now.
+
+        Without ``uid`` only what is named by its owner's uid (Secrets, which are never read).
+        """
+        given = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {name: value for name, value in given.items() if value is not None}
+        body: Object = {"propagationPolicy": "Background"}
+        if preconditions:
+            body["preconditions"] = preconditions
+        try:
+            await self._write("delete", "DELETE", kind, kind.path(namespace, name), body=body)
+        except errors.NotFound:
+            return False
+        return True
+
+    async def _write(self, verb: str, method: str, kind: Kind, path: str, **rest: Any) -> Object:
+        self.before_write()
+        return await self._request(verb, method, kind, path, **rest)
+
+    async def _request(
+        self,
+        verb: str,
+        method: str,
+        kind: Kind,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> Object:
+        headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": FIELD_MANAGER}
+        await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        given = {key: value for key, value in (query or {}).items() if value}
+        url = self._client.configuration.host + path + (f"?{urlencode(given)}" if given else "")
+        try:
+            response = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
+                method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT_S
+            )
+            data = await response.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            self._count(verb, kind.plural, 0)
+            raise errors.ApiError(0, f"{verb} {path}: no answer ({type(error).__name__}: {error})") from error
+        self._count(verb, kind.plural, response.status)
+        document: Object = json.loads(data) if data else {}
+        if response.status >= 400:
+            raise _error(response.status, verb, path, document, response.headers.get("Retry-After"))
+        return _trimmed(document)
+
+
+def _trimmed(document: Object) -> Object:
+    """Without managedFields, which are half of an object and mean nothing here."""
+    document.get("metadata", {}).pop("managedFields", None)
+    return document
+
+
+def _error(status: int, verb: str, path: str, document: Object, retry_after: str | None) -> errors.ApiError:
+    message = f"{verb} {path}: {document.get('message', 'no message')} ({status})"
+    delay = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    if status == 404:
+        return errors.NotFound(status, message)
+    if status == 409:
+        exists = document.get("reason") == "AlreadyExists"
+        return (errors.AlreadyExists if exists else errors.Conflict)(status, message)
+    if status == 403:
+        return errors.Forbidden(status, message)
+    if status in (400, 422):
+        return errors.Invalid(status, message)
+    return errors.ApiError(status, message, delay)

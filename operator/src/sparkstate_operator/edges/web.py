@@ -1,0 +1,56 @@
+"""Health and metrics over HTTP, in a thread of its own: it answers also while the event loop hangs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Web:
+    """``/livez``, ``/readyz`` and ``/metrics`` on ``host:port``; port 0 takes a free one."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        alive: Callable[[], str],
+        ready: Callable[[], str],
+        metrics: Callable[[], bytes],
+    ) -> None:
+        routes = {"/livez": alive, "/readyz": ready}
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    self._answer(200, metrics(), "text/plain; version=0.0.4; charset=utf-8")
+                elif path in routes:
+                    wrong = routes[path]()
+                    self._answer(503 if wrong else 200, (wrong or "ok").encode(), "text/plain; charset=utf-8")
+                else:
+                    self._answer(404, b"", "text/plain")
+
+            def _answer(self, status: int, body: bytes, content: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", content)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Probes every few seconds are no news."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="web", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()

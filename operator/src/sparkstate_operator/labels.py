@@ -1,0 +1,58 @@
+"""Labels, annotations and the finalizer: how the operator finds its objects again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+PREFIX = "sparkstate.io"
+FINALIZER = f"{PREFIX}/operator"
+"""On jobs and on snapshots; only the operator sets and removes it."""
+
+JOB = f"{PREFIX}/job"
+JOB_UID = f"{PREFIX}/job-uid"
+ATTEMPT = f"{PREFIX}/attempt"
+ROLE = f"{PREFIX}/role"
+REVISION = f"{PREFIX}/revision"
+"""On an attempt's pod and ConfigMap: name of the ControllerRevision that it runs."""
+SNAPSHOT = f"{PREFIX}/snapshot"
+SNAPSHOT_UID = f"{PREFIX}/snapshot-uid"
+SNAPSHOT_TYPE = f"{PREFIX}/snapshot-type"
+"""``periodic`` on snapshots that the operator makes by the clock."""
+PERIODIC = "periodic"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OPERATOR = "sparkstate-operator"
+
+SCHEDULED = f"{PREFIX}/scheduled"
+"""Annotation of a periodic snapshot: the time it was due, RFC 3339 in UTC."""
+START = f"{PREFIX}/start"
+"""Annotation of an attempt's ConfigMap: the start instruction as JSON, from which the status can be rebuilt."""
+TASK = f"{PREFIX}/task"
+"""Annotation of an engine Job: what it does."""
+
+Role = Literal["driver", "executor", "command"]
+
+
+def of_job(job: str, uid: str, role: Role | None = None, attempt: int | None = None) -> dict[str, str]:
+    """Labels of a job's child."""
+    found = {MANAGED_BY: OPERATOR, JOB: job, JOB_UID: uid}
+    if role is not None:
+        found[ROLE] = role
+    if attempt is not None:
+        found[ATTEMPT] = str(attempt)
+    return found
+
+
+def of_snapshot(name: str, uid: str) -> dict[str, str]:
+    """Labels of what is made for a StateSnapshot."""
+    return {MANAGED_BY: OPERATOR, SNAPSHOT: name, SNAPSHOT_UID: uid}
+
+
+def selector(wanted: Mapping[str, str]) -> str:
+    """As the API's ``labelSelector``."""
+    return ",".join(f"{name}={value}" for name, value in sorted(wanted.items()))
+
+
+def pods_of(uid: str) -> str:
+    """Selector of the pods that hold the job's slots and driver, for the scale subresource too."""
+    return f"{JOB_UID}={uid},{ROLE} in (driver,executor)"

@@ -1,0 +1,175 @@
+"""Leadership by a Lease of our own, and the promise that who lost it writes nothing more.
+
+kopf's peering is no leader election (two fresh processes are both active for a moment, or none is). Here one
+process holds a ``coordination.k8s.io`` Lease, renewed every third of its duration with the resourceVersion as the
+precondition. Three things keep a holder that stalled, was paused or cut off from going on:
+
+* another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
+  skewed clocks do not matter;
+* a thread ends the process by ``os._exit`` when the last renewal is older than ``duration - margin``, also while
+  the event loop is blocked;
+* every write asks :meth:`Leadership.require` before it is sent, so that a process that was paused past its Lease
+  cannot be faster than that thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate_operator import clock, errors
+from sparkstate_operator.edges.kube import LEASES, Kube
+
+_log = logging.getLogger(__name__)
+EXIT_CODE = 70
+"""Of a process that could not renew its Lease."""
+
+
+@dataclass(frozen=True)
+class LeaseSettings:
+    """Which Lease, who we are, and for how long one renewal holds."""
+
+    namespace: str
+    name: str
+    identity: str
+    duration_s: int = 15
+    margin_s: float = 3.0
+    """A holder ends this long before its Lease does: a request may be on its way for a moment."""
+
+
+class Leadership:
+    """One process's claim. :meth:`acquire`, then :meth:`keep` beside the work."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        settings: LeaseSettings,
+        clock_: clock.Clock,
+        end: Callable[[int], Any] = os._exit,
+    ) -> None:
+        self._kube = kube
+        self._settings = settings
+        self._clock = clock_
+        self._end = end
+        self._renewed_s: float | None = None
+        self._lease: dict[str, Any] | None = None
+        self._seen: tuple[str, float] = ("", 0.0)
+
+    @property
+    def held(self) -> bool:
+        """Whether we may write now."""
+        if self._renewed_s is None:
+            return False
+        age_s = self._clock.monotonic() - self._renewed_s
+        return age_s < self._settings.duration_s - self._settings.margin_s
+
+    def require(self) -> None:
+        """Return if the Lease is held; else end the process at once."""
+        if self._renewed_s is not None and not self.held:
+            self._exit()
+
+    def _exit(self) -> None:
+        # Not through logging: its lock may be held by the very thread that hangs.
+        os.write(
+            2,
+            b'{"level": "error", "reason": "LeaseLost", "message": "the Lease could not be renewed in time"}\n',
+        )
+        self._end(EXIT_CODE)
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours."""
+        pause_s = self._settings.duration_s / 5
+        while not await self._try():
+            await asyncio.sleep(pause_s)
+        threading.Thread(target=self._watch, name="lease-watch", daemon=True).start()
+        _log.info("leading", extra={"lease": f"{self._settings.namespace}/{self._settings.name}"})
+
+    async def keep(self) -> None:
+        """Renew for ever; the watching thread ends the process if that fails for too long."""
+        while True:
+            await asyncio.sleep(self._settings.duration_s / 3)
+            if not await self._try():
+                self._exit()
+
+    async def release(self) -> None:
+        """Let another process take over at once. The last thing that is done."""
+        if self._lease is None or not self.held:
+            return
+        self._lease["spec"] = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            await self._kube.replace(LEASES, self._settings.namespace, self._lease)
+        except errors.ApiError as error:
+            _log.warning("the Lease could not be released: %s", error)
+        self._renewed_s = None
+        self._lease = None
+
+    async def _try(self) -> bool:
+        """One look and, if it is ours to take, one write. While holding, errors of the server count as "still"."""
+        started_s = self._clock.monotonic()
+        try:
+            lease = await self._kube.get(LEASES, self._settings.namespace, self._settings.name)
+            if lease is None:
+                written = await self._create()
+            elif self._may_take(lease):
+                written = await self._take(lease)
+            else:
+                return False
+        except errors.Conflict:
+            return self._renewed_s is not None and self.held
+        except errors.ApiError as error:
+            _log.warning("the Lease cannot be reached: %s", error)
+            return self._renewed_s is not None and self.held
+        # From before the request: the server may have stamped it at any moment since.
+        self._renewed_s, self._lease = started_s, written
+        return True
+
+    def _may_take(self, lease: dict[str, Any]) -> bool:
+        spec = lease.get("spec", {})
+        holder = spec.get("holderIdentity") or ""
+        if holder in ("", self._settings.identity):
+            return True
+        now_s = self._clock.monotonic()
+        version = lease["metadata"]["resourceVersion"]
+        if self._seen[0] != version:
+            self._seen = (version, now_s)
+            return False
+        return now_s - self._seen[1] > float(spec.get("leaseDurationSeconds") or self._settings.duration_s)
+
+    def _spec(self, transitions: int, acquired: str) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._settings.identity,
+            "leaseDurationSeconds": self._settings.duration_s,
+            "acquireTime": acquired,
+            "renewTime": clock.micro_text(self._clock.now()),
+            "leaseTransitions": transitions,
+        }
+
+    async def _create(self) -> dict[str, Any]:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
+            "spec": self._spec(0, clock.micro_text(self._clock.now())),
+        }
+        return await self._kube.create(LEASES, self._settings.namespace, body)
+
+    async def _take(self, lease: dict[str, Any]) -> dict[str, Any]:
+        old = lease.get("spec", {})
+        ours = old.get("holderIdentity") == self._settings.identity
+        transitions = int(old.get("leaseTransitions") or 0) + (0 if ours else 1)
+        acquired = old.get("acquireTime") if ours else None
+        lease["spec"] = self._spec(transitions, acquired or clock.micro_text(self._clock.now()))
+        return await self._kube.replace(LEASES, self._settings.namespace, lease)
+
+    def _watch(self) -> None:
+        stop = threading.Event()
+        while True:
+            stop.wait(0.2)
+            if self._renewed_s is None:
+                return
+            self.require()

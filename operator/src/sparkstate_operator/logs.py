@@ -1,0 +1,58 @@
+"""Structured logs: one JSON document per line, names of keys and tokens taken out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+from typing import Any
+
+_PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_SECRETS = re.compile(
+    r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?bearer\s+|(?:token|password|secret[_-]?key|access[_-]?key)['\"]?\s*[:=]\s*['\"]?)"
+    r"([^\s'\",}]{4,})"
+)
+
+
+def redact(text: str) -> str:
+    """Values that stand behind the name of a secret become ``***``."""
+    return _SECRETS.sub(r"\1***", text)
+
+
+class JsonLines(logging.Formatter):
+    """One line per record; what was given as ``extra`` becomes fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redact(record.getMessage()),
+        }
+        for name, value in record.__dict__.items():
+            if (
+                name not in _PLAIN
+                and not name.startswith("_")
+                and isinstance(value, str | int | float | bool)
+            ):
+                document[name] = redact(value) if isinstance(value, str) else value
+        if record.exc_info:
+            document["traceback"] = redact("".join(traceback.format_exception(*record.exc_info)))
+        return json.dumps(document, ensure_ascii=False)
+
+
+def configure(level: str) -> None:
+    """All logging of the process to standard error as JSON lines. kopf speaks up from warnings on."""
+    import time
+
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = JsonLines()
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("kopf", "aiohttp", "httpx", "httpcore", "asyncio"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

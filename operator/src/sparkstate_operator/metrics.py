@@ -1,0 +1,67 @@
+"""Prometheus metrics of the operator, in one place. Names and meanings are a promise: docs/operator.md lists them."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
+_LONG_SECONDS = (1, 2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 900)
+
+
+class Metrics:
+    """All of them, on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "sparkstate_operator_api_requests_total",
+            "Requests to the API server.",
+            ("verb", "resource", "status"),
+            registry=self.registry,
+        )
+        self.reconciles = Counter(
+            "sparkstate_operator_reconciles_total",
+            "Reconciles that ended, by kind and result.",
+            ("kind", "result"),
+            registry=self.registry,
+        )
+        self.reconcile_seconds = Histogram(
+            "sparkstate_operator_reconcile_seconds",
+            "Duration of a reconcile.",
+            ("kind",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.queue_waiting = Gauge(
+            "sparkstate_operator_queue_waiting", "Keys due and not yet taken.", registry=self.registry
+        )
+        self.jobs = Gauge("sparkstate_operator_jobs", "Jobs by phase.", ("phase",), registry=self.registry)
+        self.phase_seconds = Histogram(
+            "sparkstate_operator_phase_seconds",
+            "Time that a job spent in a phase before it left it.",
+            ("phase",),
+            buckets=_LONG_SECONDS,
+            registry=self.registry,
+        )
+        self.snapshots = Counter(
+            "sparkstate_operator_snapshots_total",
+            "Snapshots that completed or failed.",
+            ("result",),
+            registry=self.registry,
+        )
+        self.attempts = Counter(
+            "sparkstate_operator_attempts_total",
+            "Driver pods that were started.",
+            registry=self.registry,
+        )
+        self.leading = Gauge(
+            "sparkstate_operator_leading", "1 while this process holds the Lease.", registry=self.registry
+        )
+
+    def count_request(self, verb: str, resource: str, status: int) -> None:
+        """One request to the API server; status 0 is no answer."""
+        self.requests.labels(verb, resource, str(status)).inc()
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,165 @@
+"""A job's other children: Service, rights of the driver in cluster deployments, and one attempt's ConfigMap and
+Secret."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from sparkstate_operator import actions, labels
+from sparkstate_operator.config import DRIVER_PORT
+from sparkstate_operator.core import naming, revisions
+from sparkstate_operator.objects import driver, parts
+from sparkstate_operator.objects.parts import Context, Object
+
+RBAC = "rbac.authorization.k8s.io"
+_MAKES = ["create", "get", "list", "delete", "deletecollection"]
+EXECUTOR_RULES: list[Object] = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_MAKES, "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": _MAKES},
+    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": _MAKES},
+]
+"""What Spark's Kubernetes backend does in client mode. The operator must have every one of these rights itself to
+grant them (or ``escalate`` on roles)."""
+
+
+def standing(context: Context) -> list[Object]:
+    """Children that outlive an attempt, in the order of their making."""
+    found = [service(context)]
+    if context.revision.service_account is None:
+        found.append(service_account(context))
+    if context.revision.cluster:
+        found += [role(context), role_binding(context)]
+    return found
+
+
+def service(context: Context) -> Object:
+    """A stable name for the driver's endpoint, for scrapers and people; headless: there is one pod."""
+    name = context.job.name
+    selector = {labels.JOB_UID: context.job.uid, labels.ROLE: "driver"}
+    port = {"name": "http", "port": DRIVER_PORT, "targetPort": "http", "protocol": "TCP"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": parts.metadata(context, naming.service(name)),
+        "spec": {"clusterIP": "None", "selector": selector, "ports": [port]},
+    }
+
+
+def service_account(context: Context) -> Object:
+    """The job's own, where the spec names none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": parts.metadata(context, naming.service_account(context.job.name)),
+        "automountServiceAccountToken": False,
+    }
+
+
+def role(context: Context) -> Object:
+    """What the driver may do: make executors, in its namespace."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": parts.metadata(context, naming.service_account(context.job.name)),
+        "rules": EXECUTOR_RULES,
+    }
+
+
+def role_binding(context: Context) -> Object:
+    """Binds the role to whichever ServiceAccount the job runs under."""
+    name = naming.service_account(context.job.name)
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": parts.metadata(context, name),
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [
+            {
+                "kind": "ServiceAccount",
+                "name": parts.service_account(context),
+                "namespace": context.job.namespace,
+            }
+        ],
+    }
+
+
+def manifest(context: Context, start: actions.Start) -> Object:
+    """The manifest that the engine reads: the revision's spec, with what this attempt starts from."""
+    job = context.job
+    spec: dict[str, Any] = copy.deepcopy(_plain(context.revision.resolved.spec))
+    for name in ("restoreFrom", "startEmpty", "state", "driverTemplate", "executorTemplate"):
+        spec.pop(name, None)
+    if reference := spec.pop("configMapRef", None):
+        spec["pythonFile"] = f"{parts.CODE_DIR}/{reference.get('key', 'job.py')}"
+    if start.uri:
+        spec["restoreFrom"] = {"uri": start.uri}
+    elif start.latest:
+        spec["restoreFrom"] = {"latest": True}
+    if start.empty:
+        spec["startEmpty"] = True
+    return {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": job.name, "namespace": job.namespace, "uid": job.uid},
+        "spec": spec,
+    }
+
+
+def config_map(context: Context, attempt: int, start: actions.Start) -> Object:
+    """One attempt's manifest and executor template; immutable, and the trace that its number is used."""
+    meta = parts.metadata(context, naming.config_map(context.job.name, attempt), None, attempt)
+    meta["labels"][labels.REVISION] = context.revision.name
+    meta["annotations"] = {labels.START: json.dumps(start.document(), sort_keys=True)}
+    data = {"job.yaml": driver.as_text(manifest(context, start))}
+    if context.revision.cluster:
+        data["executor.yaml"] = driver.as_text(driver.executor_template(context, attempt))
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
+
+
+def token(key: bytes, uid: str, attempt: int) -> str:
+    """The bearer token of one attempt's REST: derived, so that the operator never reads a Secret."""
+    return hmac.new(key, f"{uid}/{attempt}".encode(), hashlib.sha256).hexdigest()
+
+
+def secret(context: Context, attempt: int, key: bytes) -> Object:
+    """The driver's copy of its token."""
+    value = base64.b64encode(token(key, context.job.uid, attempt).encode()).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": parts.metadata(context, naming.token_secret(context.job.uid, attempt), None, attempt),
+        "type": "Opaque",
+        "immutable": True,
+        "data": {"token": value},
+    }
+
+
+def revision(context: Context) -> Object:
+    """The ControllerRevision. Owned by the job: it is of no use without it."""
+    job = context.job
+    meta = parts.metadata(context, context.revision.name)
+    meta["ownerReferences"] = [
+        {
+            "apiVersion": "sparkstate.io/v1alpha1",
+            "kind": "StatefulSparkJob",
+            "name": job.name,
+            "uid": job.uid,
+            "controller": True,
+        }
+    ]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": meta,
+        "revision": job.generation,
+        "data": revisions.data(context.revision.resolved),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=dict))

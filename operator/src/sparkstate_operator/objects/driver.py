@@ -1,0 +1,192 @@
+"""The driver's pod, and the executors' template: what one attempt runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sparkstate_operator import labels
+from sparkstate_operator.config import DRIVER_PORT
+from sparkstate_operator.core import memory, naming, units
+from sparkstate_operator.decide import restarts
+from sparkstate_operator.objects import merging, parts
+from sparkstate_operator.objects.parts import Context, Object
+from sparkstate_operator.plan import TERMINATION_GRACE_S
+
+AWAY_S = 30
+"""A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
+
+
+def pod(context: Context, attempt: int) -> Object:
+    """The driver's pod of one attempt."""
+    revision, job = context.revision, context.job
+    theirs = revision.get("driverTemplate", {})
+    ours: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": parts.metadata(context, naming.driver_pod(job.name, attempt), "driver", attempt),
+        "spec": {**_spec(context, "driver"), "containers": [_container(context, attempt)]},
+    }
+    ours["metadata"]["labels"][labels.REVISION] = revision.name
+    ours["spec"]["restartPolicy"] = "OnFailure" if restarts.kubelet_restarts(revision) else "Never"
+    ours["spec"]["volumes"] += _volumes(context, attempt)
+    defaults = {"spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": tolerations()}}
+    merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
+    return merged
+
+
+def _spec(context: Context, role: memory.Role) -> Object:
+    revision = context.revision
+    volumes, _ = parts.working_volumes(revision)
+    spec: Object = {
+        "serviceAccountName": parts.service_account(context),
+        "automountServiceAccountToken": revision.cluster and role == "driver",
+        "enableServiceLinks": False,
+        "securityContext": dict(parts.POD_SECURITY),
+        "volumes": volumes,
+    }
+    if secrets := revision.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [dict(secret) for secret in secrets]
+    return spec
+
+
+def _container(context: Context, attempt: int) -> Object:
+    container = _any_container(context, "driver")
+    container["args"] = arguments(attempt)
+    container["command"] = ["sparkstate-driver"]
+    container["env"] = parts.environment(context, attempt)
+    container["ports"] = [{"name": "http", "containerPort": DRIVER_PORT, "protocol": "TCP"}]
+    container["readinessProbe"] = _probe("/readyz", period=5, failures=3)
+    # Generous: the engine pauses by itself while its storage is away, and is then alive. This ends a hung process.
+    container["livenessProbe"] = {**_probe("/livez", period=20, failures=6), "initialDelaySeconds": 120}
+    container["terminationMessagePolicy"] = "File"
+    container["volumeMounts"] += [
+        {"name": "job", "mountPath": parts.JOB_DIR, "readOnly": True},
+        {"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True},
+    ]
+    if context.revision.get("configMapRef"):
+        container["volumeMounts"].append({"name": "code", "mountPath": parts.CODE_DIR, "readOnly": True})
+    return container
+
+
+def arguments(attempt: int) -> list[str]:
+    """Of the engine's driver; docs/formats.md, "In the cluster"."""
+    return [
+        f"--manifest={parts.JOB_DIR}/job.yaml",
+        f"--work-dir={parts.WORK_DIR}",
+        f"--attempt={attempt}",
+        f"--listen=0.0.0.0:{DRIVER_PORT}",
+        f"--token-file={parts.TOKEN_DIR}/token",
+        f"--status-file={parts.WORK_DIR}/status.json",
+        "--termination-log=/dev/termination-log",
+        "--fenced-exit-zero",
+        "--in-cluster",
+    ]
+
+
+def _any_container(context: Context, role: memory.Role) -> Object:
+    revision = context.revision
+    _, mounts = parts.working_volumes(revision)
+    container: Object = {
+        "name": role,
+        "image": revision.get("image"),
+        "securityContext": dict(parts.CONTAINER_SECURITY),
+        "resources": resources(context, role),
+        "volumeMounts": mounts,
+    }
+    if policy := revision.get("imagePullPolicy"):
+        container["imagePullPolicy"] = policy
+    return container
+
+
+def resources(context: Context, role: memory.Role) -> Object:
+    """Memory as request and limit: the sum is what the pod gets and what bounds it. A template may raise it."""
+    resolved = context.revision.resolved
+    found = memory.sums(resolved).of(role)
+    theirs = memory.container_resources(resolved, role)
+    asked: Object = {"cpu": str(found.cores), "memory": str(found.memory_bytes)}
+    limit: Object = {"memory": str(found.memory_bytes)}
+    if found.storage_bytes is not None:
+        # The volume's size, and room for logs and /tmp beside it.
+        asked["ephemeral-storage"] = str(found.storage_bytes)
+    return {
+        "requests": _larger(asked, theirs.get("requests") or {}),
+        "limits": _larger(limit, theirs.get("limits") or {}),
+    }
+
+
+def _larger(ours: Object, theirs: Any) -> Object:
+    both = {**theirs, **ours}
+    for name in ("memory", "ephemeral-storage"):
+        if (
+            name in ours
+            and name in theirs
+            and units.size_bytes(str(theirs[name])) > units.size_bytes(ours[name])
+        ):
+            both[name] = theirs[name]
+    if "cpu" in theirs:
+        both["cpu"] = theirs["cpu"]
+    return both
+
+
+def _probe(path: str, *, period: int, failures: int) -> Object:
+    return {
+        "httpGet": {"path": path, "port": DRIVER_PORT},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _volumes(context: Context, attempt: int) -> list[Object]:
+    job = context.job
+    volumes: list[Object] = [
+        {"name": "job", "configMap": {"name": naming.config_map(job.name, attempt)}},
+        {
+            "name": "token",
+            "secret": {"secretName": naming.token_secret(job.uid, attempt), "defaultMode": 0o440},
+        },
+    ]
+    if reference := context.revision.get("configMapRef"):
+        volumes.append({"name": "code", "configMap": {"name": reference["name"]}})
+    return volumes
+
+
+def tolerations() -> list[Object]:
+    return [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": AWAY_S,
+        }
+        for state in ("not-ready", "unreachable")
+    ]
+
+
+def _with_tolerations(template: Object) -> Object:
+    """The user's tolerations and ours, where the user's say nothing of the same taint."""
+    theirs = template["spec"].get("tolerations") or []
+    named = {one.get("key") for one in theirs}
+    ours = [one for one in tolerations() if one["key"] not in named]
+    return {**template, "spec": {**template["spec"], "tolerations": [*theirs, *ours]}}
+
+
+def executor_template(context: Context, attempt: int) -> Object:
+    """The pod template that Spark's Kubernetes backend starts executors from; their container is named ``executor``."""
+    theirs = context.revision.get("executorTemplate", {})
+    container = _any_container(context, "executor")
+    container["env"] = parts.environment(context, attempt)
+    ours: Object = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": labels.of_job(context.job.name, context.job.uid, "executor", attempt)},
+        "spec": {**_spec(context, "executor"), "restartPolicy": "Never", "containers": [container]},
+    }
+    merged: Object = merging.merge(_with_tolerations({"spec": {}, **theirs}), ours)
+    return merged
+
+
+def as_text(document: Object) -> str:
+    """JSON, which YAML readers read too, in one stable spelling."""
+    return json.dumps(document, indent=1, sort_keys=True)

@@ -1,0 +1,31 @@
+"""The user's pod template under what the operator sets: maps merge, named lists merge by name, ours wins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NAMED = ("containers", "initContainers", "volumes", "volumeMounts", "env", "imagePullSecrets", "ports")
+KEYS = {"volumeMounts": "mountPath"}
+"""What identifies an entry, where it is not its name."""
+
+
+def merge(theirs: Any, ours: Any, field: str = "") -> Any:
+    """``ours`` over ``theirs``. A list that is not of named entries is taken from ours, if ours has one."""
+    if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+        names = [*theirs, *(name for name in ours if name not in theirs)]
+        return {
+            name: merge(theirs[name], ours[name], name)
+            if name in theirs and name in ours
+            else (ours[name] if name in ours else theirs[name])
+            for name in names
+        }
+    if field in NAMED and isinstance(theirs, list) and isinstance(ours, list):
+        return _by_name(theirs, ours, KEYS.get(field, "name"))
+    return ours
+
+
+def _by_name(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
+    rest = {entry.get(key): entry for entry in theirs if isinstance(entry, Mapping)}
+    merged = [merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
+    return [*merged, *rest.values()]

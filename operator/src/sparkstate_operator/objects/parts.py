@@ -1,0 +1,113 @@
+"""What every child shares: metadata, pod security, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate_operator import labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
+from sparkstate_operator.plan import Revision
+
+Object = dict[str, Any]
+USER = 185
+"""``sparkstate`` in the images; has an entry in /etc/passwd there."""
+WORK_DIR = "/var/lib/sparkstate"
+JOB_DIR = "/etc/sparkstate/job"
+TOKEN_DIR = "/etc/sparkstate/token"
+CODE_DIR = "/etc/sparkstate/code"
+
+POD_SECURITY: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "fsGroup": USER,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """For whom is built, and with what."""
+
+    job: observed.Job
+    revision: Revision
+    config: Config
+
+
+def metadata(
+    context: Context, name: str, role: labels.Role | None = None, attempt: int | None = None
+) -> Object:
+    """Name, namespace and labels of a child. No owner: see docs/rfcs on deletion."""
+    return {
+        "name": name,
+        "namespace": context.job.namespace,
+        "labels": labels.of_job(context.job.name, context.job.uid, role, attempt),
+    }
+
+
+def service_account(context: Context) -> str:
+    """The ServiceAccount of the job's pods."""
+    return context.revision.service_account or naming.service_account(context.job.name)
+
+
+def s3_environment(secret: str | None) -> list[Object]:
+    """The keys of the Secret that ``s3.secretRef`` names, as boto3 reads them."""
+    if not secret:
+        return []
+    names = (("AWS_ACCESS_KEY_ID", False), ("AWS_SECRET_ACCESS_KEY", False), ("AWS_SESSION_TOKEN", True))
+    return [
+        {
+            "name": name,
+            "valueFrom": {
+                "secretKeyRef": {"name": secret, "key": name, **({"optional": True} if optional else {})}
+            },
+        }
+        for name, optional in names
+    ]
+
+
+def environment(context: Context, attempt: int | None = None) -> list[Object]:
+    """What the engine's processes read."""
+    fields = (
+        ("SPARKSTATE_POD_NAME", "metadata.name"),
+        ("SPARKSTATE_POD_NAMESPACE", "metadata.namespace"),
+        ("SPARKSTATE_POD_IP", "status.podIP"),
+    )
+    found: list[Object] = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields
+    ]
+    found += [
+        {"name": "SPARKSTATE_JOB_UID", "value": context.job.uid},
+        {"name": "SPARKSTATE_CLUSTER", "value": context.config.cluster},
+        {"name": "HOME", "value": WORK_DIR},
+    ]
+    if attempt is not None:
+        found.append({"name": "SPARKSTATE_ATTEMPT", "value": str(attempt)})
+    return found + s3_environment(context.revision.get("s3.secretRef.name"))
+
+
+def working_volumes(revision: Revision) -> tuple[list[Object], list[Object]]:
+    """The writable places: /tmp, the working volume (``localStorage.paths`` come with the pod template)."""
+    claim = revision.get("localStorage.volumeClaimTemplate")
+    limit = revision.get("localStorage.sizeLimit")
+    volumes: list[Object] = [{"name": "tmp", "emptyDir": {}}]
+    mounts: list[Object] = [
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "work", "mountPath": WORK_DIR},
+    ]
+    if claim:
+        volumes.append({"name": "work", "ephemeral": {"volumeClaimTemplate": claim}})
+    else:
+        volumes.append({"name": "work", "emptyDir": {"sizeLimit": limit} if limit else {}})
+    return volumes, mounts

@@ -1,0 +1,261 @@
+"""From the API server and the driver to an :class:`observed.Observed`. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sparkstate_operator import errors, labels, observed, plan
+from sparkstate_operator.core import naming, revisions
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.driver import Drivers
+from sparkstate_operator.objects import children
+
+STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
+
+
+@dataclass
+class Memory:
+    """What this process remembers of one job. Everything in it can be lost: then more is read, or waited for."""
+
+    sightings: dict[int, observed.Sighting] = field(default_factory=dict)
+    revisions: dict[str, plan.Revision] = field(default_factory=dict)
+    never_made: int = 0
+    progress_s: float | None = None
+    deep_s: float | None = None
+    deep_wanted: bool = True
+    phase_since_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look: what was seen, and what of it belongs to nobody."""
+
+    seen: observed.Observed | None
+    revisions: Mapping[str, plan.Revision]
+    strays: tuple[tuple[k.Kind, observed.Child], ...] = ()
+    """Objects with the job's name whose job is another one, or none."""
+
+
+class Observer:
+    """Reads what a decision needs, and no more."""
+
+    def __init__(self, kube: k.Kube, drivers: Drivers, key: bytes) -> None:
+        self._kube = kube
+        self._drivers = drivers
+        self._key = key
+
+    async def look(self, namespace: str, name: str, memory: Memory, now: datetime, *, deep: bool) -> Look:
+        """The job with its children. ``deep`` reads also what hardly ever changes."""
+        body = await self._kube.get(k.JOBS, namespace, name)
+        job = observed.job_of(body) if body is not None else None
+        uid = job.uid if job is not None else ""
+        deep = deep or job is None or job.deleting_at is not None
+        mine, strays = await self._children(namespace, name, uid, deep=deep)
+        if job is None:
+            return Look(None, {}, strays)
+        pods = [
+            observed.pod_of(child.body)
+            for kind, child in mine
+            if kind is k.PODS and _role(child) != "command"
+        ]
+        roles = {child.name: _role(child) for kind, child in mine if kind is k.PODS}
+        drivers = tuple(pod for pod in pods if roles[pod.name] == "driver")
+        snapshots = await self._snapshots(job, deep=deep)
+        known = await self._revisions(job, drivers, memory)
+        needs_attempts = deep or not job.status.get("attempt") or bool(job.status.get("intent"))
+        seen = observed.Observed(
+            job=job,
+            now=now,
+            drivers=drivers,
+            executors=tuple(pod for pod in pods if roles[pod.name] == "executor"),
+            config_maps=await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts),
+            revisions=tuple(child for kind, child in mine if kind is k.REVISIONS),
+            children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
+            sightings=dict(memory.sightings),
+            snapshots=snapshots,
+            tasks=_tasks(mine),
+            report=await self._report(job, drivers),
+            never_made=memory.never_made,
+            namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
+        )
+        return Look(seen, known, strays)
+
+    async def _children(
+        self, namespace: str, name: str, uid: str, *, deep: bool
+    ) -> tuple[list[tuple[k.Kind, observed.Child]], tuple[tuple[k.Kind, observed.Child], ...]]:
+        kinds: tuple[k.Kind, ...] = (k.PODS,)
+        if deep:
+            kinds = (*kinds, k.CONFIG_MAPS, *STANDING, k.REVISIONS, k.TASKS)
+        found = await asyncio.gather(*(self._listed(kind, namespace, name) for kind in kinds))
+        every = [(kind, child) for kind, children_ in zip(kinds, found, strict=True) for child in children_]
+        mine = [(kind, child) for kind, child in every if _uid(child) == uid]
+        strays = tuple(
+            (kind, child) for kind, child in every if _uid(child) != uid and kind is not k.REVISIONS
+        )
+        return mine, strays
+
+    async def _listed(self, kind: k.Kind, namespace: str, name: str) -> list[observed.Child]:
+        bodies = await self._kube.list(kind, namespace, f"{labels.JOB}={name}")
+        return [observed.child_of(body, kind.kind) for body in bodies]
+
+    async def _config_maps(
+        self,
+        mine: list[tuple[k.Kind, observed.Child]],
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        deep: bool,
+        wanted: bool,
+    ) -> tuple[observed.Child, ...]:
+        if not wanted:
+            return ()
+        found = [child for kind, child in mine if kind is k.CONFIG_MAPS]
+        if not deep:
+            found = [
+                child for child in await self._listed(k.CONFIG_MAPS, namespace, name) if _uid(child) == uid
+            ]
+        return tuple(child for child in found if child.attempt is not None)
+
+    async def _snapshots(self, job: observed.Job, *, deep: bool) -> tuple[observed.Snapshot, ...]:
+        bodies = await self._kube.list(k.SNAPSHOTS, job.namespace, f"{labels.JOB_UID}={job.uid}")
+        found = [observed.snapshot_of(body) for body in bodies]
+        reference = ((job.spec.get("restoreFrom") or {}).get("snapshotRef") or {}).get("name")
+        if (
+            reference
+            and all(one.name != reference for one in found)
+            and (deep or not job.status.get("lastCheckpoint"))
+        ):
+            body = await self._kube.get(k.SNAPSHOTS, job.namespace, reference)
+            if body is not None:
+                found.append(observed.snapshot_of(body))
+        return tuple(found)
+
+    async def _revisions(
+        self, job: observed.Job, drivers: tuple[observed.Pod, ...], memory: Memory
+    ) -> dict[str, plan.Revision]:
+        intent = job.status.get("intent") or {}
+        names = {job.status.get("revision"), intent.get("revision"), *(pod.revision for pod in drivers)}
+        for name in filter(None, names):
+            if name in memory.revisions:
+                continue
+            body = await self._kube.get(k.REVISIONS, job.namespace, name)
+            if body is not None:
+                memory.revisions[name] = plan.Revision(name, revisions.read(body["data"]))
+        if drivers:  # a look at the whole job: keep what is still named
+            memory.revisions = {name: memory.revisions[name] for name in names if name in memory.revisions}
+        return memory.revisions
+
+    async def running_revision(self, job: observed.Job, memory: Memory) -> plan.Revision | None:
+        """The revision that the job's status names."""
+        known = await self._revisions(job, (), memory)
+        return known.get(str(job.status.get("revision") or ""))
+
+    async def _report(self, job: observed.Job, drivers: tuple[observed.Pod, ...]) -> observed.Report | None:
+        attempt = int(job.status.get("attempt") or 0)
+        pod = next((pod for pod in drivers if pod.attempt == attempt), None)
+        if pod is None or not pod.ip or pod.phase != "Running" or pod.ended is not None or pod.waiting:
+            return None
+        token = children.token(self._key, job.uid, attempt)
+        trigger = (job.status.get("intent") or {}).get("triggerId")
+        try:
+            document = await self._drivers.status(pod.ip, token, job.uid, attempt)
+            savepoint = None
+            if trigger:
+                savepoint = await self._drivers.savepoint(pod.ip, token, job.uid, attempt, str(trigger))
+        except errors.DriverUnavailable:
+            return None
+        return observed.Report(document, savepoint)
+
+    async def _terminating(self, namespace: str) -> bool:
+        body = await self._kube.get(k.NAMESPACES, None, namespace)
+        return body is None or bool(body["metadata"].get("deletionTimestamp"))
+
+    async def one_snapshot(self, namespace: str, name: str) -> observed.Snapshot | None:
+        """A snapshot as it is now."""
+        body = await self._kube.get(k.SNAPSHOTS, namespace, name)
+        return None if body is None else observed.snapshot_of(body)
+
+    async def around_snapshot(
+        self, namespace: str, snapshot: observed.Snapshot, now: datetime
+    ) -> observed.AroundSnapshot:
+        """The job, its driver's answer and the Jobs that a decision about a snapshot looks at."""
+        reference = snapshot.spec.get("jobRef") or {}
+        job, pod, report = None, None, None
+        if reference.get("name") and snapshot.phase not in ("Completed", "Failed"):
+            body = await self._kube.get(k.JOBS, namespace, reference["name"])
+            job = observed.job_of(body) if body is not None else None
+        if job is not None and snapshot.deleting_at is None:
+            pod, report = await self._asked(job, snapshot)
+        tasks: tuple[observed.Task, ...] = ()
+        if snapshot.deleting_at is not None:
+            selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
+            bodies = await asyncio.gather(
+                self._kube.list(k.TASKS, namespace, selector), self._kube.list(k.PODS, namespace, selector)
+            )
+            mine = [
+                (kind, observed.child_of(body, kind.kind))
+                for kind, found in zip((k.TASKS, k.PODS), bodies, strict=True)
+                for body in found
+            ]
+            tasks = _tasks(mine)
+        terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
+        return observed.AroundSnapshot(snapshot, now, job, pod, report, tasks, terminating)
+
+    async def _asked(
+        self, job: observed.Job, snapshot: observed.Snapshot
+    ) -> tuple[observed.Pod | None, observed.Report | None]:
+        attempt = int(job.status.get("attempt") or 0)
+        if not attempt:
+            return None, None
+        body = await self._kube.get(k.PODS, job.namespace, naming.driver_pod(job.name, attempt))
+        if body is None or body["metadata"].get("labels", {}).get(labels.JOB_UID) != job.uid:
+            return None, None
+        pod = observed.pod_of(body)
+        if not pod.ip or pod.phase != "Running" or pod.ended is not None:
+            return pod, None
+        token = children.token(self._key, job.uid, attempt)
+        try:
+            document = await self._drivers.status(pod.ip, token, job.uid, attempt)
+            found = None
+            if trigger := snapshot.status.get("triggerId"):
+                found = await self._drivers.savepoint(pod.ip, token, job.uid, attempt, trigger)
+        except errors.DriverUnavailable:
+            return pod, None
+        return pod, observed.Report(document, found)
+
+
+def _uid(child: observed.Child) -> str:
+    return str((child.body["metadata"].get("labels") or {}).get(labels.JOB_UID, ""))
+
+
+def _role(child: observed.Child) -> str:
+    return str((child.body["metadata"].get("labels") or {}).get(labels.ROLE, ""))
+
+
+def _tasks(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Task, ...]:
+    words: dict[str, observed.Document] = {}
+    for kind, child in mine:
+        if kind is k.PODS and _role(child) == "command":
+            owner = next((one["name"] for one in child.body["metadata"].get("ownerReferences") or ()), "")
+            words[owner] = _word(child.body) or words.get(owner, {})
+    return tuple(
+        observed.task_of(child.body, words.get(child.name, {})) for kind, child in mine if kind is k.TASKS
+    )
+
+
+def _word(body: Mapping[str, Any]) -> observed.Document:
+    for status in body.get("status", {}).get("containerStatuses") or ():
+        text = ((status.get("state") or {}).get("terminated") or {}).get("message", "")
+        try:
+            found = json.loads(text.strip().splitlines()[-1]) if text.strip() else {}
+        except ValueError:
+            found = {"message": text[-2000:]}
+        if isinstance(found, dict) and found:
+            return found
+    return {}

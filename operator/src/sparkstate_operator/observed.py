@@ -1,0 +1,341 @@
+"""What a decision looks at: frozen pictures of the objects, as far as decisions need them."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sparkstate_operator import clock, labels
+
+Document = Mapping[str, Any]
+
+
+class Death(enum.Enum):
+    """Whether a driver's process is known to be dead."""
+
+    ALIVE = "alive"
+    CONFIRMED = "confirmed"
+    """The kubelet said so, or it was never placed on a node."""
+    UNCONFIRMED = "unconfirmed"
+    """Nobody who would know has said so: its node may be cut off while it works on."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str
+    """The kubelet's word, e.g. ``OOMKilled``, ``Error``."""
+    message: str
+    """The engine's last word (its termination message), JSON as far as the engine got to write it."""
+    at: datetime | None = None
+
+    @property
+    def word(self) -> Document:
+        """The engine's last word; empty if it left none."""
+        try:
+            found = json.loads(self.message)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A driver's or an executor's pod."""
+
+    name: str
+    uid: str
+    resource_version: str
+    attempt: int
+    revision: str
+    phase: str
+    reason: str = ""
+    node: str = ""
+    ip: str = ""
+    ready: bool = False
+    deleting_at: datetime | None = None
+    """When its grace period ends; None while it is not being deleted."""
+    restarts: int = 0
+    waiting: str = ""
+    """Why the container waits, e.g. ``CrashLoopBackOff``, ``ImagePullBackOff``."""
+    waiting_message: str = ""
+    ended: Ended | None = None
+    """The container's end, where it does not run now."""
+    last_ended: Ended | None = None
+    """The end of the life before, where the kubelet started it again."""
+    unschedulable: str = ""
+    has_statuses: bool = False
+    node_lost: bool = False
+    disrupted: str = ""
+    """Why the pod is a disruption's target (drain, preemption, eviction), if it is."""
+
+    @property
+    def death(self) -> Death:
+        """Whether its process is dead, by who would know."""
+        if not self.node:
+            return (
+                Death.CONFIRMED if self.phase in ("Failed", "Succeeded") or self.deleting_at else Death.ALIVE
+            )
+        if self.phase in ("Failed", "Succeeded"):
+            return Death.CONFIRMED if self.ended is not None else Death.UNCONFIRMED
+        return Death.ALIVE
+
+    @property
+    def crash(self) -> Ended | None:
+        """The newest end of its container."""
+        return self.ended or self.last_ended
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """The last that was seen of a pod that is gone now (kept in memory only; without it we wait longer)."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True)
+class Task:
+    """An engine command that runs as a Job."""
+
+    name: str
+    uid: str
+    resource_version: str
+    does: str
+    succeeded: bool
+    failed: bool
+    result: Document = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Child:
+    """Any other object of the job."""
+
+    kind: str
+    name: str
+    uid: str
+    resource_version: str
+    attempt: int | None
+    body: Document
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the driver's REST says of itself; ``document`` is its JobStatus."""
+
+    document: Document
+    savepoint: Document | None = None
+    """The SavepointStatus of the trigger that the intent names; None if the driver does not know it."""
+
+    @property
+    def phase(self) -> str:
+        return str(self.document.get("phase", ""))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A StateSnapshot."""
+
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime
+    spec: Document
+    status: Document
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    finalizers: tuple[str, ...]
+    deleting_at: datetime | None = None
+
+    @property
+    def phase(self) -> str:
+        return str(self.status.get("phase", ""))
+
+    @property
+    def periodic(self) -> bool:
+        return self.labels.get(labels.SNAPSHOT_TYPE) == labels.PERIODIC
+
+
+@dataclass(frozen=True)
+class Job:
+    """A StatefulSparkJob."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    generation: int
+    created: datetime
+    spec: Document
+    status: Document
+    finalizers: tuple[str, ...]
+    deleting_at: datetime | None = None
+    """When its deletion was asked for."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Everything that a decision about one job looks at."""
+
+    job: Job
+    now: datetime
+    drivers: tuple[Pod, ...] = ()
+    executors: tuple[Pod, ...] = ()
+    config_maps: tuple[Child, ...] = ()
+    """Those of the attempts."""
+    revisions: tuple[Child, ...] = ()
+    children: tuple[Child, ...] | None = None
+    """Services, ServiceAccounts, Roles, RoleBindings; None where this look did not read them."""
+    sightings: Mapping[int, Sighting] = field(default_factory=dict)
+    """Of driver pods that are gone, by attempt."""
+    snapshots: tuple[Snapshot, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    report: Report | None = None
+    never_made: int = 0
+    """An attempt whose pod the API server refused to this very process, so that it never existed."""
+    namespace_terminating: bool = False
+    progress_due: bool = True
+    """Whether it is time to write progress into the status."""
+    refused: str = ""
+    """Why the API server refused the new pod in a dry run; empty if it did not."""
+
+
+@dataclass(frozen=True)
+class AroundSnapshot:
+    """Everything that a decision about one snapshot looks at."""
+
+    snapshot: Snapshot
+    now: datetime
+    job: Job | None = None
+    pod: Pod | None = None
+    """The driver pod of the job's newest attempt."""
+    report: Report | None = None
+    """What that driver says; ``savepoint`` is about the snapshot's trigger."""
+    tasks: tuple[Task, ...] = ()
+    namespace_terminating: bool = False
+
+
+def job_of(body: Document) -> Job:
+    """From the API server's document."""
+    meta = body["metadata"]
+    return Job(
+        name=meta["name"],
+        namespace=meta["namespace"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        generation=int(meta.get("generation", 1)),
+        created=_time(meta["creationTimestamp"]),
+        spec=body.get("spec", {}),
+        status=body.get("status") or {},
+        finalizers=tuple(meta.get("finalizers", ())),
+        deleting_at=clock.parse(meta.get("deletionTimestamp")),
+    )
+
+
+def snapshot_of(body: Document) -> Snapshot:
+    """From the API server's document."""
+    meta = body["metadata"]
+    return Snapshot(
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        generation=int(meta.get("generation", 1)),
+        created=_time(meta["creationTimestamp"]),
+        spec=body.get("spec", {}),
+        status=body.get("status") or {},
+        labels=meta.get("labels") or {},
+        annotations=meta.get("annotations") or {},
+        finalizers=tuple(meta.get("finalizers", ())),
+        deleting_at=clock.parse(meta.get("deletionTimestamp")),
+    )
+
+
+def child_of(body: Document, kind: str) -> Child:
+    """From the API server's document."""
+    meta = body["metadata"]
+    return Child(
+        kind=kind,
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        attempt=_attempt(meta),
+        body=body,
+    )
+
+
+def pod_of(body: Document) -> Pod:
+    """From the API server's document. The container that counts is called like the pod's role."""
+    meta, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
+    statuses = status.get("containerStatuses") or []
+    role = (meta.get("labels") or {}).get(labels.ROLE, "driver")
+    container: Document = next(
+        (one for one in statuses if one["name"] == role), statuses[0] if statuses else {}
+    )
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    ready = conditions.get("Ready", {})
+    scheduled = conditions.get("PodScheduled", {})
+    disruption = conditions.get("DisruptionTarget", {})
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        attempt=_attempt(meta) or 0,
+        revision=(meta.get("labels") or {}).get(labels.REVISION, ""),
+        phase=status.get("phase", "Pending"),
+        reason=status.get("reason", ""),
+        node=spec.get("nodeName", ""),
+        ip=status.get("podIP", ""),
+        ready=ready.get("status") == "True",
+        deleting_at=clock.parse(meta.get("deletionTimestamp")),
+        restarts=int(container.get("restartCount", 0)),
+        waiting=(state.get("waiting") or {}).get("reason", ""),
+        waiting_message=(state.get("waiting") or {}).get("message", ""),
+        ended=_ended(state.get("terminated")),
+        last_ended=_ended(last.get("terminated")),
+        unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
+        has_statuses=bool(statuses),
+        node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
+        disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",
+    )
+
+
+def task_of(body: Document, result: Document) -> Task:
+    """From the API server's document of a Job, and its pod's last word."""
+    meta = body["metadata"]
+    ends = {one["type"]: one["status"] for one in body.get("status", {}).get("conditions") or ()}
+    return Task(
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=meta["resourceVersion"],
+        does=(meta.get("annotations") or {}).get(labels.TASK, ""),
+        succeeded=ends.get("Complete") == "True",
+        failed=ends.get("Failed") == "True",
+        result=result,
+    )
+
+
+def _ended(terminated: Document | None) -> Ended | None:
+    if terminated is None:
+        return None
+    return Ended(
+        exit_code=int(terminated.get("exitCode", 0)),
+        reason=terminated.get("reason", ""),
+        message=terminated.get("message", ""),
+        at=clock.parse(terminated.get("finishedAt")),
+    )
+
+
+def _attempt(meta: Document) -> int | None:
+    value = (meta.get("labels") or {}).get(labels.ATTEMPT, "")
+    return int(value) if value.isdecimal() else None
+
+
+def _time(value: str) -> datetime:
+    return datetime.fromisoformat(value)

@@ -1,0 +1,60 @@
+"""A revision as decisions read it: the resolved spec with its durations as seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparkstate_operator.core import naming, revisions, units
+from sparkstate_operator.core.settings import Resolved
+
+DEATH_MARGIN_S = 10.0
+"""Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""
+TERMINATION_GRACE_S = 120
+"""A driver's grace period where its pod template names none: the time for a last checkpoint."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One accepted spec, every default filled in. ``name`` is that of its ControllerRevision."""
+
+    name: str
+    resolved: Resolved
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The value at a dotted path; ``default`` where there is none."""
+        found = self.resolved.get(path)
+        return default if found is None else found
+
+    def seconds(self, path: str, default: str) -> float:
+        """A duration of the spec."""
+        return units.duration_s(str(self.get(path, default)))
+
+    @property
+    def cluster(self) -> bool:
+        """Whether there are executor pods."""
+        return bool(self.get("deployment") == "cluster")
+
+    @property
+    def slots(self) -> int:
+        return self.resolved.slots
+
+    @property
+    def death_s(self) -> float:
+        """After this time a driver whose end nobody confirms can do no more harm."""
+        return self.seconds("fenceTimeout", "30s") + self.seconds("sinkTimeout", "1m") + DEATH_MARGIN_S
+
+    @property
+    def savepoint_s(self) -> float:
+        """How long a savepoint may take."""
+        return self.seconds("checkpointing.timeout", "10m")
+
+    @property
+    def service_account(self) -> str | None:
+        """The user's ServiceAccount; None: one is made for the job."""
+        return self.resolved.get("serviceAccountName")  # type: ignore[no-any-return]
+
+
+def of_spec(name: str, resolved: Resolved) -> Revision:
+    """The revision of the job called ``name`` that this spec is."""
+    return Revision(naming.revision(name, revisions.digest(resolved)), resolved)

@@ -1,0 +1,202 @@
+"""One keyed queue for everything that is to be reconciled.
+
+What it promises: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
+once (coalescing), one that is added while it runs is reconciled once more after it; a failed key comes back after an
+exponential delay of its own, a healthy one after the delay that its reconcile asked for, spread by jitter so that a
+thousand jobs do not return in the same second. Pure asyncio; time and randomness come through the constructor.
+
+After client-go's workqueue and controller-runtime's ``Result{RequeueAfter}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Delays after failures in a row."""
+
+    first_s: float = 0.5
+    factor: float = 2.0
+    longest_s: float = 60.0
+
+    def after(self, failures: int) -> float:
+        """The delay after this many failures in a row (at least 1)."""
+        return min(self.first_s * self.factor ** min(failures - 1, 30), self.longest_s)
+
+
+@dataclass(frozen=True)
+class Later:
+    """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out."""
+
+    delay_s: float
+    exact: bool = False
+
+
+@dataclass
+class _Entry:
+    """What is known of one key."""
+
+    due_s: float | None = None
+    running: bool = False
+    again_s: float | None = None
+    failures: int = 0
+    ticket: int = 0
+
+
+class KeyedQueue(Generic[Key]):
+    """See the module. ``work`` reconciles one key: returns :class:`Later` or None (not before it is added again)."""
+
+    def __init__(
+        self,
+        work: Callable[[Key], Awaitable[Later | None]],
+        *,
+        monotonic: Callable[[], float],
+        rng: random.Random,
+        backoff: Backoff | None = None,
+        jitter: float = 0.1,
+        on_error: Callable[[Key, Exception, float], None] = lambda key, error, delay_s: None,
+    ) -> None:
+        self._work = work
+        self._monotonic = monotonic
+        self._rng = rng
+        self._backoff = backoff or Backoff()
+        self._jitter = jitter
+        self._on_error = on_error
+        self._entries: dict[Key, _Entry] = {}
+        self._heap: list[tuple[float, int, Key]] = []
+        self._tickets = itertools.count(1)
+        self._changed = asyncio.Event()
+        self.progress_s = monotonic()
+        """When a reconcile last ended or there was nothing to do."""
+
+    def add(self, key: Key, delay_s: float = 0.0) -> None:
+        """Reconcile ``key``, at the earliest after ``delay_s``; never later than it would have been anyway."""
+        entry = self._entries.setdefault(key, _Entry())
+        due_s = self._monotonic() + delay_s
+        if entry.running:
+            entry.again_s = due_s if entry.again_s is None else min(entry.again_s, due_s)
+        elif entry.due_s is None or due_s < entry.due_s:
+            self._schedule(key, entry, due_s)
+
+    def forget(self, key: Key) -> None:
+        """The key's object is gone for good: keep nothing of it."""
+        entry = self._entries.get(key)
+        if entry is not None and not entry.running:
+            del self._entries[key]
+
+    def __len__(self) -> int:
+        """Keys that are known."""
+        return len(self._entries)
+
+    @property
+    def waiting(self) -> int:
+        """Keys that are due and not yet taken."""
+        now_s = self._monotonic()
+        return sum(1 for entry in self._entries.values() if entry.due_s is not None and entry.due_s <= now_s)
+
+    def stalled_s(self) -> float:
+        """How long there has been work without any reconcile ending. The liveness probe's question."""
+        return self._monotonic() - self.progress_s if self.waiting or self._busy() else 0.0
+
+    def _busy(self) -> bool:
+        return any(entry.running for entry in self._entries.values())
+
+    def _schedule(self, key: Key, entry: _Entry, due_s: float) -> None:
+        entry.due_s, entry.ticket = due_s, next(self._tickets)
+        heapq.heappush(self._heap, (due_s, entry.ticket, key))
+        self._changed.set()
+
+    def take(self) -> Key | None:
+        """The key that is due longest, marked as running; None if none is due. :meth:`done` must follow."""
+        while self._heap:
+            due_s, ticket, key = self._heap[0]
+            entry = self._entries.get(key)
+            if entry is None or entry.ticket != ticket or entry.due_s is None:
+                heapq.heappop(self._heap)  # superseded by an earlier time, or forgotten
+                continue
+            if due_s > self._monotonic():
+                return None
+            heapq.heappop(self._heap)
+            entry.due_s, entry.running = None, True
+            return key
+        return None
+
+    def next_due_s(self) -> float | None:
+        """Seconds until something is due; None while nothing is planned."""
+        while self._heap:
+            due_s, ticket, key = self._heap[0]
+            entry = self._entries.get(key)
+            if entry is not None and entry.ticket == ticket and entry.due_s is not None:
+                return max(0.0, due_s - self._monotonic())
+            heapq.heappop(self._heap)
+        return None
+
+    def done(self, key: Key, result: Later | Exception | None) -> None:
+        """The reconcile of ``key`` has ended, with an answer or an error."""
+        entry = self._entries[key]
+        entry.running = False
+        self.progress_s = self._monotonic()
+        again_s, entry.again_s = entry.again_s, None
+        due_s = self._due_after(key, entry, result)
+        if isinstance(result, Exception) and again_s is not None and due_s is not None:
+            again_s = None  # a key that fails is not hurried by its own events
+        times = [moment for moment in (again_s, due_s) if moment is not None]
+        if times:
+            self._schedule(key, entry, min(times))
+        else:
+            del self._entries[key]
+
+    def _due_after(self, key: Key, entry: _Entry, result: Later | Exception | None) -> float | None:
+        now_s = self._monotonic()
+        if isinstance(result, Exception):
+            entry.failures += 1
+            delay_s = getattr(result, "retry_after_s", None) or self._backoff.after(entry.failures)
+            self._on_error(key, result, delay_s)
+            return now_s + self._spread(delay_s)
+        entry.failures = 0
+        if result is None:
+            return None
+        return now_s + (result.delay_s if result.exact else self._spread(result.delay_s))
+
+    def _spread(self, delay_s: float) -> float:
+        return delay_s * (1 + self._rng.uniform(0, self._jitter))
+
+    async def run(self, workers: int) -> None:
+        """Work until cancelled, with at most ``workers`` reconciles at once."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        while True:
+            key = self.take()
+            if key is None:
+                await self._wait()
+                continue
+            result: Later | Exception | None
+            try:
+                result = await self._work(key)
+            except Exception as error:  # every failure is answered by the key's own backoff
+                result = error
+            self.done(key, result)
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        delay_s = self.next_due_s()
+        if delay_s == 0.0:
+            return
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return

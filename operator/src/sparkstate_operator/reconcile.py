@@ -1,0 +1,227 @@
+"""One look, one decision, one step: what the queue calls for each key."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from sparkstate_operator import actions, clock, errors, labels, observed, plan
+from sparkstate_operator.apply import Applier
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import settings
+from sparkstate_operator.decide import decide, snapshot
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.events import Recorder
+from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.observe import Memory, Observer
+from sparkstate_operator.queue import Later
+
+_log = logging.getLogger(__name__)
+
+
+class Key(NamedTuple):
+    """What the queue holds."""
+
+    kind: Literal["job", "snapshot"]
+    namespace: str
+    name: str
+
+
+class Reconciler:
+    """Puts observer, decision and applier together. Everything that it remembers can be lost."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        applier: Applier,
+        recorder: Recorder,
+        config: Config,
+        clock_: clock.Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._observer = observer
+        self._applier = applier
+        self._recorder = recorder
+        self._config = config
+        self._clock = clock_
+        self._metrics = metrics
+        self._memories: dict[Key, Memory] = {}
+        self._judged: dict[Key, tuple[str, int, plan.Revision | None, str]] = {}
+
+    def saw_pod(self, key: Key, body: Mapping[str, Any]) -> None:
+        """A driver pod as the watch showed it: once it is gone, this is all that anybody knows."""
+        pod = observed.pod_of(body)
+        memory = self._memories.setdefault(key, Memory())
+        memory.sightings[pod.attempt] = observed.Sighting(pod)
+        for attempt in sorted(memory.sightings)[:-3]:
+            del memory.sightings[attempt]
+
+    def look_deep(self, key: Key) -> None:
+        """Compare all children at the next look."""
+        self._memories.setdefault(key, Memory()).deep_wanted = True
+
+    async def reconcile(self, key: Key) -> Later | None:
+        """One step for one key."""
+        started_s = self._clock.monotonic()
+        result = "error"
+        try:
+            found = await (self._job(key) if key.kind == "job" else self._snapshot(key))
+            result = "done"
+            return found
+        except errors.Conflict as error:
+            result = "conflict"
+            _log.info("somebody wrote first: %s", error, extra=key._asdict())
+            return Later(0.2)
+        finally:
+            self._metrics.reconciles.labels(key.kind, result).inc()
+            self._metrics.reconcile_seconds.labels(key.kind).observe(self._clock.monotonic() - started_s)
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+
+    async def _job(self, key: Key) -> Later | None:
+        memory = self._memories.setdefault(key, Memory())
+        now_s = self._clock.monotonic()
+        deep = (
+            memory.deep_wanted or memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
+        )
+        look = await self._observer.look(key.namespace, key.name, memory, self._clock.now(), deep=deep)
+        for kind, child in look.strays:
+            await self._applier.delete_stray(kind, child, key.namespace)
+        if look.seen is None:
+            self._memories.pop(key, None)
+            self._judged.pop(key, None)
+            return None
+        if deep:
+            memory.deep_s, memory.deep_wanted = now_s, False
+        due = memory.progress_s is None or now_s - memory.progress_s >= self._config.progress_s
+        seen = dataclasses.replace(look.seen, progress_due=due)
+        wanted, invalid = self._judge(key, seen.job)
+        decision = decide(seen, look.revisions, wanted, invalid, self._config)
+        known = {**look.revisions, **({wanted.name: wanted} if wanted is not None else {})}
+        if decision.check is not None:
+            refused = await self._applier.check(
+                self._applier.context(seen.job, known[decision.check.revision]), decision.check
+            )
+            if refused:
+                seen = dataclasses.replace(seen, refused=refused)
+                decision = decide(seen, look.revisions, wanted, invalid, self._config)
+        await self._carry_out_job(seen, decision, known, memory)
+        wait_s = decision.wait_s if decision.wait_s is not None else self._config.resync_s
+        return Later(wait_s, exact=wait_s < 1.0)
+
+    def _judge(self, key: Key, job: observed.Job) -> tuple[plan.Revision | None, str]:
+        """What the spec comes to with the chart's defaults, or why it cannot run."""
+        known = self._judged.get(key)
+        if known is not None and known[:2] == (job.uid, job.generation):
+            return known[2:]
+        fixed = None
+        if job.status.get("maxParallelism") and job.status.get("shards"):
+            fixed = settings.KeySpace(int(job.status["maxParallelism"]), int(job.status["shards"]))
+        try:
+            resolved = settings.resolve(job.spec, self._config.defaults, fixed)
+            verdict: tuple[plan.Revision | None, str] = (plan.of_spec(job.name, resolved), "")
+        except errors.SpecInvalid as error:
+            verdict = (None, str(error))
+        self._judged[key] = (job.uid, job.generation, *verdict)
+        return verdict
+
+    async def _carry_out_job(
+        self,
+        seen: observed.Observed,
+        decision: actions.Decision,
+        known: Mapping[str, plan.Revision],
+        memory: Memory,
+    ) -> None:
+        job = seen.job
+        for action in decision.before:
+            if isinstance(action, actions.AddFinalizer):
+                version = await self._applier.finalizer(k.JOBS, job, job.namespace, add=True)
+                finalizers = (*job.finalizers, labels.FINALIZER)
+                job = dataclasses.replace(job, resource_version=version, finalizers=finalizers)
+            else:
+                await self._applier.carry_out(action, seen, known, memory)
+        if dict(decision.status) != dict(job.status):
+            version = await self._applier.status(k.JOBS, job, job.namespace, decision.status)
+            self._note_phase(seen.job, decision, memory)
+            memory.progress_s = self._clock.monotonic()
+            job = dataclasses.replace(job, resource_version=version, status=decision.status)
+        seen = dataclasses.replace(seen, job=job)
+        for note in decision.notes:
+            await self._tell(k.JOBS, job, job.namespace, note)
+        for action in decision.actions:
+            if isinstance(action, actions.RemoveFinalizer):
+                await self._applier.finalizer(k.JOBS, job, job.namespace, add=False)
+                continue
+            await self._applier.carry_out(action, seen, known, memory)
+            if isinstance(action, actions.StartAttempt):
+                self._metrics.attempts.inc()
+
+    def _note_phase(self, old: observed.Job, decision: actions.Decision, memory: Memory) -> None:
+        before, after = str(old.status.get("phase") or ""), str(decision.status.get("phase") or "")
+        if before == after:
+            return
+        now_s = self._clock.monotonic()
+        if before and memory.phase_since_s is not None:
+            self._metrics.phase_seconds.labels(before).observe(now_s - memory.phase_since_s)
+        memory.phase_since_s = now_s
+        _log.info("phase %s -> %s", before or "-", after, extra={"job": old.name, "namespace": old.namespace})
+
+    async def _tell(
+        self, kind: k.Kind, about: observed.Job | observed.Snapshot, namespace: str, note: actions.Note
+    ) -> None:
+        log = _log.warning if note.warning else _log.info
+        log("%s: %s", note.reason, note.message, extra={"about": about.name, "namespace": namespace})
+        body = self._recorder.body(kind, about, namespace, note)
+        if body is not None:
+            await self._applier.event(body, namespace)
+
+    # -- snapshots ------------------------------------------------------------------------------------------------
+
+    async def _snapshot(self, key: Key) -> Later | None:
+        found = await self._observer.one_snapshot(key.namespace, key.name)
+        if found is None:
+            return None
+        around = await self._observer.around_snapshot(key.namespace, found, self._clock.now())
+        revision = None
+        if around.job is not None:
+            job_key = Key("job", key.namespace, around.job.name)
+            memory = self._memories.setdefault(job_key, Memory())
+            revision = await self._observer.running_revision(around.job, memory)
+        decision = snapshot.decide(around, revision, self._config)
+        one = around.snapshot
+        if decision.before:
+            version = await self._applier.finalizer(k.SNAPSHOTS, one, key.namespace, add=True)
+            one = dataclasses.replace(
+                one, resource_version=version, finalizers=(*one.finalizers, labels.FINALIZER)
+            )
+        if dict(decision.status) != dict(one.status):
+            version = await self._applier.status(k.SNAPSHOTS, one, key.namespace, decision.status)
+            self._count(one, decision)
+            one = dataclasses.replace(one, resource_version=version, status=decision.status)
+        for note in decision.notes:
+            await self._tell(k.SNAPSHOTS, one, key.namespace, note)
+        for action in decision.actions:
+            await self._carry_out_snapshot(action, around, one, key.namespace)
+        return None if decision.wait_s is None else Later(decision.wait_s, exact=decision.wait_s < 1.0)
+
+    async def _carry_out_snapshot(
+        self, action: actions.Action, around: observed.AroundSnapshot, one: observed.Snapshot, namespace: str
+    ) -> None:
+        match action:
+            case actions.TriggerSavepoint():
+                await self._applier.trigger(action, str(one.status["jobUid"]))
+            case actions.CreateTask():
+                await self._applier.snapshot_task(action, one, namespace)
+            case actions.DeleteTask(task):
+                await self._applier.delete_task(task, namespace)
+            case actions.RemoveFinalizer():
+                await self._applier.finalizer(k.SNAPSHOTS, one, namespace, add=False)
+            case _:
+                raise ValueError(f"{action} is no action about a snapshot ({around.snapshot.name})")
+
+    def _count(self, one: observed.Snapshot, decision: actions.Decision) -> None:
+        phase = str(decision.status.get("phase") or "")
+        if phase != one.phase and phase in ("Completed", "Failed"):
+            self._metrics.snapshots.labels(phase.lower()).inc()

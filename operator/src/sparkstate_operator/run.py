@@ -1,0 +1,133 @@
+"""The operator's process: connect, lead, watch, work, and end in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass
+
+from sparkstate_operator import clock
+from sparkstate_operator.apply import Applier
+from sparkstate_operator.config import Config
+from sparkstate_operator.edges import handlers
+from sparkstate_operator.edges.driver import Drivers
+from sparkstate_operator.edges.kube import Kube
+from sparkstate_operator.edges.web import Web
+from sparkstate_operator.events import Recorder
+from sparkstate_operator.hooks import Hooks
+from sparkstate_operator.lease import Leadership, LeaseSettings
+from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.observe import Observer
+from sparkstate_operator.queue import KeyedQueue
+from sparkstate_operator.reconcile import Key, Reconciler
+
+_log = logging.getLogger(__name__)
+STALLED_S = 300.0
+LOOP_S = 60.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """What a process is started with, beside the configuration."""
+
+    lease: LeaseSettings
+    key: bytes
+    hooks: Hooks
+    kubeconfig: str | None = None
+    host: str = "0.0.0.0"
+    port: int = 8081
+    driver_port: int | None = None
+
+
+async def run(config: Config, process: Process) -> None:
+    """Until SIGTERM or SIGINT."""
+    await _Operator(config, process).run()
+
+
+class _Operator:
+    def __init__(self, config: Config, process: Process) -> None:
+        self._config = config
+        self._process = process
+        self._clock = clock.SystemClock()
+        self._metrics = Metrics()
+        self._queue: KeyedQueue[Key] | None = None
+        self._loop_s = self._clock.monotonic()
+
+    async def run(self) -> None:
+        process, metrics = self._process, self._metrics
+        web = Web(process.host, process.port, self._alive, lambda: "", self._text)
+        web.start()
+        kube = await Kube.connect(process.kubeconfig)
+        kube.counted(metrics.count_request)
+        drivers = Drivers(process.driver_port) if process.driver_port else Drivers()
+        leadership = Leadership(kube, process.lease, self._clock)
+        kube.before_write = leadership.require
+        beat = asyncio.create_task(self._beat())
+        try:
+            await leadership.acquire()
+            metrics.leading.set(1)
+            await self._lead(kube, drivers, leadership)
+        finally:
+            metrics.leading.set(0)
+            beat.cancel()
+            await leadership.release()
+            await drivers.close()
+            await kube.close()
+            web.stop()
+
+    async def _lead(self, kube: Kube, drivers: Drivers, leadership: Leadership) -> None:
+        process, config = self._process, self._config
+        applier = Applier(kube, drivers, config, process.key, process.hooks)
+        observer = Observer(kube, drivers, process.key)
+        recorder = Recorder(self._clock, process.lease.identity)
+        reconciler = Reconciler(observer, applier, recorder, config, self._clock, self._metrics)
+        queue: KeyedQueue[Key] = KeyedQueue(
+            reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
+        )
+        self._queue = queue
+        registry = handlers.registry(queue.add, reconciler.saw_pod, process.kubeconfig)
+        watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
+        tasks = [
+            watching,
+            asyncio.create_task(queue.run(config.workers), name="work"),
+            asyncio.create_task(leadership.keep(), name="lease"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        while True:
+            self._loop_s = self._clock.monotonic()
+            if self._queue is not None:
+                self._metrics.queue_waiting.set(self._queue.waiting)
+            await asyncio.sleep(1.0)
+
+    def _text(self) -> bytes:
+        return self._metrics.text()
+
+    def _alive(self) -> str:
+        """Why the process should be restarted; empty if it should not. Asked from the web thread."""
+        hung_s = self._clock.monotonic() - self._loop_s
+        if hung_s > LOOP_S:
+            return f"the event loop has not run for {hung_s:.0f} s"
+        stalled_s = self._queue.stalled_s() if self._queue is not None else 0.0
+        return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
+
+
+def _tell(key: Key, error: Exception, delay_s: float) -> None:
+    """A reconcile failed. An answer of the API server is a warning: it is tried again; anything else is our bug."""
+    from sparkstate_operator.errors import OperatorError
+
+    fields = {**key._asdict(), "retry_s": round(delay_s, 1)}
+    fields["object"] = fields.pop("name")
+    if isinstance(error, OperatorError):
+        _log.warning("%s: %s", error.reason, error, extra=fields)
+    else:
+        _log.error("reconcile failed: %s", error, exc_info=error, extra=fields)

@@ -1,0 +1,120 @@
+"""A kubelet played by hand: on a cluster without nodes the tests write what a kubelet would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from support.kubernetes.cluster import Cluster
+
+NODE = "played-node"
+
+
+class Kubelet:
+    """Writes the status of pods in one namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+
+    def bind(self, pod: str) -> None:
+        """Place it on a node that nobody runs."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod, "namespace": self._namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        }
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{pod}/binding"
+        self._cluster.kubectl("create", "--raw", path, "-f", "-", text=json.dumps(body))
+
+    def run(self, pod: str, *, ready: bool = True, ip: str = "127.0.0.1", restarts: int = 0) -> None:
+        """Its container runs."""
+        if not (self._cluster.get("pod", pod, self._namespace) or {})["spec"].get("nodeName"):
+            self.bind(pod)
+        self._status(
+            pod,
+            "Running",
+            {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            ready=ready,
+            ip=ip,
+            restarts=restarts,
+        )
+
+    def end(self, pod: str, code: int, word: dict[str, Any] | None = None, *, reason: str = "") -> None:
+        """Its container has ended for good, with the engine's last word."""
+        ended = {
+            "exitCode": code,
+            "reason": reason or ("Completed" if code == 0 else "Error"),
+            "message": json.dumps(word) if word is not None else "",
+            "startedAt": "2026-01-01T00:00:00Z",
+            "finishedAt": "2026-01-01T00:00:00Z",
+        }
+        self._status(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+
+    def crash_loop(self, pod: str, code: int, restarts: int, word: dict[str, Any] | None = None) -> None:
+        """Its container crashed and waits to be started again."""
+        ended = {
+            "exitCode": code,
+            "reason": "Error",
+            "message": json.dumps(word or {}),
+            "finishedAt": "2026-01-01T00:00:00Z",
+        }
+        self._status(
+            pod,
+            "Running",
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+            restarts=restarts,
+            last={"terminated": ended},
+        )
+
+    def gone(self, pod: str) -> None:
+        """What a kubelet does last for a pod that is being deleted: its object goes."""
+        self._cluster.kubectl(
+            "delete",
+            "pod",
+            pod,
+            "-n",
+            self._namespace,
+            "--force",
+            "--grace-period=0",
+            "--wait=false",
+            "--ignore-not-found",
+        )
+
+    def finish_deletion(self, pod: str, word: dict[str, Any] | None = None) -> None:
+        """A pod that is being deleted ends in good order: its container, then its object."""
+        self.end(pod, 0, word or {"reason": "Terminated", "message": "SIGTERM", "exit_code": 0})
+        self.gone(pod)
+
+    def _status(
+        self,
+        pod: str,
+        phase: str,
+        state: dict[str, Any],
+        *,
+        ready: bool = False,
+        ip: str = "",
+        restarts: int = 0,
+        last: dict[str, Any] | None = None,
+    ) -> None:
+        container = {
+            "name": "driver",
+            "image": "image",
+            "imageID": "",
+            "ready": ready,
+            "restartCount": restarts,
+            "state": state,
+            **({"lastState": last} if last else {}),
+        }
+        status: dict[str, Any] = {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+            "containerStatuses": [container],
+        }
+        if ip:
+            status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+        patch = json.dumps({"status": status})
+        self._cluster.kubectl(
+            "patch", "pod", pod, "-n", self._namespace, "--subresource=status", "--type=merge", "-p", patch
+        )
