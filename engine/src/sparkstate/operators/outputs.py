@@ -23,6 +23,7 @@ class Outputs:
         self._stamped = spec.output_schema
         if spec.output_schema is not None and spec.emit_timestamps:
             self._stamped = spec.output_schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
+        self._lengths: dict[str | None, int] = {}
         self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
 
     def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
@@ -43,6 +44,18 @@ class Outputs:
             arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
         overlay.batches.setdefault(None, []).append(batch)
+
+    def start_piece(self, overlay: Overlay) -> None:
+        """What is put from now on until :meth:`end_piece` becomes one batch of each output."""
+        self._lengths = {tag: len(batches) for tag, batches in overlay.batches.items()}
+
+    def end_piece(self, overlay: Overlay) -> None:
+        """Join what was put since :meth:`start_piece`: many small batches cost whoever reads them."""
+        for tag, batches in overlay.batches.items():
+            length = self._lengths.get(tag, 0)
+            if len(batches) > length + 1:
+                table = pa.Table.from_batches(batches[length:])
+                batches[length:] = table.combine_chunks().to_batches()
 
     def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
         """Rows for one side output."""
