@@ -23,7 +23,6 @@ PARTS = (
     "pyarrow/include",
     "pyarrow/src",
     "pyarrow/*flight*",
-    "pyarrow/*substrait*",
     "numpy/_core/include",
     "numpy/_core/lib",
     "numpy/f2py",

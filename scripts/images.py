@@ -23,6 +23,7 @@ from pathlib import Path
 
 import bootstrap
 import images_base
+import images_check
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "images"
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed |= subprocess.run(command, cwd=ROOT, check=False, env=_environment(os.environ)).returncode
         if not failed:
             report(one, builder, time.monotonic() - started, push=options.push)
-        if failed:
+        if failed or (options.check and builder == "buildah" and not images_check.check(target, one.tag)):
             say(f"{target} failed")
             return 1
     return 0
@@ -76,6 +77,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--builder", choices=("docker", "buildah"), help="default: Docker where it answers")
     parser.add_argument("--platform", help="Docker only: e.g. linux/amd64,linux/arm64 (then with --push)")
     parser.add_argument("--push", metavar="REGISTRY/FOLDER", help="push there instead of writing archives")
+    parser.add_argument("--check", action="store_true", help="run what is in them, with a read-only root")
     parser.add_argument(
         "--install-tools",
         action="store_true",

@@ -53,6 +53,7 @@ class Driver:
         attempt: int = 1,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        module: str = "sparkstate.driver",
     ) -> None:
         self.folder = folder / f"driver-{attempt}"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ class Driver:
         (self.folder / "job.yaml").write_text(yaml.safe_dump(dict(document)))
         (self.folder / "token").write_text(TOKEN)
         self._log = (self.folder / "log.txt").open("ab")
-        command = [sys.executable, "-m", "sparkstate.driver"]
+        command = [sys.executable, "-m", module]
         command += ["--manifest", str(self.folder / "job.yaml"), "--work-dir", str(self.work_dir)]
         command += ["--attempt", str(attempt), "--token-file", str(self.folder / "token")]
         command += ["--status-file", str(self._status), "--termination-log", str(self.folder / "end.json")]
@@ -127,16 +128,29 @@ class Driver:
         """The phase log so far."""
         if not self.phase_log.exists():
             return []
-        return [json.loads(line) for line in self.phase_log.read_text().splitlines()]
+        # The last line may be half written: it counts when it is whole.
+        return [
+            json.loads(line)
+            for line in self.phase_log.read_text().splitlines(keepends=True)
+            if line[-1] == "\n"
+        ]
 
     def hold(self, process: str, phase: str) -> None:
         """Let ``process`` (``driver``, ``slot-0``…) stop in ``phase`` when it next comes there."""
         (self.holds / f"{process}:{phase}").touch()
 
+    def is_held(self, process: str, phase: str) -> bool:
+        """Whether it is held there now."""
+        return any(self.holds.glob(f"held-{process}:{phase}-*"))
+
+    def pid_of(self, process: str) -> int:
+        """The process id under which ``process`` last entered a phase."""
+        return int([p for p in self.phases() if p["process"] == process][-1]["pid"])
+
     def held(self, process: str, phase: str, timeout_s: float = 90) -> int:
         """Wait until it is held there; its process id."""
         pattern = f"held-{process}:{phase}-*"
-        wait_for(lambda: any(self.holds.glob(pattern)), timeout_s, f"{process} held in {phase}", self.process)
+        wait_for(lambda: self.is_held(process, phase), timeout_s, f"{process} held in {phase}", self.process)
         return int(next(self.holds.glob(pattern)).name.rpartition("-")[2])
 
     def release(self) -> None:

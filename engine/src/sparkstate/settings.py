@@ -110,6 +110,21 @@ class EntryPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PodSettings:
+    """The pod that a driver runs in, as Kubernetes tells it by the downward API."""
+
+    name: str
+    namespace: str
+    ip: str
+    job_uid: str
+    attempt: int
+    cluster: str = "default"
+    """What the cluster is called in the storage (``by-name/<cluster>/…``)."""
+    grace_s: float = 30.0
+    """``terminationGracePeriodSeconds``: between SIGTERM and SIGKILL."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobSettings:
     """Everything the driver needs to run one job."""
 
@@ -139,5 +154,7 @@ class JobSettings:
     sink_timeout_s: float = 60.0
     ui: bool = False
     """Spark's own UI."""
+    pod: PodSettings | None = None
+    """Set in a driver that an operator has started."""
     work_dir: str = ""
     """Local working directory (slots' stores, query position, sockets); emptied at the driver's start."""

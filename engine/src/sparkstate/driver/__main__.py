@@ -16,11 +16,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sparkstate import clock, errors, java, manifest, phases
 from sparkstate.control.documents import JobIdentity, Phase
 from sparkstate.control.server import ControlServer
+from sparkstate.driver import ending, pod, termination
 from sparkstate.driver.control import DriverControl
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -65,30 +67,38 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> tuple[str, str]:
+    place = pod.read(os.environ, options.attempt) if options.in_cluster else None
     resolved = manifest.resolve(
-        manifest.load(options.manifest, options.overrides), in_cluster=options.in_cluster
+        manifest.load(options.manifest, options.overrides),
+        cluster=place.cluster if place else "local",
+        in_cluster=place is not None,
     )
     work_dir = options.work_dir.resolve()
     _empty(work_dir)
-    settings = resolved.settings
+    settings = replace(resolved.settings, pod=place, work_dir=str(work_dir))
     system_clock = clock.SystemClock()
-    identity = JobIdentity(
-        job_uid=f"{settings.cluster}/{settings.namespace}/{settings.name}", attempt=options.attempt
-    )
+    name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
+    identity = JobIdentity(job_uid=place.job_uid if place else name, attempt=options.attempt)
     view = JobView(identity, settings.name, settings.namespace, settings.backend.type, system_clock)
     view.note_notices(resolved.notices)
     requests = Requests()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.cancelled.set())
+    if place is not None:
+        grace = ending.Grace(
+            place.grace_s,
+            requests,
+            lambda: view.phase,
+            lambda message: _last_word(options, ending.REASON, message, 0),
+        )
+        signal.signal(signal.SIGTERM, lambda *_: grace.begin())
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
     os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
-    from dataclasses import replace
-
     from sparkstate.driver.job import JobDriver
 
     job = JobDriver(
-        replace(settings, work_dir=str(work_dir)),
+        settings,
         options.attempt,
         token,
         work_dir,
@@ -135,9 +145,7 @@ def _write_status(path: Path | None, document: dict[str, object]) -> None:
 
 def _last_word(options: argparse.Namespace, reason: str, message: str, code: int) -> int:
     print(f"{reason}: {message}", file=sys.stderr if code else sys.stdout, flush=True)
-    if options.termination_log is not None:
-        document = {"reason": reason, "message": message[-4000:], "exit_code": code}
-        options.termination_log.write_text(json.dumps(document))
+    termination.write(options.termination_log, {"reason": reason, "message": message, "exit_code": code})
     return code
 
 

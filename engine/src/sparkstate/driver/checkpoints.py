@@ -68,6 +68,7 @@ class Checkpoints:
         clock_: clock.Clock,
         phases_: phases.Phases,
         base: int,
+        newest_epoch: int,
     ) -> None:
         self._group = group
         self._durable = durable
@@ -82,6 +83,8 @@ class Checkpoints:
         self._fatal: errors.SparkstateError | None = None
         self._abandoned = threading.Event()
         self.closed_by: str | None = None
+        self.newest_epoch = newest_epoch
+        """Up to this epoch everything is in a completed checkpoint."""
 
     # -- in the epoch's thread ----------------------------------------------------------------------------------
 
@@ -218,6 +221,7 @@ class Checkpoints:
         )
         started.committed = True
         self._base = started.checkpoint_id
+        self.newest_epoch = started.epoch
         self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
         self._durable.publish(metadata, self._abandoned.is_set)
         self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)

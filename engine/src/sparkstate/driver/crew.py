@@ -23,6 +23,8 @@ from sparkstate.slots.restoring import shards_needed
 from sparkstate.spark import planning, plans, slotlaunch
 
 _STOP_TIMEOUT_S = 10.0
+_STOP_ANSWER_S = 5.0
+"""A slot on a host that vanished does not answer, and nobody waits longer for it."""
 
 
 class Crew:
@@ -37,14 +39,16 @@ class Crew:
     @classmethod
     def start(cls, parts: Parts, number: int, key_space: KeySpace) -> Crew:
         """Start one process per slot by Spark tasks, and tell each what it is."""
+        several_hosts = parts.settings.deployment == "cluster"
         start = slotlaunch.StartSlot(
             str(parts.work_dir / "slots"),
             number,
             parts.token,
             parts.python_path,
-            tcp=parts.settings.deployment == "cluster",
+            tcp=several_hosts,
+            places=parts.settings.slots_per_executor if several_hosts else None,
         )
-        addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start)
+        addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start, parts.clock)
         group = SlotGroup(addresses, parts.token, number, socket.gethostname())
         crew = cls(parts, number, key_space, group)
         group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
@@ -109,19 +113,22 @@ class Crew:
 
     def stop(self) -> None:
         """Stop every slot and leave no folder of theirs."""
-        for slot in range(len(self.group)):
-            with contextlib.suppress(errors.SparkstateError):
-                self.group.ask_one(slot, protocol.Stop(), protocol.Ok)
+        with contextlib.suppress(errors.SparkstateError):
+            self.group.ask(lambda _: protocol.Stop(), protocol.Ok, _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)
         self.group.close()
 
     def _await_gone(self, addresses: tuple[SlotAddress, ...]) -> None:
-        """A stopped slot removes its folder; what a killed one left is removed here (same host only)."""
+        """A stopped slot removes its folder; what a killed one left is removed here.
+
+        Only on this host: elsewhere the next incarnation's slots see to it before they start.
+        """
         deadline = self._parts.clock.monotonic() + _STOP_TIMEOUT_S
         for address in addresses:
+            if address.host != socket.gethostname():
+                continue
             folder = Path(address.unix_path).parent
             alive = Path(f"/proc/{address.pid}")
             while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
                 self._parts.clock.sleep(0.05)
-            if address.host == socket.gethostname():
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)

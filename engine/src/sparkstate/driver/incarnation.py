@@ -83,6 +83,7 @@ class Incarnation:
             parts.clock,
             parts.phases,
             base=metadata.checkpoint_id if own and metadata is not None else -1,
+            newest_epoch=self._last_epoch,
         )
         self._query = query.Query(
             parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
@@ -117,10 +118,14 @@ class Incarnation:
         self._query.start()
         self._parts.view.note_phase(Phase.RUNNING)
         while not self._query.wait(0.2):
+            if self._parts.requests.terminated.is_set():
+                return self._terminate()
             if self._parts.requests.cancelled.is_set():
                 return self._cancel()
             if self._lost is not None:
                 self._parts.session.sparkContext.cancelAllJobs()
+                assert self._crew is not None
+                self._crew.group.interrupt()
                 self._query.stop()
                 break
         if self._lost is not None:
@@ -136,6 +141,30 @@ class Incarnation:
         self._parts.view.note_phase(Phase.STOPPING)
         self._query.stop()
         return End.CANCELLED
+
+    def _terminate(self) -> End:
+        """End after the epoch that runs, with a checkpoint of it. Who asked for it also ends the process in time."""
+        assert self._query is not None and self._runner is not None and self._checkpoints is not None
+        self._parts.view.note_phase(Phase.STOPPING)
+        self._query.stop(patience_s=self._parts.settings.checkpoint.timeout_s)
+        if self._query.failure is not None:
+            raise self._why(self._query.failure)
+        if self._stopped_by_savepoint:
+            return End.SAVEPOINT
+        self._checkpoints.wait()
+        if self._last_epoch <= self._checkpoints.newest_epoch:
+            return End.TERMINATED
+        archive = position.capture(
+            self._query_directory,
+            self._last_epoch,
+            _spark_watermark(self._runner.watermarks),
+            heartbeat=self._heartbeat,
+        )
+        started = self._checkpoints.start(self._last_epoch, self._runner.watermarks, archive)
+        started.ended.wait()
+        if started.failure is not None:
+            raise started.failure
+        return End.TERMINATED
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch."""
@@ -242,7 +271,7 @@ class Incarnation:
                 if parts.view.phase is Phase.PAUSED:
                     parts.view.note_phase(Phase.RUNNING)
                 return
-            if parts.requests.cancelled.is_set():
+            if parts.requests.ending():
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             parts.view.note_phase(Phase.PAUSED)
             parts.clock.sleep(0.2)

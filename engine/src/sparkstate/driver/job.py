@@ -86,7 +86,7 @@ class JobDriver:
             f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
             + ("" if durable.lineage.created else " (found by the job's name)")
         )
-        spark = session.start(self._settings)
+        spark = session.start(self._settings, durable.token.life)
         try:
             job, python_path = entry.load(self._settings.entry)
             declared = graph.declare(job, spark, dict(self._settings.entry.params))
@@ -131,7 +131,8 @@ class JobDriver:
 
     def _open_durable(self) -> Durable:
         """Claim the lineage; while the storage is away, wait for it."""
-        who = f"{socket.gethostname()}:{os.getpid()}"
+        pod = self._settings.pod
+        who = f"{pod.namespace}/{pod.name}" if pod else f"{socket.gethostname()}:{os.getpid()}"
         while True:
             try:
                 return Durable(self._settings, self._clock, self._attempt, who)
@@ -153,6 +154,8 @@ class JobDriver:
                 self._recover_after(error, self._delay(error))
             else:
                 return _outcome(end)
+            if self._requests.terminated.is_set():
+                return _outcome(End.TERMINATED)
             if self._requests.cancelled.is_set():
                 return _outcome(End.CANCELLED)
 
@@ -203,7 +206,7 @@ class JobDriver:
 
     def _wait(self, seconds: float) -> None:
         deadline = self._clock.monotonic() + seconds
-        while self._clock.monotonic() < deadline and not self._requests.cancelled.is_set():
+        while self._clock.monotonic() < deadline and not self._requests.ending():
             self._clock.sleep(0.05)
 
 
@@ -232,8 +235,12 @@ def _outcome(end: End) -> Outcome:
         End.INPUT_ENDED: "the input has ended and all of it is committed",
         End.SAVEPOINT: "stopped with a savepoint",
         End.CANCELLED: "stopped; the last checkpoint is kept",
+        End.TERMINATED: "asked to end by SIGTERM; what was committed is in the last checkpoint",
     }
-    return Outcome(
-        {End.INPUT_ENDED: "Finished", End.SAVEPOINT: "Suspended", End.CANCELLED: "Cancelled"}[end],
-        messages[end],
-    )
+    reasons = {
+        End.INPUT_ENDED: "Finished",
+        End.SAVEPOINT: "Suspended",
+        End.CANCELLED: "Cancelled",
+        End.TERMINATED: "Terminated",
+    }
+    return Outcome(reasons[end], messages[end])

@@ -22,6 +22,7 @@ class End(enum.Enum):
     INPUT_ENDED = "input-ended"
     SAVEPOINT = "savepoint"
     CANCELLED = "cancelled"
+    TERMINATED = "terminated"
 
 
 @dataclass(frozen=True, kw_only=True)

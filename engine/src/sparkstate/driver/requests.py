@@ -30,6 +30,8 @@ class Requests:
         self._savepoints: dict[str, PendingSavepoint] = {}
         self._checkpoint = False
         self.cancelled = threading.Event()
+        self.terminated = threading.Event()
+        """The process has to end soon: a last checkpoint if there is time, then out."""
 
     def add(self, request: SavepointRequest) -> SavepointStatus:
         """Note a request, or answer for the one of the same trigger id.
@@ -80,6 +82,10 @@ class Requests:
                     pending.status = pending.status.model_copy(
                         update={"status": SavepointPhase.FAILED, "failure": why}
                     )
+
+    def ending(self) -> bool:
+        """Whether the job was asked to end, one way or the other."""
+        return self.cancelled.is_set() or self.terminated.is_set()
 
     def ask_checkpoint(self) -> None:
         """Ask for a checkpoint at the next end of an epoch."""

@@ -28,6 +28,7 @@ def main() -> None:
     sys.path[:0] = [entry for entry in configuration["python_path"] if entry not in sys.path]
     directory = Path(configuration["directory"])
     directory.mkdir(parents=True, mode=0o700)
+    (directory / "pid").write_text(str(os.getpid()))
     parent = os.pidfd_open(configuration["jvm_pid"])
     system_clock = clock.SystemClock()
     recorder = phases.Phases(f"slot-{configuration['slot']}", system_clock, os.environ)

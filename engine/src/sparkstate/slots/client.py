@@ -12,6 +12,7 @@ from sparkstate import errors
 from sparkstate.slots import protocol
 
 _R = TypeVar("_R", bound=protocol.Message)
+_CONNECT_S = 30.0
 
 _KINDS: dict[str, type[errors.SparkstateError]] = {
     kind.__name__: kind
@@ -41,6 +42,8 @@ class SlotAddress:
     pid: int
     unix_path: str
     tcp_port: int = 0
+    tcp_host: str = ""
+    """The address of ``host`` as seen from elsewhere; its name may not be resolvable (pods)."""
 
 
 def error_of(reason: str, message: str) -> errors.SparkstateError:
@@ -48,7 +51,9 @@ def error_of(reason: str, message: str) -> errors.SparkstateError:
     return _KINDS.get(reason, errors.SparkstateError)(message)
 
 
-def connect(address: SlotAddress, token: str, local_host: str, timeout_s: float = 30.0) -> socket.socket:
+def connect(
+    address: SlotAddress, token: str, local_host: str, timeout_s: float = _CONNECT_S
+) -> socket.socket:
     """Open an authenticated connection; raises ``SlotLost`` if there is nobody."""
     try:
         if address.host == local_host and address.unix_path:
@@ -56,7 +61,8 @@ def connect(address: SlotAddress, token: str, local_host: str, timeout_s: float 
             connection.settimeout(timeout_s)
             connection.connect(address.unix_path)
         else:
-            connection = socket.create_connection((address.host, address.tcp_port), timeout=timeout_s)
+            target = (address.tcp_host or address.host, address.tcp_port)
+            connection = socket.create_connection(target, timeout=timeout_s)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         raise errors.SlotLost(
@@ -89,7 +95,8 @@ class SlotClient:
         with self._lock:
             try:
                 if self._connection is None:
-                    self._connection = connect(self.address, self._token, self._local_host)
+                    patience = min(timeout_s or _CONNECT_S, _CONNECT_S)
+                    self._connection = connect(self.address, self._token, self._local_host, patience)
                 self._connection.settimeout(timeout_s)
                 protocol.send(self._connection, request)
                 reply = protocol.receive_reply(self._connection)
@@ -108,6 +115,13 @@ class SlotClient:
         """Close the connection; the slot goes on."""
         with self._lock:
             self._drop()
+
+    def interrupt(self) -> None:
+        """Make a call under way fail now: its slot may be behind a network that no longer answers."""
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -62,6 +62,11 @@ class SlotGroup:
             raise min(failures, key=lambda failure: isinstance(failure, errors.SlotLost))
         return [future.result() for future in futures]
 
+    def interrupt(self) -> None:
+        """Let every call under way fail with ``SlotLost``."""
+        for client in (*self._epochs, *self._questions):
+            client.interrupt()
+
     def close(self) -> None:
         """Close the connections."""
         for client in (*self._epochs, *self._questions):

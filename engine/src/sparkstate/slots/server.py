@@ -39,7 +39,8 @@ class SlotServer:
         self._listeners = [_listen_unix(unix_path)]
         self.tcp_port = 0
         if tcp_host is not None:
-            listener = socket.create_server((tcp_host, 0))
+            family = socket.AF_INET6 if ":" in tcp_host else socket.AF_INET
+            listener = socket.create_server((tcp_host, 0), family=family)
             self.tcp_port = listener.getsockname()[1]
             self._listeners.append(listener)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,7 +10,9 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from sparkstate import errors
+from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
+from sparkstate.spark import kubernetes
 
 __all__ = ["SparkSession", "check_conf", "effective_conf", "start"]
 
@@ -49,8 +52,13 @@ def check_conf(conf: Mapping[str, str]) -> None:
             raise errors.SpecInvalid(f"spec.sparkConf[{key!r}] is {conf[key]!r}: {why}")
 
 
-def effective_conf(settings: JobSettings) -> dict[str, str]:
-    """Our defaults, then the user's settings; the user's JVM options are added to ours."""
+def effective_conf(
+    settings: JobSettings, environ: Mapping[str, str] = os.environ, life: int = 1
+) -> dict[str, str]:
+    """Our defaults, then the user's settings; the user's JVM options are added to ours.
+
+    ``life`` of the attempt names the executors' pods where there are any.
+    """
     check_conf(settings.spark_conf)
     conf = dict(_DEFAULTS)
     conf["spark.ui.enabled"] = str(settings.ui).lower()
@@ -61,19 +69,35 @@ def effective_conf(settings: JobSettings) -> dict[str, str]:
         conf["spark.master"] = f"local[{max(settings.cores, settings.slots)},{_TASK_ATTEMPTS}]"
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
+    else:
+        conf.update(_cluster_conf(settings, environ, life))
     if settings.work_dir:
         conf["spark.local.dir"] = f"{settings.work_dir}/spark"
         conf["spark.sql.warehouse.dir"] = f"{settings.work_dir}/spark/warehouse"
     java_options = "spark.driver.extraJavaOptions"
     for key, value in settings.spark_conf.items():
+        if key == "spark.executor.memoryOverhead" and settings.deployment == "cluster":
+            continue  # the JVM's part of it; it is in the sum already
         conf[key] = f"{conf[key]} {value}" if key == java_options else value
     return conf
 
 
-def start(settings: JobSettings) -> SparkSession:
+def _cluster_conf(settings: JobSettings, environ: Mapping[str, str], life: int) -> dict[str, str]:
+    if settings.pod is None:
+        raise errors.SpecInvalid(
+            "deployment: cluster runs in a pod that the operator has made (--in-cluster)"
+        )
+    heap, whole = memory.executor_bytes(settings)
+    api = kubernetes.master(
+        environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    )
+    return kubernetes.conf(settings, settings.pod, api, life, whole - heap)
+
+
+def start(settings: JobSettings, life: int = 1) -> SparkSession:
     """Start the session. Java must be found already (``sparkstate.java``)."""
     conf = SparkConf(loadDefaults=True)
-    for key, value in effective_conf(settings).items():
+    for key, value in effective_conf(settings, os.environ, life).items():
         conf.set(key, value)
     session = SparkSession.builder.appName(settings.name).config(conf=conf).getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))

@@ -13,40 +13,69 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkstate import errors
+from sparkstate.clock import Clock
+from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _START_TIMEOUT_S = 60.0
+_ROUND_S = 0.5
+PATIENCE_S = 300.0
+"""How long slots wait for executors: a new node may have to be started for them."""
+
+
+@dataclass(frozen=True)
+class NoPlace:
+    """The executor that was to start this slot has as many as fit its memory already."""
+
+    slot: int
+    host: str
 
 
 @dataclass(frozen=True)
 class StartSlot:
-    """Runs in a Spark task: starts the slot with the partition's number."""
+    """Runs in a Spark task: starts one slot in the executor.
+
+    ``places``: how many slots fit an executor; None if there is only one executor. ``tcp``: be reachable from other
+    hosts.
+    """
 
     directory: str
     incarnation: int
     token: str
     python_path: tuple[str, ...]
     tcp: bool
+    places: int | None = None
 
-    def __call__(self, index: int, _: Iterator[int]) -> Iterator[SlotAddress]:
-        base = Path(self.directory)
+    def __call__(self, slots: Iterator[int]) -> Iterator[SlotAddress | NoPlace]:
+        for index in slots:
+            yield self._start(index)
+
+    def _start(self, index: int) -> SlotAddress | NoPlace:
+        jvm, host, base = jvm_pid(), socket.gethostname(), Path(self.directory)
+        if self.places is not None:
+            base /= f"executor-{jvm}"
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
-        host = socket.gethostname()
+        if self.places is not None:
+            places.clear_older(base, self.incarnation)
+            if not places.take(base, self.incarnation, self.places, index):
+                return NoPlace(index, host)
+        address = own_address(os.environ, host) if self.tcp else ""
         configuration = {
             "token": self.token,
             "slot": index,
             "directory": str(base / f"{self.incarnation}-{index}"),
-            "jvm_pid": jvm_pid(),
-            "tcp_host": _own_address(host) if self.tcp else None,
+            "jvm_pid": jvm,
+            "tcp_host": address or None,
             "python_path": list(self.python_path),
         }
         with (base / f"slot-{index}.log").open("ab") as log:
@@ -62,7 +91,7 @@ class StartSlot:
             tail = (base / f"slot-{index}.log").read_text(errors="replace")[-2000:]
             raise errors.SlotLost(f"slot {index} did not start on {host}; the end of its log:\n{tail}")
         told = json.loads(answer)
-        yield SlotAddress(index, host, told["pid"], told["unix_path"], told["tcp_port"])
+        return SlotAddress(index, host, told["pid"], told["unix_path"], told["tcp_port"], address)
 
 
 def _talk(process: subprocess.Popen[bytes], line: bytes) -> bytes:
@@ -88,11 +117,61 @@ def jvm_pid() -> int:
     raise errors.SlotLost("no java process among the ancestors of this Spark worker")
 
 
-def _own_address(host: str) -> str:
-    return os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(host)
+def own_address(environ: Mapping[str, str], host: str) -> str:
+    """Where other hosts reach this executor: the pod's address, or what Spark was told, or what the name means."""
+    return environ.get("SPARK_EXECUTOR_POD_IP") or environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(host)
 
 
-def launch(context: SparkContext, slots: int, start: StartSlot) -> tuple[SlotAddress, ...]:
-    """Start ``slots`` slots, one Spark task each, and return their addresses in order."""
-    started = context.parallelize(range(slots), slots).mapPartitionsWithIndex(start).collect()
-    return tuple(sorted(started, key=lambda address: address.slot))
+def launch(
+    context: SparkContext, slots: int, start: StartSlot, clock: Clock, patience_s: float = PATIENCE_S
+) -> tuple[SlotAddress, ...]:
+    """Start ``slots`` slots, one Spark task each, and return their addresses in order.
+
+    Spark puts tasks wherever a core is free, so an executor may be asked for more slots than fit it; those are asked
+    for again until another executor takes them. After an executor was lost that lasts until Spark has replaced it.
+    Raises ``SlotLost`` after ``patience_s``.
+    """
+    placed: dict[int, SlotAddress] = {}
+    deadline = clock.monotonic() + patience_s
+    while missing := [slot for slot in range(slots) if slot not in placed]:
+        if clock.monotonic() > deadline:
+            raise _nowhere(missing, patience_s)
+        for answer in _round(context, missing, start, deadline - clock.monotonic(), patience_s):
+            if isinstance(answer, SlotAddress):
+                placed[answer.slot] = answer
+        if len(placed) < slots:
+            clock.sleep(_ROUND_S)
+    return tuple(placed[slot] for slot in range(slots))
+
+
+def _round(
+    context: SparkContext, missing: list[int], start: StartSlot, seconds: float, patience_s: float
+) -> list[SlotAddress | NoPlace]:
+    """One try. Without any executor Spark would wait for ever, so the job is cancelled when the time is over."""
+    over = threading.Event()
+
+    def cancel() -> None:
+        over.set()
+        context.cancelAllJobs()
+
+    timer = threading.Timer(seconds, cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        answers: list[SlotAddress | NoPlace] = (
+            context.parallelize(missing, len(missing)).mapPartitions(start).collect()
+        )
+        return answers
+    except Exception as error:
+        if over.is_set():
+            raise _nowhere(missing, patience_s) from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def _nowhere(missing: list[int], patience_s: float) -> errors.SlotLost:
+    return errors.SlotLost(
+        f"no executor had room for slot(s) {', '.join(map(str, missing))} within {patience_s:g} s; look at the "
+        "executor pods: kubectl get pods -l spark-role=executor"
+    )

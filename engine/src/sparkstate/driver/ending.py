@@ -1,0 +1,66 @@
+"""SIGTERM in a pod: a last checkpoint if there is time, and the end before the kubelet's SIGKILL in any case."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from sparkstate.control.documents import Phase
+from sparkstate.driver.requests import Requests
+
+REASON: Final = "Terminated"
+RESERVE_S: Final = 5.0
+"""Left of the grace period for the process itself to end."""
+_NOTHING_TO_SAVE: Final = frozenset({Phase.STARTING, Phase.RESTORING, Phase.RECOVERING})
+
+
+def patience_s(grace_s: float) -> float:
+    """How long the last checkpoint may take: all but :data:`RESERVE_S`, of a short grace period at least half."""
+    return max(grace_s - RESERVE_S, grace_s / 2)
+
+
+class Grace:
+    """Call it from the signal's handler. ``last_word`` writes the reason down, ``leave`` ends the process."""
+
+    def __init__(
+        self,
+        grace_s: float,
+        requests: Requests,
+        phase: Callable[[], Phase],
+        last_word: Callable[[str], object],
+        leave: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._grace_s = grace_s
+        self._requests = requests
+        self._phase = phase
+        self._last_word = last_word
+        self._leave = leave
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """The grace period runs from now; once."""
+        if self._timer is not None:
+            return
+        self._requests.terminated.set()
+        # Never in the handler itself: it may have interrupted a write to the very same stream.
+        if self._phase() in _NOTHING_TO_SAVE:
+            self._timer = threading.Timer(0, self._early)
+        else:
+            self._timer = threading.Timer(patience_s(self._grace_s), self._over)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _early(self) -> None:
+        self._end("asked to end by SIGTERM before the job ran; there was nothing to save")
+
+    def _over(self) -> None:
+        self._end(
+            f"asked to end by SIGTERM; a last checkpoint did not complete within {patience_s(self._grace_s):g} s, so "
+            "the next attempt restores the one before: raise terminationGracePeriodSeconds"
+        )
+
+    def _end(self, message: str) -> None:
+        self._last_word(message)
+        self._leave(0)

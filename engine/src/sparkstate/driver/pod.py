@@ -1,0 +1,46 @@
+"""Who a driver in a cluster is: read from the environment that the operator gives its container.
+
+The names are part of the contract between operator and engine (docs/formats.md, "In the cluster").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparkstate import errors
+from sparkstate.settings import PodSettings
+
+GRACE = "SPARKSTATE_GRACE_PERIOD_S"
+CLUSTER = "SPARKSTATE_CLUSTER"
+REQUIRED = {
+    "name": "SPARKSTATE_POD_NAME",
+    "namespace": "SPARKSTATE_POD_NAMESPACE",
+    "ip": "SPARKSTATE_POD_IP",
+    "job_uid": "SPARKSTATE_JOB_UID",
+}
+
+
+def read(environ: Mapping[str, str], attempt: int) -> PodSettings:
+    """The pod of this process. Raises ``SpecInvalid`` with the variable that is missing."""
+    found = {field: environ.get(name, "") for field, name in REQUIRED.items()}
+    missing = [REQUIRED[field] for field, value in found.items() if not value]
+    if missing:
+        raise errors.SpecInvalid(
+            f"--in-cluster needs {', '.join(missing)} in the environment; the operator sets them by the downward API"
+        )
+    return PodSettings(
+        **found,
+        attempt=attempt,
+        cluster=environ.get(CLUSTER) or PodSettings.cluster,
+        grace_s=_seconds(environ),
+    )
+
+
+def _seconds(environ: Mapping[str, str]) -> float:
+    told = environ.get(GRACE)
+    try:
+        return float(told) if told else PodSettings.grace_s
+    except ValueError:
+        raise errors.SpecInvalid(
+            f"{GRACE} is {told!r}; it must be the pod's terminationGracePeriodSeconds"
+        ) from None

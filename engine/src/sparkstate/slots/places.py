@@ -1,0 +1,72 @@
+"""How many slots run in one executor: places in its working directory, taken by the tasks that start slots.
+
+An executor's memory is reckoned for ``slotsPerExecutor`` slots. Several tasks may start slots in it at once, each in a
+process of its own, so a place is a directory that only one of them can make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+_GONE_S: Final = 10.0
+_POLL_S: Final = 0.05
+
+
+def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
+    """Take a place for ``slot`` in this executor; False if all are taken by others.
+
+    A slot that has one already (its task is tried again) keeps it.
+    """
+    folder = base / f"places-{incarnation}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(places):
+        owner = folder / str(number)
+        try:
+            descriptor = os.open(owner, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            if owner.read_text() == str(slot):
+                return True
+            continue
+        with os.fdopen(descriptor, "w") as file:
+            file.write(str(slot))
+        return True
+    return False
+
+
+def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> None:
+    """Wait until the slots of earlier incarnations have left this executor; end those that do not.
+
+    Two incarnations at once would need twice the memory.
+    """
+    rounds = round(patience_s / _POLL_S)
+    for folder in _older(base, incarnation):
+        for _ in range(rounds):
+            if not folder.exists():
+                break
+            time.sleep(_POLL_S)
+        else:
+            _end(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _older(base: Path, incarnation: int) -> list[Path]:
+    found = []
+    for folder in base.iterdir():
+        number, _, slot = folder.name.partition("-")
+        if number.isdigit() and slot.isdigit() and int(number) < incarnation and folder.is_dir():
+            found.append(folder)
+    return sorted(found)
+
+
+def _end(folder: Path) -> None:
+    """Kill the slot of ``folder``, if the process that has its number is one."""
+    with contextlib.suppress(OSError, ValueError):
+        pid = int((folder / "pid").read_text())
+        if b"sparkstate.slots" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,84 @@
+"""Spark's settings for a driver pod with executor pods: client mode on Spark's Kubernetes backend.
+
+Pure: settings in, a configuration out. Executor pods come from the template that the operator mounts, so labels,
+volumes, credentials and security context are not here; what Spark insists on deciding itself is (image, memory, cores).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from sparkstate import errors
+from sparkstate.settings import MIB, JobSettings, PodSettings
+
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+TEMPLATE: Final = "/etc/sparkstate/job/executor.yaml"
+CONTAINER: Final = "executor"
+DRIVER_PORT: Final = 7078
+BLOCK_MANAGER_PORT: Final = 7079
+_PREFIX_LIMIT: Final = 47
+"""Spark adds ``-exec-<number>`` and keeps the sum below 63."""
+_REGISTRATION_S: Final = 120
+_FAILURES: Final = 1000
+"""Spark's own default ends the application after twice the number of executors; ours are replaced, and the job's
+restart strategy decides."""
+
+
+def executors(settings: JobSettings) -> int:
+    """How many executor pods a job has."""
+    return math.ceil(settings.slots / settings.slots_per_executor)
+
+
+def executor_prefix(name: str, attempt: int, life: int) -> str:
+    """The executors' names begin with this; another life of an attempt must not meet the pods of the one before."""
+    tail = f"-{attempt}" if life <= 1 else f"-{attempt}-{life}"
+    return name[: _PREFIX_LIMIT - len(tail)].rstrip("-.") + tail
+
+
+def master(service_host: str, service_port: str) -> str:
+    """The API server's address; IPv6 in brackets."""
+    if not service_host:
+        raise errors.SpecInvalid(
+            "KUBERNETES_SERVICE_HOST is not set: deployment: cluster runs in a pod only; elsewhere use "
+            "deployment: local"
+        )
+    host = f"[{service_host}]" if ":" in service_host else service_host
+    return f"k8s://https://{host}:{service_port}"
+
+
+def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_bytes: int) -> dict[str, str]:
+    """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap."""
+    host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
+    return {
+        "spark.master": api,
+        "spark.driver.host": host,
+        "spark.driver.bindAddress": pod.ip,
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
+        "spark.executor.instances": str(executors(settings)),
+        "spark.executor.memoryOverhead": f"{math.ceil(non_heap_bytes / MIB)}m",
+        "spark.executor.maxNumFailures": str(_FAILURES),
+        # Slots are placed once all executors are there, else the first one would get them all.
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_REGISTRATION_S}s",
+        "spark.kubernetes.namespace": pod.namespace,
+        "spark.kubernetes.driver.pod.name": pod.name,
+        "spark.kubernetes.authenticate.oauthTokenFile": f"{SERVICE_ACCOUNT}/token",
+        "spark.kubernetes.authenticate.caCertFile": f"{SERVICE_ACCOUNT}/ca.crt",
+        "spark.kubernetes.executor.podTemplateFile": TEMPLATE,
+        "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
+        "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
+        # Fewer rights for the driver: it creates pods and nothing else.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+        **_python_path(settings),
+    }
+
+
+def _python_path(settings: JobSettings) -> dict[str, str]:
+    """Modules beside the job's file can be imported by functions that Spark runs in executors."""
+    file = settings.entry.python_file
+    return {"spark.executorEnv.PYTHONPATH": file.rpartition("/")[0]} if file and "/" in file else {}

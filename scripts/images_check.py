@@ -1,0 +1,153 @@
+"""Looks into the built images as a cluster would run them: as their user, with a read-only root file system.
+
+    make images ARGS=--check          after the build, by buildah (as root)
+
+Each program below runs in the image's own file system: mounted read-only, with empty folders where the image declares
+volumes, no network, user 185:185.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PYTHON = "/opt/sparkstate/bin/python"
+IMPORTS = """
+import importlib, importlib.util, pkgutil, sys
+root, forbidden = sys.argv[1], sys.argv[2:]
+package = importlib.import_module(root)
+names = [m.name for m in pkgutil.walk_packages(package.__path__, root + '.') if not m.name.endswith('__main__')]
+for name in names:
+    importlib.import_module(name)
+there = [name for name in forbidden if importlib.util.find_spec(name) is not None]
+assert not there, f'{there} must not be in this image'
+print(len(names), 'modules import')
+"""
+FILES = """
+import os, pwd, sys
+entry = pwd.getpwuid(os.getuid())
+assert (entry.pw_name, os.getuid(), os.getgid()) == ('sparkstate', 185, 185), entry
+writable = [p for p in ('/', '/opt/sparkstate', '/usr', '/etc', '/home', entry.pw_dir, '/tmp') if os.access(p, os.W_OK)]
+assert writable == sys.argv[1:], writable
+print('writable:', *writable)
+"""
+JOB = """
+import sparkstate
+from sparkstate import KeyedProcessFunction, Types, ValueStateDescriptor
+class Count(KeyedProcessFunction):
+    def open(self, ctx):
+        self.seen = ctx.get_state(ValueStateDescriptor("seen", Types.LONG()))
+    def process_element(self, row, ctx):
+        seen = (self.seen.value() or 0) + 1
+        self.seen.update(seen)
+        yield row.value % 7, seen
+def job(spark, params):
+    rows = spark.readStream.schema("value long").option("maxFilesPerTrigger", 1).json(params["input"])
+    (sparkstate.keyed(rows, "value").process(Count(), uid="count", output_schema="key long, seen long")
+        .sink(sparkstate.FileSink(params["output"], format="json")))
+"""
+MANIFEST = {
+    "apiVersion": "sparkstate.io/v1alpha1",
+    "kind": "StatefulSparkJob",
+    "metadata": {"name": "check"},
+    "spec": {
+        "pythonFile": "/tmp/job.py",
+        "params": {"input": "/tmp/in", "output": "/tmp/out"},
+        "slots": 2,
+        "stateBackend": {"type": "rocksdb"},
+        "trigger": {"availableNow": True},
+        "checkpointing": {"interval": "1s", "storage": "/tmp/checkpoints"},
+        "driver": {"memory": "512Mi"},
+    },
+}
+RUN_JOB = """
+import json, pathlib, subprocess, sys
+tmp = pathlib.Path('/tmp')
+(tmp / 'job.py').write_text(sys.argv[1])
+(tmp / 'job.yaml').write_text(sys.argv[2])
+(tmp / 'in').mkdir()
+for f in range(3):
+    (tmp / 'in' / f'{f}.json').write_text(''.join(json.dumps({'value': v}) + chr(10) for v in range(100)))
+subprocess.run(['sparkstate-driver', '--manifest', '/tmp/job.yaml', '--work-dir', '/var/lib/sparkstate',
+                '--termination-log', '/tmp/end.json'], check=True)
+rows = [json.loads(l) for p in (tmp / 'out').glob('part-*') for l in p.read_text().splitlines()]
+assert len(rows) == 300 and sum(r['seen'] for r in rows) == 100 * (1 + 2 + 3), len(rows)
+print(json.loads((tmp / 'end.json').read_text())['reason'], len(rows), 'rows')
+"""
+ENVIRONMENT = {
+    "HOME": "/var/lib/sparkstate",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PATH": "/opt/sparkstate/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
+JOB_ENVIRONMENT = {
+    "JAVA_HOME": "/opt/java",
+    "SPARK_HOME": "/opt/sparkstate/spark",
+    "PYSPARK_PYTHON": PYTHON,
+}
+NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--fork", "--kill-child")
+VOLUMES = {"operator": ("/tmp",), "job": ("/tmp", "/var/lib/sparkstate")}
+
+
+def programs(target: str) -> list[list[str]]:
+    """What runs in the image of a target; each must end with success."""
+    if target == "operator":
+        absent = ("pyspark", "rocksdict", "pyarrow", "sparkstate")
+        return [[PYTHON, "-c", FILES, "/tmp"], [PYTHON, "-c", IMPORTS, "sparkstate_operator", *absent]]
+    return [
+        [PYTHON, "-c", FILES, "/var/lib/sparkstate", "/tmp"],
+        ["sparkstate", "--version"],
+        [PYTHON, "-c", IMPORTS, "sparkstate", "kopf", "kubernetes", "sparkstate_operator"],
+        ["sparkstate", "doctor"],
+        [PYTHON, "-c", RUN_JOB, JOB, json.dumps(MANIFEST)],
+    ]
+
+
+def check(target: str, tag: str) -> bool:
+    """Run every program; prints what they say."""
+    with mounted(tag) as root:
+        for words in programs(target):
+            code = inside(root, target, words)
+            print(f"[images] {target}: {words[0]} {words[1][:20].strip()!r}: exit code {code}", flush=True)
+            if code:
+                return False
+    return True
+
+
+@contextmanager
+def mounted(tag: str) -> Iterator[Path]:
+    """The image's file system."""
+    container = _output("buildah", "from", "--pull-never", f"localhost/{tag}")
+    try:
+        yield Path(_output("buildah", "mount", container))
+    finally:
+        subprocess.run(["buildah", "rm", container], check=False, stdout=subprocess.DEVNULL)
+
+
+def inside(root: Path, target: str, words: list[str]) -> int:
+    """Run ``words`` as the image's user in namespaces of their own; the exit code."""
+    environment = {**ENVIRONMENT, **(JOB_ENVIRONMENT if target == "job" else {})}
+    volumes = "".join(f"mount -t tmpfs -o mode=1777 tmpfs $r{volume}\n" for volume in VOLUMES[target])
+    script = f"""set -e
+ip link set lo up
+r=$1; shift
+mount --bind {root} $r
+mount -o remount,bind,ro $r
+{volumes}mount -t proc proc $r/proc
+mount --bind /dev $r/dev
+exec env -i "$@"
+"""
+    settings = [f"{name}={value}" for name, value in environment.items()]
+    with tempfile.TemporaryDirectory(prefix="sparkstate-root-") as place:
+        chroot = ["chroot", "--userspec=185:185", place, *words]
+        words = [*NAMESPACES, "sh", "-c", script, "sh", place, *settings, *chroot]
+        done = subprocess.run(words, check=False)
+    return done.returncode
+
+
+def _output(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,85 @@
+"""A driver as it runs in a pod, with executors that are processes of their own, each on a "host" of its own.
+
+Spark's ``local-cluster`` master starts real executors; a ``java`` that gives every executor a host name of its own (a
+UTS namespace) makes slots and tasks find each other over TCP, as between pods.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from support import cluster_driver, driving
+
+from sparkstate import java
+
+TESTS = Path(__file__).parent.parent
+UID = "9c2f4c5e-0000-4000-8000-000000000001"
+SHIM = """#!/bin/sh
+case "$*" in
+*CoarseGrainedExecutorBackend*)
+    exec unshare --user --map-current-user --uts --keep-caps sh -c 'hostname "$0" && exec "$@"' \
+        "executor-$$" {java} "$@" ;;
+esac
+exec {java} "$@"
+"""
+
+
+def environment(name: str = "job", attempt: int = 1) -> dict[str, str]:
+    """What the operator's pod gives the driver's container."""
+    return {
+        "SPARKSTATE_POD_NAME": f"{name}-driver-{attempt}",
+        "SPARKSTATE_POD_NAMESPACE": "default",
+        "SPARKSTATE_POD_IP": "127.0.0.1",
+        "SPARKSTATE_JOB_UID": UID,
+        "SPARKSTATE_CLUSTER": "tests",
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": "443",
+    }
+
+
+def on_hosts_of_their_own(folder: Path) -> dict[str, str]:
+    """Environment in which every executor has its own host name and an address that is reachable."""
+    real = java.find().home
+    home = folder / "java"
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    script = home / "bin" / "java"
+    script.write_text(SHIM.format(java=real / "bin" / "java"))
+    script.chmod(0o755)
+    return {
+        "JAVA_HOME": str(home),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+    }
+
+
+def cluster(document: Mapping[str, Any], folder: Path, executors: int) -> dict[str, Any]:
+    """The manifest with ``deployment: cluster`` on that many executors."""
+    spec = dict(document["spec"])
+    spec.update(
+        deployment="cluster",
+        image="sparkstate/job",
+        slotsPerExecutor=-(-spec["slots"] // executors),
+        executor={"cores": 1, "memory": "512Mi"},
+    )
+    spec["checkpointing"] = {**spec["checkpointing"], "storage": (folder / "checkpoints").as_uri()}
+    return {**document, "spec": spec}
+
+
+def master(executors: int) -> dict[str, str]:
+    """Environment of ``support.cluster_driver``: that many executors with one core each."""
+    return {cluster_driver.MASTER: f"local-cluster[{executors},1,2048]", "PYTHONPATH": str(TESTS)}
+
+
+def jvms(folder: Path) -> list[int]:
+    """Process ids of the executors' JVMs."""
+    return [
+        pid
+        for pid in driving.processes_with(str(folder))
+        if "CoarseGrainedExecutorBackend" in driving.command_line(pid)
+        and Path(f"/proc/{pid}/comm").read_text() == "java\n"
+    ]
