@@ -18,7 +18,7 @@ from sparkstate_operator.reconcile import Key
 
 Enqueue = Callable[[Key], None]
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
-WATCH_SERVER_S, WATCH_CLIENT_S = 240.0, 300.0
+WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
 
 
 def registry(

@@ -32,6 +32,10 @@ def pod(context: Context, attempt: int) -> Object:
     ours["spec"]["volumes"] += _volumes(context, attempt)
     defaults = {"spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": tolerations()}}
     merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
+    (container,) = (one for one in merged["spec"]["containers"] if one["name"] == "driver")
+    # How long a last checkpoint may take after SIGTERM follows from what the pod is given.
+    grace = merged["spec"]["terminationGracePeriodSeconds"]
+    container["env"] = [*container["env"], {"name": "SPARKSTATE_GRACE_PERIOD_S", "value": str(grace)}]
     return merged
 
 
