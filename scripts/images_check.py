@@ -88,6 +88,8 @@ JOB_ENVIRONMENT = {
     "JAVA_HOME": "/opt/java",
     "SPARK_HOME": "/opt/sparkstate/spark",
     "PYSPARK_PYTHON": PYTHON,
+    # A container runtime writes the host name into /etc/hosts; here nobody does.
+    "SPARK_LOCAL_IP": "127.0.0.1",
 }
 NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--fork", "--kill-child")
 VOLUMES = {"operator": ("/tmp",), "job": ("/tmp", "/var/lib/sparkstate")}

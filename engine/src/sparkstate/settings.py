@@ -120,6 +120,10 @@ class PodSettings:
     attempt: int
     cluster: str = "default"
     """What the cluster is called in the storage (``by-name/<cluster>/…``)."""
+    start_since: int = 0
+    """The attempt that ``startEmpty`` (or ``start_fresh``) was given to; 0: this one. What it asks for happens once."""
+    start_fresh: bool = False
+    """Begin a new lineage from ``restore_from``, although the job's name has one."""
     grace_s: float = 30.0
     """``terminationGracePeriodSeconds``: between SIGTERM and SIGKILL."""
 

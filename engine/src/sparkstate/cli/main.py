@@ -10,7 +10,7 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import doctor, driver, explain, init, jobs, run, stored
+from sparkstate.cli import deleting, doctor, driver, explain, init, jobs, run, stored
 
 INTERRUPTED = 130
 USAGE = 2
@@ -48,6 +48,7 @@ COMMANDS = (
     jobs.state,
     stored.restore_info,
     stored.savepoints,
+    deleting.purge_job,
     doctor.doctor,
     driver.driver,
 )

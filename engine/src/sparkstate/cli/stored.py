@@ -1,29 +1,35 @@
-"""Commands that read, or tidy, a storage folder while no driver needs to run: restore-info, savepoints."""
+"""Commands that read a storage folder while no driver needs to run: restore-info, savepoints list."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sparkstate import clock as clocks
 from sparkstate import errors, settings, storage
-from sparkstate.checkpoint import savepoint as checkpoint_savepoint
-from sparkstate.cli import jobs, manifests, output, targets
+from sparkstate.cli import jobs, machine, manifests, output, targets
 from sparkstate.log import lineage
-from sparkstate.log.log import LineageLog
 from sparkstate.runner import inspection, progress
 
 
 @click.command("restore-info")
-@click.argument("target", metavar="JOB.YAML|URL")
+@click.argument("target", metavar="JOB.YAML|URL", required=False)
+@machine.options
 @manifests.set_option
 @targets.s3_options
-@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @output.format_option("json", "yaml")
 def restore_info(
-    target: str, overrides: tuple[str, ...], as_json: bool, form: str, job: str | None, **s3: Any
+    target: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    manifest_path: str | None,
+    termination_log: Path | None,
+    form: str,
+    job: str | None,
+    **s3: Any,
 ) -> None:
     """Read what a job could be restored from, out of the storage alone: no driver is needed.
 
@@ -36,8 +42,10 @@ def restore_info(
       sparkstate restore-info s3://bucket/state --job rotations --json
       sparkstate restore-info /data/state/savepoints/savepoint-1f2d3c-8a9b
     """
-    place = targets.stored(target, overrides, s3_settings(**s3), job)
-    form = "json" if as_json else form
+    place = targets.stored(machine.target(target, manifest_path), overrides, s3_settings(**s3), job)
+    if as_json:
+        machine.answer(lambda: _plain(place), termination_log, machine.brief)
+        return
     found = _look(place)
     if form != "table":
         output.emit(_document(found, place), form)
@@ -48,6 +56,17 @@ def restore_info(
             if index:
                 click.echo()
             _show_job(one)
+
+
+def _plain(place: targets.Stored) -> dict[str, Any]:
+    """For programs: a job that nothing was ever stored of is an answer, not an error."""
+    try:
+        found: dict[str, Any] = _document(_look(place), place)
+    except errors.NotFound as error:
+        if place.job is None:
+            raise
+        return {"found": False, "message": str(error)}
+    return {"found": True, **found}
 
 
 def s3_settings(s3_endpoint: str | None, s3_region: str | None, s3_path_style: bool) -> settings.S3Settings:
@@ -172,7 +191,7 @@ def list_savepoints(target: str, overrides: tuple[str, ...], form: str, job: str
       sparkstate savepoints list s3://bucket/state --job default/rotations -o json
     """
     place = targets.stored(target, overrides, s3_settings(**s3), job)
-    root, name = _one_job(place)
+    root, name = one_job(place)
     found = inspection.job_info(root, name, place.open, clocks.SystemClock())
     made = found.savepoints if found is not None else []
     if form != "table":
@@ -183,43 +202,8 @@ def list_savepoints(target: str, overrides: tuple[str, ...], form: str, job: str
         click.echo(f"{name} has no savepoints")
 
 
-@savepoints.command("delete")
-@click.argument("target", metavar="JOB.YAML|URL")
-@click.argument("urls", metavar="SAVEPOINT-URL...", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Delete even what a restart of the job would need.")
-@manifests.set_option
-@targets.s3_options
-def delete_savepoints(
-    target: str,
-    urls: tuple[str, ...],
-    force: bool,
-    overrides: tuple[str, ...],
-    job: str | None,
-    **s3: Any,
-) -> None:
-    """Delete savepoints of a job with all their files, also while the job runs or is down.
-
-    Each is first marked in the job's log, so a restore never begins from one that is being deleted.
-    Deleting one again finishes what was interrupted.
-
-    \b
-    Examples:
-      sparkstate savepoints delete job.yaml file:///data/savepoints/savepoint-1f2d3c-8a9b
-      sparkstate savepoints delete s3://bucket/state s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
-    """
-    place = targets.stored(target, overrides, s3_settings(**s3), job)
-    root, name = _one_job(place)
-    found = lineage.find(root, name)
-    if found is None:
-        raise errors.NotFound(f"{place.url} holds no lineage of the job {name}")
-    log = LineageLog(found.store, clocks.SystemClock())
-    kept = checkpoint_savepoint.Savepoints(found, log, place.open)
-    for url in urls:
-        kept.delete(url, force=force)
-        click.echo(f"deleted {url}")
-
-
-def _one_job(place: targets.Stored) -> tuple[storage.ObjectStore, lineage.JobName]:
+def one_job(place: targets.Stored) -> tuple[storage.ObjectStore, lineage.JobName]:
+    """The storage and the one job in it that is meant. Raises ``NotFound``, or ``SpecInvalid`` if there are several."""
     try:
         root = place.open()
     except errors.NotFound:

@@ -19,6 +19,7 @@ from sparkstate.runner import workdir
 from sparkstate.storage.objectstore import ObjectStore
 
 TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
+CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -101,10 +102,13 @@ class Stored:
 def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Stored:
     """What ``target`` means: the path of a manifest, else a URL.
 
-    ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``.
+    ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``. The environment names the cluster of a
+    manifest's job, as in a driver's pod.
     """
     if Path(target).is_file() and target.endswith((".yaml", ".yml", ".json")):
-        resolved = manifest.resolve(manifest.load(Path(target), overrides)).settings
+        cluster = os.environ.get(CLUSTER_VARIABLE) or "local"
+        loaded = manifest.load(Path(target), overrides)
+        resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != "local").settings
         name = lineage.JobName(cluster=resolved.cluster, namespace=resolved.namespace, name=resolved.name)
         return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=name)
     return Stored(url=target, s3=s3, job=_job_name(job) if job else None)
@@ -122,12 +126,20 @@ def _job_name(text: str) -> lineage.JobName:
 
 def s3_options(command: Command) -> Command:
     """``--s3-endpoint --s3-region --s3-path-style`` and ``--job``, for targets that are URLs."""
-    decorated = click.option("--s3-endpoint", metavar="URL", help="S3-compatible server, for s3:// URLs.")(
-        command
-    )
-    decorated = click.option("--s3-region", metavar="REGION", help="Region, for s3:// URLs.")(decorated)
     decorated = click.option(
-        "--s3-path-style", is_flag=True, help="Bucket in the path, not in the host name."
+        "--s3-endpoint",
+        metavar="URL",
+        envvar="SPARKSTATE_S3_ENDPOINT",
+        help="S3-compatible server, for s3:// URLs.",
+    )(command)
+    decorated = click.option(
+        "--s3-region", metavar="REGION", envvar="SPARKSTATE_S3_REGION", help="Region, for s3:// URLs."
+    )(decorated)
+    decorated = click.option(
+        "--s3-path-style",
+        is_flag=True,
+        envvar="SPARKSTATE_S3_PATH_STYLE",
+        help="Bucket in the path, not in the host name.",
     )(decorated)
     return click.option(
         "--job",

@@ -67,9 +67,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> tuple[str, str]:
-    place = pod.read(os.environ, options.attempt) if options.in_cluster else None
+    loaded = manifest.load(options.manifest, options.overrides)
+    place = pod.read(os.environ, options.attempt, loaded.annotations) if options.in_cluster else None
     resolved = manifest.resolve(
-        manifest.load(options.manifest, options.overrides),
+        loaded,
         cluster=place.cluster if place else "local",
         in_cluster=place is not None,
     )

@@ -93,6 +93,16 @@ class Checkpoints:
         request = self._requests.next_open()
         return request if request is not None and request.stop else None
 
+    def wants_epoch(self) -> bool:
+        """Whether :meth:`after_commit` may have something to do at the end of the epoch at hand: a checkpoint is due
+        or asked for, or the job is to stop. Then Spark must not go on before; otherwise it may.
+        """
+        if self._fatal is not None or self.stop_requested() is not None:
+            return True
+        if self._current is not None:
+            return False
+        return self._requests.next_open() is not None or self._requests.checkpoint_asked() or self._due()
+
     def after_commit(
         self, epoch: int, watermarks: Watermarks, position: Callable[[], bytes], *, changed: bool
     ) -> None:

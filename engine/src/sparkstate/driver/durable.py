@@ -56,8 +56,14 @@ class Durable:
         self._clock = clock_
         self.root = storage.open_store(settings.checkpoint.storage, settings.s3, check=True)
         name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
+        pod = settings.pod
         self.lineage: Lineage = open_lineage(
-            self.root, name, clock_, start_empty=settings.start_empty, attempt=attempt
+            self.root,
+            name,
+            clock_,
+            start_empty=settings.start_empty or bool(pod and pod.start_fresh),
+            attempt=(pod.start_since if pod else 0) or attempt,
+            uid=pod.job_uid if pod else "",
         )
         self.log = LineageLog(self.lineage.store, clock_)
         self.token = self.log.claim(attempt, driver)

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from sparkstate import errors, phases
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
+from sparkstate.driver.aside import Aside
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.crew import Crew
 from sparkstate.driver.parts import End, Parts
@@ -24,6 +25,8 @@ from sparkstate.spark.query import DataFrame
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 
 _WATCH_S = 1.0
+_LAST_EPOCH_S = 10.0
+"""How long the end of an incarnation waits for the end of an epoch that nobody asks for any more."""
 
 
 class Incarnation:
@@ -40,6 +43,7 @@ class Incarnation:
         self._checkpoints: Checkpoints | None = None
         self._lost: errors.SparkstateError | None = None
         self._over = threading.Event()
+        self._aside = Aside()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
         self._stopped_by_savepoint = False
         self._idle_since_commit = True
@@ -122,6 +126,9 @@ class Incarnation:
                 return self._terminate()
             if self._parts.requests.cancelled.is_set():
                 return self._cancel()
+            if self._aside.failure is not None:
+                self._query.stop()
+                raise self._lost or self._why(self._aside.failure)
             if self._lost is not None:
                 self._parts.session.sparkContext.cancelAllJobs()
                 assert self._crew is not None
@@ -151,6 +158,7 @@ class Incarnation:
             raise self._why(self._query.failure)
         if self._stopped_by_savepoint:
             return End.SAVEPOINT
+        self._settle()
         self._checkpoints.wait()
         if self._last_epoch <= self._checkpoints.newest_epoch:
             return End.TERMINATED
@@ -167,10 +175,19 @@ class Incarnation:
         return End.TERMINATED
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
-        """The callback of a Spark micro-batch."""
-        assert self._runner is not None and self._query is not None and self._checkpoints is not None
-        result = self._runner.run(frame, epoch)
-        self._after(result, epoch, idle=frame is None and result.timers_fired == 0)
+        """The callback of a Spark micro-batch.
+
+        Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning.
+        """
+        assert self._runner is not None and self._checkpoints is not None
+        if frame is None:  # whether timers are due is known when the epoch before is complete
+            self._aside.settle()
+        fed = self._runner.feed(frame, epoch)
+        self._aside.settle()
+        if frame is not None and not self._checkpoints.wants_epoch():
+            self._aside.start(lambda: self._complete(fed, idle=False))
+            return
+        result = self._complete(fed, idle=frame is None)
         request = self._checkpoints.stop_requested()
         if request is not None:
             self._stop_with_savepoint(request, epoch)
@@ -183,6 +200,19 @@ class Incarnation:
             ),
             changed=not self._idle_since_commit,
         )
+
+    def _complete(self, fed: epochs.Fed, *, idle: bool) -> epochs.EpochResult:
+        assert self._runner is not None
+        result = self._runner.complete(fed)
+        self._after(result, fed.epoch, idle=idle and result.timers_fired == 0)
+        return result
+
+    def _settle(self) -> None:
+        """Wait for the last epoch's end, once Spark begins no more."""
+        try:
+            self._aside.settle()
+        except BaseException as error:
+            raise self._why(error) from error
 
     def _after(self, result: epochs.EpochResult, epoch: int, *, idle: bool) -> None:
         assert self._checkpoints is not None
@@ -240,6 +270,7 @@ class Incarnation:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
         assert self._runner is not None and self._checkpoints is not None
         self._parts.view.note_phase(Phase.STOPPING)
+        self._settle()
         self._checkpoints.wait()
         archive = b""
         if self._last_epoch >= 0 and (self._query_directory / "offsets").is_dir():
@@ -325,6 +356,7 @@ class Incarnation:
         if self._query is not None:
             with contextlib.suppress(Exception):
                 self._query.stop()
+        self._aside.close(_LAST_EPOCH_S)
         if self._runner is not None:
             self._runner.close()
         if self._crew is not None:

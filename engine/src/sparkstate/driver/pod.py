@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sparkstate import errors
 from sparkstate.settings import PodSettings
 
 GRACE = "SPARKSTATE_GRACE_PERIOD_S"
 CLUSTER = "SPARKSTATE_CLUSTER"
+START = "sparkstate.io/start"
+"""Annotation of the manifest: the start instruction as JSON."""
 REQUIRED = {
     "name": "SPARKSTATE_POD_NAME",
     "namespace": "SPARKSTATE_POD_NAMESPACE",
@@ -20,20 +24,38 @@ REQUIRED = {
 }
 
 
-def read(environ: Mapping[str, str], attempt: int) -> PodSettings:
-    """The pod of this process. Raises ``SpecInvalid`` with the variable that is missing."""
+def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str]) -> PodSettings:
+    """The pod of this process. ``annotations``: the manifest's own. Raises ``SpecInvalid`` with what is missing."""
     found = {field: environ.get(name, "") for field, name in REQUIRED.items()}
     missing = [REQUIRED[field] for field, value in found.items() if not value]
     if missing:
         raise errors.SpecInvalid(
             f"--in-cluster needs {', '.join(missing)} in the environment; the operator sets them by the downward API"
         )
+    start = _start(annotations)
     return PodSettings(
         **found,
         attempt=attempt,
+        start_since=start.since,
+        start_fresh=start.fresh,
         cluster=environ.get(CLUSTER) or PodSettings.cluster,
         grace_s=_seconds(environ),
     )
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """What of the operator's start instruction is no field of a spec."""
+
+    since: int = 0
+    fresh: bool = False
+
+
+def _start(annotations: Mapping[str, str]) -> _Start:
+    told = annotations.get(START)
+    try:
+        return msgspec.json.decode(told, type=_Start) if told else _Start()
+    except msgspec.MsgspecError as error:
+        raise errors.SpecInvalid(f"the annotation {START} is {told!r}: {error}") from error
 
 
 def _seconds(environ: Mapping[str, str]) -> float:

@@ -92,6 +92,11 @@ class Requests:
         with self._lock:
             self._checkpoint = True
 
+    def checkpoint_asked(self) -> bool:
+        """Whether a checkpoint is asked for; :meth:`take_checkpoint` takes the wish away."""
+        with self._lock:
+            return self._checkpoint
+
     def take_checkpoint(self) -> bool:
         """Whether a checkpoint was asked for since the last call."""
         with self._lock:

@@ -15,13 +15,21 @@ _LONG: Final = "message"
 def encode(document: Mapping[str, object]) -> str:
     """One line of ASCII, at most :data:`LIMIT_BYTES`; what is too long is the ``message``, of which the end is kept."""
     whole = json.dumps(document)
-    excess = len(whole) - LIMIT_BYTES
-    if excess <= 0:
+    if len(whole) <= LIMIT_BYTES:
         return whole
-    message = str(document.get(_LONG, ""))
-    # A character may take up to twelve bytes once it is escaped; cutting as many characters as bytes is enough.
-    kept = message[excess + 2 :]
-    return encode({**document, _LONG: f"…{kept}"}) if kept else json.dumps({**document, _LONG: ""})
+    room = LIMIT_BYTES - len(json.dumps({**document, _LONG: "…"}))
+    return json.dumps({**document, _LONG: "…" + _tail(str(document.get(_LONG, "")), room)})
+
+
+def _tail(text: str, room: int) -> str:
+    """The end of ``text`` that takes at most ``room`` bytes once it is escaped."""
+    kept = 0
+    for character in reversed(text):
+        room -= len(json.dumps(character)) - 2
+        if room < 0:
+            break
+        kept += 1
+    return text[len(text) - kept :]
 
 
 def write(path: Path | None, document: Mapping[str, object]) -> None:

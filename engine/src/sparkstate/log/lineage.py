@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.log import framing
-from sparkstate.storage import naming
+from sparkstate.storage import creating, naming
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
 
@@ -36,7 +35,8 @@ class JobName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pointer(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of one pointer. ``attempt`` is the one that started empty, 0 for a first creation."""
+    """The content of one pointer. ``attempt`` is the one that started empty, 0 for a first creation; ``uid`` the job
+    object whose attempt it was, empty outside of clusters."""
 
     number: int
     lineage: str
@@ -44,6 +44,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     attempt: int = 0
     previous: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,17 @@ def open_lineage(
     *,
     start_empty: bool = False,
     attempt: int = 0,
+    uid: str = "",
 ) -> Lineage:
     """Find or create the lineage of that name.
 
-    ``start_empty`` makes a new one, once per ``attempt``: another life of the same attempt finds what the
-    first life made, so an instruction left in a manifest cannot throw away the state that was built under it.
+    ``start_empty`` makes a new one, once per ``attempt`` of the job object ``uid``: another life of the same
+    attempt finds what the first life made, so an instruction left in a manifest cannot throw away the state
+    that was built under it. ``attempt`` is the one that the instruction was given to; later ones name it too.
     """
     while True:
         pointer = _newest_pointer(root, job)
-        if pointer and not (start_empty and pointer.attempt < attempt):
+        if pointer and not (start_empty and (pointer.uid != uid or pointer.attempt < attempt)):
             return _lineage(root, pointer, created=False)
         fresh = Pointer(
             number=pointer.number + 1 if pointer else 1,
@@ -97,15 +100,42 @@ def open_lineage(
             job=job,
             created_ms=clock.now_ms(),
             attempt=attempt if start_empty else 0,
+            uid=uid if start_empty else "",
             previous=pointer.lineage if pointer else "",
         )
         key, data = _key(job, fresh.number), framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
-        try:
-            root.put_if_absent(key, data)
-        except errors.AlreadyExists:
-            if root.get(key) != data:
-                continue  # another driver was first: theirs counts
+        if creating.create_or_read(root, key, data) != data:
+            continue  # another driver was first: theirs counts
         return _lineage(root, fresh, created=True)
+
+
+def all_of(root: ObjectStore, job: JobName) -> list[Lineage]:
+    """Every lineage that the name ever pointed to, oldest first; each once."""
+    found: dict[str, Lineage] = {}
+    for info in root.list(_folder(job) + "/"):
+        pointer = framing.parse(
+            _DECODER,
+            framing.unframe(MAGIC, VERSION, root.get(info.key), f"{root.url}/{info.key}"),
+            f"{root.url}/{info.key}",
+        )
+        found[pointer.lineage] = _lineage(root, pointer, created=False)
+    return list(found.values())
+
+
+def begin_anew(
+    root: ObjectStore, old: Lineage, clock: Clock, ids: Callable[[], str] = naming.random_id
+) -> None:
+    """Let the name of ``old`` point to a lineage that nothing was written into, unless another has done so."""
+    fresh = Pointer(
+        number=old.pointer.number + 1,
+        lineage=ids(),
+        job=old.job,
+        created_ms=clock.now_ms(),
+        previous=old.id,
+    )
+    creating.create_or_read(
+        root, _key(old.job, fresh.number), framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
+    )
 
 
 def _folder(job: JobName) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Manifest:
     """For messages: the file's name, or ``manifest``."""
     base_dir: Path | None
     """What relative paths mean: the folder of the file; None for text."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
     overridden: frozenset[str] = frozenset()
     """Paths that ``--set`` gave."""
 
@@ -54,6 +55,7 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
         spec=document["spec"],
         source=name,
         base_dir=base_dir,
+        annotations=dict(metadata.get("annotations") or {}),
         overridden=frozenset(overridden),
     )
 

@@ -14,6 +14,7 @@ from sparkstate.settings import MIB, JobSettings, PodSettings
 
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TEMPLATE: Final = "/etc/sparkstate/job/executor.yaml"
+TOKEN: Final = "/etc/sparkstate/token/token"
 CONTAINER: Final = "executor"
 DRIVER_PORT: Final = 7078
 BLOCK_MANAGER_PORT: Final = 7079
@@ -69,6 +70,8 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.kubernetes.executor.podTemplateFile": TEMPLATE,
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
         "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
+        # Otherwise Spark would write a secret of its own into the executors' pod specs.
+        "spark.authenticate.secret.file": TOKEN,
         # Fewer rights for the driver: it creates pods and nothing else.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",

@@ -105,7 +105,12 @@ def manifest(context: Context, start: actions.Start) -> Object:
     return {
         "apiVersion": "sparkstate.io/v1alpha1",
         "kind": "StatefulSparkJob",
-        "metadata": {"name": job.name, "namespace": job.namespace, "uid": job.uid},
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "uid": job.uid,
+            "annotations": {labels.START: json.dumps(start.document(), sort_keys=True)},
+        },
         "spec": spec,
     }
 

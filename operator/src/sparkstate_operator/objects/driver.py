@@ -146,14 +146,16 @@ def _volumes(context: Context, attempt: int) -> list[Object]:
     job = context.job
     volumes: list[Object] = [
         {"name": "job", "configMap": {"name": naming.config_map(job.name, attempt)}},
-        {
-            "name": "token",
-            "secret": {"secretName": naming.token_secret(job.uid, attempt), "defaultMode": 0o440},
-        },
+        _token(context, attempt),
     ]
     if reference := context.revision.get("configMapRef"):
         volumes.append({"name": "code", "configMap": {"name": reference["name"]}})
     return volumes
+
+
+def _token(context: Context, attempt: int) -> Object:
+    name = naming.token_secret(context.job.uid, attempt)
+    return {"name": "token", "secret": {"secretName": name, "defaultMode": 0o440}}
 
 
 def tolerations() -> list[Object]:
@@ -181,11 +183,15 @@ def executor_template(context: Context, attempt: int) -> Object:
     theirs = context.revision.get("executorTemplate", {})
     container = _any_container(context, "executor")
     container["env"] = parts.environment(context, attempt)
+    # Spark's own secret between driver and executors is read from there; by default it would stand in the pod's spec.
+    container["volumeMounts"].append({"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True})
+    spec = _spec(context, "executor")
+    spec["volumes"].append(_token(context, attempt))
     ours: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": labels.of_job(context.job.name, context.job.uid, "executor", attempt)},
-        "spec": {**_spec(context, "executor"), "restartPolicy": "Never", "containers": [container]},
+        "spec": {**spec, "restartPolicy": "Never", "containers": [container]},
     }
     merged: Object = merging.merge(_with_tolerations({"spec": {}, **theirs}), ours)
     return merged

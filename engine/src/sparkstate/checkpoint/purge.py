@@ -1,0 +1,143 @@
+"""Deleting for good: all that a job has in storage, or one savepoint's folder. Reads metadata, runs nothing of it.
+
+A purge first claims the lineage for an attempt above every other, so that a driver that still lives, cut off somewhere,
+can commit nothing more; then names in a tombstone what goes, then deletes it. What remains is a few kilobytes that keep
+the order of things: the log, and the name pointer, which now points to a lineage that nothing was written into, so that
+a job of the same name begins empty. Every step can be repeated; a purge that was interrupted is run again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sparkstate import errors
+from sparkstate.checkpoint import savepoint
+from sparkstate.checkpoint.savepoint import OpenStore, Savepoints
+from sparkstate.clock import Clock
+from sparkstate.log import lineage, records
+from sparkstate.log.lineage import JobName, Lineage
+from sparkstate.log.log import FOLDER as LOG_FOLDER
+from sparkstate.log.log import LineageLog
+from sparkstate.storage import layout, naming
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+from sparkstate.storage.prefixed import PrefixedStore
+
+_BATCH = 500
+"""Names in one tombstone: a record stays small."""
+_SAVEPOINT_FOLDER = re.compile(r"savepoint-[0-9a-f]{6}-[0-9A-Za-z._-]+")
+
+
+@dataclass(frozen=True)
+class Purged:
+    """What was deleted."""
+
+    lineages: tuple[str, ...]
+    files: int
+    size_bytes: int
+    savepoints: tuple[str, ...]
+
+
+def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who: str) -> Purged:
+    """Delete every checkpoint and savepoint of a job; no effect if there is none.
+
+    Only call it when no driver of the job is meant to run: one that does is fenced.
+    """
+    known = lineage.all_of(root, job)
+    files = size = 0
+    touched, savepoints = [], list[str]()
+    for one in known:
+        log = LineageLog(one.store, clock)
+        state = log.refresh()
+        if state.last_number == 0 and not list(_data(one)):
+            continue
+        kept = (*(s.url for s in state.savepoints), *(s.url for s in state.started_savepoints))
+        if kept or state.doomed_savepoints or list(_data(one)):
+            log.claim(_above(log), who)
+            _drop_savepoints(one, log, opened)
+            savepoints += kept
+            for info in _delete_data(one, log):
+                files, size = files + 1, size + info.size
+        touched.append(one.id)
+    if known and known[-1].id in touched:
+        lineage.begin_anew(root, known[-1], clock)
+    return Purged(tuple(touched), files, size, tuple(savepoints))
+
+
+def _above(log: LineageLog) -> int:
+    claim, closed = log.state.claim, log.state.closed
+    return max(claim.attempt if claim else 0, closed.attempt if closed else 0) + 1
+
+
+def _data(one: Lineage) -> Iterator[ObjectInfo]:
+    return (info for info in one.store.list("") if not info.key.startswith(f"{LOG_FOLDER}/"))
+
+
+def _drop_savepoints(one: Lineage, log: LineageLog, opened: OpenStore) -> None:
+    kept = Savepoints(one, log, opened)
+    for url in [*(s.url for s in log.state.savepoints), *log.state.doomed_savepoints]:
+        kept.delete(url, force=True)
+    for started in log.state.started_savepoints:
+        kept.abandon(started.url)
+
+
+def _delete_data(one: Lineage, log: LineageLog) -> Iterator[ObjectInfo]:
+    """Tombstones first, then files. Asked again after each round: a driver may have been in the middle of an upload."""
+    while found := list(_data(one)):
+        ids = tuple(committed.checkpoint_id for committed in log.state.checkpoints)
+        for begin in range(0, len(found), _BATCH):
+            batch = found[begin : begin + _BATCH]
+            paths = tuple(info.key for info in batch)
+            log.append(records.Tombstone(paths=paths, checkpoints=ids if begin == 0 else (), reason="purged"))
+            one.store.delete(paths)
+            yield from batch
+
+
+# -- one savepoint, wherever it lies ---------------------------------------------------------------------------------
+
+
+def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool = False) -> bool:
+    """Delete the savepoint in that folder; whether anything was there.
+
+    If its lineage lies beside it (``<root>/savepoints/…`` and ``<root>/<lineage>/``) and knows it, the tombstone comes
+    first, and what a restart of the job would need is refused unless ``force``. A folder that was moved or copied
+    belongs to no log: its ``_metadata`` goes first, so that no half of it can be restored. Raises ``SpecInvalid`` for
+    a URL that is no savepoint's folder.
+    """
+    wanted = naming.normalise_url(url).removesuffix(f"/{layout.METADATA}")
+    parent, name = naming.split_url(wanted)
+    if not _SAVEPOINT_FOLDER.fullmatch(name):
+        raise errors.SpecInvalid(
+            f"{wanted} is no savepoint's folder (savepoint-<lineage>-<id>); nothing was deleted"
+        )
+    try:
+        folder = PrefixedStore(opened(parent), name)
+        keys = [info.key for info in folder.list("")]
+    except errors.NotFound:
+        return False
+    kept = _keeper_of(wanted, parent, opened, clock) if layout.METADATA in keys else None
+    if kept is not None:
+        kept.delete(wanted, force=force)
+    else:
+        folder.delete([layout.METADATA] if layout.METADATA in keys else [])
+        folder.delete([key for key in keys if key != layout.METADATA])
+    return bool(keys)
+
+
+def _keeper_of(wanted: str, parent: str, opened: OpenStore, clock: Clock) -> Savepoints | None:
+    """The lineage whose log names this savepoint, if it lies where a savepoint's default place tells."""
+    try:
+        metadata = savepoint.open_snapshot(wanted, opened).metadata
+    except errors.CorruptData:
+        return None
+    try:
+        lineages = lineage.all_of(opened(naming.split_url(parent)[0]), metadata.job)
+    except errors.NotFound:
+        return None
+    for one in lineages:
+        log = LineageLog(one.store, clock)
+        state = log.refresh()
+        if wanted in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
+            return Savepoints(one, log, opened)
+    return None

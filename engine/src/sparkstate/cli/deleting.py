@@ -1,0 +1,130 @@
+"""Commands that delete from a storage folder, whether a driver runs or not: savepoints delete, purge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sparkstate import clock as clocks
+from sparkstate import errors
+from sparkstate.checkpoint import purge
+from sparkstate.checkpoint import savepoint as checkpoint_savepoint
+from sparkstate.cli import machine, manifests, stored, targets
+from sparkstate.log import lineage
+from sparkstate.log.log import LineageLog
+from sparkstate.runner import progress
+
+
+@stored.savepoints.command("delete")
+@click.argument("arguments", metavar="[JOB.YAML|URL] SAVEPOINT-URL...", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Delete even what a restart of the job would need.")
+@machine.options
+@manifests.set_option
+@targets.s3_options
+def delete_savepoints(
+    arguments: tuple[str, ...],
+    force: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    manifest_path: str | None,
+    termination_log: Path | None,
+    job: str | None,
+    **s3: Any,
+) -> None:
+    """Delete savepoints with all their files, also while their job runs or is down.
+
+    With a manifest or a storage, they are savepoints of that job: each is first marked in the job's log,
+    so a restore never begins from one that is being deleted. A savepoint's URL alone is enough where the
+    storage lies beside it; a folder that was moved or copied is deleted as it is. Deleting one again
+    finishes what was interrupted.
+
+    \b
+    Examples:
+      sparkstate savepoints delete job.yaml file:///data/savepoints/savepoint-1f2d3c-8a9b
+      sparkstate savepoints delete s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
+    """
+    given, urls = _what_to_delete(arguments, manifest_path)
+    place = targets.stored(given or urls[0], overrides, stored.s3_settings(**s3), job)
+
+    def deleted() -> dict[str, Any]:
+        gone, absent = list[str](), list[str]()
+        for url in urls:
+            there = _delete(place, url, force=force, of_a_job=given is not None)
+            (gone if there else absent).append(url)
+            if not as_json:
+                click.echo(f"deleted {url}" if there else f"nothing is at {url}")
+        return {"deleted": gone, "absent": absent}
+
+    if as_json:
+        machine.answer(deleted, termination_log)
+    else:
+        deleted()
+
+
+def _what_to_delete(
+    arguments: tuple[str, ...], manifest_path: str | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """The job's manifest or storage, if one was named, and the savepoints."""
+    if manifest_path is not None:
+        return manifest_path, arguments
+    return (None, arguments) if len(arguments) == 1 else (arguments[0], arguments[1:])
+
+
+def _delete(place: targets.Stored, url: str, *, force: bool, of_a_job: bool) -> bool:
+    if not of_a_job:
+        return purge.delete_savepoint(url, place.open, clocks.SystemClock(), force=force)
+    root, name = stored.one_job(place)
+    found = lineage.find(root, name)
+    if found is None:
+        raise errors.NotFound(f"{place.url} holds no lineage of the job {name}")
+    log = LineageLog(found.store, clocks.SystemClock())
+    checkpoint_savepoint.Savepoints(found, log, place.open).delete(url, force=force)
+    return True
+
+
+@click.command("purge")
+@click.argument("target", metavar="JOB.YAML|URL", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@machine.options
+@manifests.set_option
+@targets.s3_options
+def purge_job(
+    target: str | None,
+    yes: bool,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    manifest_path: str | None,
+    termination_log: Path | None,
+    job: str | None,
+    **s3: Any,
+) -> None:
+    """Delete every checkpoint and savepoint of a job, for good. A job of that name then begins empty.
+
+    A driver that still runs is fenced off. Interrupted, it is run again.
+
+    \b
+    Examples:
+      sparkstate purge job.yaml
+      sparkstate purge s3://bucket/state --job default/rotations --yes
+    """
+    place = targets.stored(machine.target(target, manifest_path), overrides, stored.s3_settings(**s3), job)
+
+    def purged() -> dict[str, Any]:
+        try:
+            root, name = stored.one_job(place)
+        except errors.NotFound:
+            return asdict(purge.Purged((), 0, 0, ()))
+        if not (yes or as_json):
+            click.confirm(f"Delete all checkpoints and savepoints of {name} in {place.url}?", abort=True)
+        return asdict(purge.purge(root, name, place.open, clocks.SystemClock(), "sparkstate purge"))
+
+    if as_json:
+        machine.answer(purged, termination_log)
+        return
+    done = purged()
+    click.echo(
+        f"deleted {done['files']} files ({progress.size(done['size_bytes'])}) and {len(done['savepoints'])} savepoints"
+    )

@@ -1,0 +1,79 @@
+"""Answers for programs: one JSON line to standard output, and a short one as a pod's termination message.
+
+The operator runs ``restore-info``, ``savepoints delete`` and ``purge`` as Kubernetes Jobs and reads nothing but the
+termination message (docs/formats.md, "In the cluster").
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from sparkstate import errors
+from sparkstate.driver import termination
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+IN_A_CONTAINER = Path("/dev/termination-log")
+_LARGE = ("operators", "checkpoints", "savepoints", "unfinished_savepoints")
+
+
+def options(command: Command) -> Command:
+    """``--json --manifest --termination-log``."""
+    kind = click.Path(dir_okay=False, path_type=Path)
+    decorated = click.option(
+        "--termination-log",
+        type=kind,
+        help="Write the answer there too, short.  [default: /dev/termination-log if there is one]",
+    )(command)
+    decorated = click.option(
+        "--manifest", "manifest_path", metavar="JOB.YAML", help="The job's manifest, instead of a target."
+    )(decorated)
+    return click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")(decorated)
+
+
+def target(given: str | None, manifest_path: str | None) -> str:
+    """What a command is about: its argument, or ``--manifest``."""
+    if manifest_path is not None and not Path(manifest_path).is_file():
+        raise errors.SpecInvalid(f"--manifest {manifest_path}: there is no such file")
+    chosen = given or manifest_path
+    if chosen is None or (given and manifest_path):
+        raise click.UsageError("name the job's manifest or its storage, once")
+    return chosen
+
+
+def answer(
+    work: Callable[[], Mapping[str, Any]],
+    termination_log: Path | None,
+    shortened: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+) -> None:
+    """Do ``work`` and print what it returns with ``ok: true``; an error with ``ok: false``, and raise it on."""
+    try:
+        result = {"ok": True, **work()}
+    except errors.SparkstateError as error:
+        _say({"ok": False, "reason": error.reason, "message": str(error)}, termination_log, dict)
+        raise
+    _say(result, termination_log, shortened)
+
+
+def brief(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the lists that may be long; how many there are is said."""
+    point = document.get("restore_point")
+    short = {name: value for name, value in document.items() if name not in _LARGE}
+    if isinstance(point, Mapping):
+        short["restore_point"] = {name: value for name, value in point.items() if name not in _LARGE}
+    return {**short, "counts": {name: len(document[name]) for name in _LARGE if name in document}}
+
+
+def _say(
+    document: Mapping[str, Any],
+    termination_log: Path | None,
+    shortened: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> None:
+    click.echo(json.dumps(document))
+    place = termination_log or (IN_A_CONTAINER if os.access(IN_A_CONTAINER, os.W_OK) else None)
+    termination.write(place, shortened(document))
