@@ -88,10 +88,8 @@ JOB_ENVIRONMENT = {
     "JAVA_HOME": "/opt/java",
     "SPARK_HOME": "/opt/sparkstate/spark",
     "PYSPARK_PYTHON": PYTHON,
-    # A container runtime writes the host name into /etc/hosts; here nobody does.
-    "SPARK_LOCAL_IP": "127.0.0.1",
 }
-NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--fork", "--kill-child")
+NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--uts", "--fork", "--kill-child")
 VOLUMES = {"operator": ("/tmp",), "job": ("/tmp", "/var/lib/sparkstate")}
 
 
@@ -136,15 +134,22 @@ def inside(root: Path, target: str, words: list[str]) -> int:
     volumes = "".join(f"mount -t tmpfs -o mode=1777 tmpfs $r{volume}\n" for volume in VOLUMES[target])
     script = f"""set -e
 ip link set lo up
+hostname container
 r=$1; shift
 mount --bind {root} $r
+cp -a $r/etc $r.etc
+echo 127.0.0.1 localhost container > $r.etc/hosts
+mount --bind $r.etc $r/etc
 mount -o remount,bind,ro $r
+mount -o remount,bind,ro $r/etc
 {volumes}mount -t proc proc $r/proc
 mount --bind /dev $r/dev
 exec env -i "$@"
 """
     settings = [f"{name}={value}" for name, value in environment.items()]
-    with tempfile.TemporaryDirectory(prefix="sparkstate-root-") as place:
+    with tempfile.TemporaryDirectory(prefix="sparkstate-root-") as folder:
+        place = str(Path(folder) / "root")
+        Path(place).mkdir()
         chroot = ["chroot", "--userspec=185:185", place, *words]
         words = [*NAMESPACES, "sh", "-c", script, "sh", place, *settings, *chroot]
         done = subprocess.run(words, check=False)

@@ -46,19 +46,19 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
     """
     known = lineage.all_of(root, job)
     files = size = 0
-    touched, savepoints = [], list[str]()
+    touched, savepoints = list[str](), list[str]()
     for one in known:
         log = LineageLog(one.store, clock)
         state = log.refresh()
-        if state.last_number == 0 and not list(_data(one)):
-            continue
         kept = (*(s.url for s in state.savepoints), *(s.url for s in state.started_savepoints))
-        if kept or state.doomed_savepoints or list(_data(one)):
-            log.claim(_above(log), who)
-            _drop_savepoints(one, log, opened)
-            savepoints += kept
-            for info in _delete_data(one, log):
-                files, size = files + 1, size + info.size
+        in_use = one is known[-1] and state.last_number > 0
+        if not (in_use or kept or state.doomed_savepoints or any(_data(one))):
+            continue
+        log.claim(_above(log), who)
+        _drop_savepoints(one, log, opened)
+        savepoints += kept
+        for info in _delete_data(one, log):
+            files, size = files + 1, size + info.size
         touched.append(one.id)
     if known and known[-1].id in touched:
         lineage.begin_anew(root, known[-1], clock)

@@ -71,12 +71,12 @@ def judge(document: Mapping[str, Any]) -> list[Problem]:
 
 def _wrong_kind(document: Mapping[str, Any]) -> list[Problem]:
     found = []
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-        value = document.get(field)
+    for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+        value = document.get(name)
         if value is None:
-            found.append(Problem(field, f"is missing; it must be {wanted}"))
+            found.append(Problem(name, f"is missing; it must be {wanted}"))
         elif value != wanted:
-            found.append(Problem(field, f"must be {wanted}", f"it is {value!r}"))
+            found.append(Problem(name, f"must be {wanted}", f"it is {value!r}"))
     return found
 
 
