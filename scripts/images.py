@@ -15,9 +15,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,18 +59,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if builder == "buildah":
         require_tools(install=options.install_tools)
         say(f"base image: {images_base.ensure(['buildah'])}")
-    failed = 0
-    for target in options.target or TARGETS:
-        started = time.monotonic()
-        one = image(target)
-        command = buildx(one, options) if builder == "docker" else buildah(one)
-        failed |= subprocess.run(command, cwd=ROOT, check=False, env=_environment(os.environ)).returncode
-        if not failed:
-            report(one, builder, time.monotonic() - started, push=options.push)
-        if failed or (options.check and builder == "buildah" and not images_check.check(target, one.tag)):
-            say(f"{target} failed")
-            return 1
-    return 0
+    with context(options.ref) as folder:
+        return max(_build(target, builder, folder, options) for target in options.target or TARGETS)
+
+
+def _build(target: str, builder: str, folder: Path, options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    one = image(target)
+    command = buildx(one, options) if builder == "docker" else buildah(one)
+    environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
+    failed = subprocess.run(command, cwd=folder, check=False, env=environment).returncode
+    if not failed:
+        report(one, builder, time.monotonic() - started, push=options.push)
+        if options.check and builder == "buildah":
+            failed = int(not images_check.check(target, one.tag))
+    if failed:
+        say(f"{target} failed")
+    return int(bool(failed))
+
+
+@contextmanager
+def context(ref: str | None) -> Iterator[Path]:
+    """The folder to build from: the checkout as it is, or what a commit holds."""
+    if ref is None:
+        yield ROOT
+        return
+    with tempfile.TemporaryDirectory(prefix="sparkstate-images-") as folder:
+        archive = Path(folder) / "commit.tar"
+        subprocess.run(["git", "archive", "--output", str(archive), ref], cwd=ROOT, check=True)
+        subprocess.run(["tar", "-xf", str(archive), "-C", folder], check=True)
+        archive.unlink()
+        yield Path(folder)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -77,6 +98,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--builder", choices=("docker", "buildah"), help="default: Docker where it answers")
     parser.add_argument("--platform", help="Docker only: e.g. linux/amd64,linux/arm64 (then with --push)")
     parser.add_argument("--push", metavar="REGISTRY/FOLDER", help="push there instead of writing archives")
+    parser.add_argument("--ref", metavar="COMMIT", help="build this commit; default: the checkout as it is")
     parser.add_argument("--check", action="store_true", help="run what is in them, with a read-only root")
     parser.add_argument(
         "--install-tools",
@@ -160,11 +182,6 @@ def buildah(one: Image) -> list[str]:
 
 def _secrets() -> list[str]:
     return [word for name, path in secrets() for word in ("--secret", f"id={name},src={path}")]
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without buildah's own warnings about a terminal, and with BuildKit in older Dockers."""
-    return {**environ, "DOCKER_BUILDKIT": "1"}
 
 
 def report(one: Image, builder: str, seconds: float, *, push: str | None) -> None:

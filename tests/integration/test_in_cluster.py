@@ -39,8 +39,8 @@ def test_slots_in_several_executors_give_the_exact_output_also_when_an_executor_
     document = executors.cluster(
         driving.manifest(tmp_path, "totals.py", stateBackend={"type": "rocksdb"}), tmp_path, executors=2
     )
-    (tmp_path / "secret").write_text("of driver and executors")
-    document["spec"]["sparkConf"] = {"spark.authenticate.secret.file": str(tmp_path / "secret")}
+    # Spark's Kubernetes backend reads the mounted secret; this master wants it said.
+    document["spec"]["sparkConf"] = {"spark.authenticate.secret": "of driver and executors"}
     hosts_of_their_own = {**executors.on_hosts_of_their_own(tmp_path), **executors.master(2)}
     with driver(tmp_path, document, **hosts_of_their_own) as running:
         has_checkpoint(running)

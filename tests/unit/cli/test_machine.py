@@ -1,0 +1,164 @@
+"""What the operator's Jobs run: one JSON line, the termination message, exit codes; on S3 as they would."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import stored_job
+
+from sparkstate import storage
+from sparkstate.cli import machine, main
+
+
+class Program:
+    """Runs a command as a Job does and reads what it leaves."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._word = folder / "word"
+        self._capsys = capsys
+        self._word.write_text("")
+        self.code = 0
+
+    def __call__(self, *words: str) -> dict[str, Any]:
+        self._word.write_text("")
+        self._capsys.readouterr()
+        self.code = main.main([*words, "--json", "--termination-log", str(self._word)])
+        (line,) = self._capsys.readouterr().out.splitlines()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    @property
+    def word(self) -> dict[str, Any]:
+        """The termination message."""
+        found: dict[str, Any] = json.loads(self._word.read_text())
+        return found
+
+
+@pytest.fixture
+def program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Program:
+    return Program(tmp_path, capsys)
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A storage's URL; with S3 the commands find server and keys in the environment, as in a pod."""
+    if request.param == "local":
+        (tmp_path / "state").mkdir()
+        return (tmp_path / "state").as_uri()
+    server = request.getfixturevalue("s3")
+    monkeypatch.setenv("SPARKSTATE_S3_ENDPOINT", server.settings.endpoint)
+    monkeypatch.setenv("SPARKSTATE_S3_REGION", server.settings.region)
+    monkeypatch.setenv("SPARKSTATE_S3_PATH_STYLE", "true")
+    opened = storage.open_store
+    monkeypatch.setattr(
+        storage, "open_store", lambda url, s3=None, **how: opened(url, s3 or server.settings, **how)
+    )
+    return f"s3://state/{secrets.token_hex(6)}"
+
+
+def manifest_of(folder: Path, place: str) -> str:
+    path = folder / "job.yaml"
+    spec: dict[str, Any] = {"pythonFile": "job.py", "stateBackend": {"type": "hashmap"}}
+    spec["checkpointing"] = {"storage": place}
+    if place.startswith("s3:"):
+        endpoint, region = os.environ["SPARKSTATE_S3_ENDPOINT"], os.environ["SPARKSTATE_S3_REGION"]
+        spec["s3"] = {"endpoint": endpoint, "region": region, "pathStyle": True}
+    document = {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": "orders"},
+        "spec": spec,
+    }
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+def test_restore_info_says_what_a_restart_goes_back_to_and_keeps_the_word_short(
+    program: Program, place: str, tmp_path: Path
+) -> None:
+    job = stored_job.StoredJob(place, "orders", attempt=7)
+    url = job.take_savepoint("a", 5)
+    answer = program("restore-info", "--manifest", manifest_of(tmp_path, place))
+    assert (answer["ok"], answer["found"], answer["attempt"]) == (True, True, 7)
+    assert answer["restore_point"]["url"] == url
+    assert [one["url"] for one in answer["savepoints"]] == [url]
+    word = program.word
+    assert (word["restore_point"]["url"], word["restore_point"]["epoch"]) == (url, 5)
+    assert word["counts"] == {"checkpoints": 0, "savepoints": 1, "unfinished_savepoints": 0}
+    assert "savepoints" not in word
+    assert "operators" not in word["restore_point"]
+
+
+def test_a_lineage_closed_by_a_savepoint_is_said_to_be(program: Program, place: str, tmp_path: Path) -> None:
+    url = stored_job.StoredJob(place, "orders", attempt=1).take_savepoint("a", 5, stop=True)
+    program("restore-info", "--manifest", manifest_of(tmp_path, place))
+    assert program.word["closed_by"] == url
+
+
+def test_a_job_that_nothing_was_stored_of_is_an_answer_and_no_error(
+    program: Program, place: str, tmp_path: Path
+) -> None:
+    answer = program("restore-info", "--manifest", manifest_of(tmp_path, place))
+    assert (program.code, answer["ok"], answer["found"]) == (0, True, False)
+
+
+def test_the_cluster_s_name_comes_from_the_environment(
+    program: Program, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored_job.StoredJob(place, "orders", attempt=1)
+    monkeypatch.setenv("SPARKSTATE_CLUSTER", "blue")
+    assert program("restore-info", "--manifest", manifest_of(tmp_path, place))["found"] is False
+
+
+def test_a_savepoint_is_deleted_by_its_url_alone_and_again_without_an_error(
+    program: Program, place: str
+) -> None:
+    job = stored_job.StoredJob(place, "orders", attempt=1)
+    old, newest = job.take_savepoint("a", 5), job.take_savepoint("b", 6)
+    assert program("savepoints", "delete", old) == {"ok": True, "deleted": [old], "absent": []}
+    assert program("savepoints", "delete", old) == {"ok": True, "deleted": [], "absent": [old]}
+    refused = program("savepoints", "delete", newest)
+    assert (program.code, refused["ok"], refused["reason"]) == (5, False, "StorageError")
+    assert program.word == refused
+
+
+def test_a_purge_leaves_nothing_that_could_be_restored(program: Program, place: str, tmp_path: Path) -> None:
+    url = stored_job.StoredJob(place, "orders", attempt=1).take_savepoint("a", 5)
+    answer = program("purge", "--manifest", manifest_of(tmp_path, place))
+    assert answer["savepoints"] == [url]
+    assert program.word["ok"] is True
+    assert program("restore-info", "--manifest", manifest_of(tmp_path, place))["restore_point"] is None
+    assert program("purge", "--manifest", manifest_of(tmp_path, place))["files"] == 0
+
+
+def test_a_manifest_that_is_not_there_is_said_to_be_missing(program: Program) -> None:
+    code = main.main(["purge", "--json", "--manifest", "/nowhere/job.yaml"])
+    assert code == 2
+
+
+def test_without_json_a_purge_asks_first(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = stored_job.StoredJob(place, "orders", attempt=1)
+    job.take_savepoint("a", 5)
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115
+    assert main.main(["purge", manifest_of(tmp_path, place)]) == 130
+    assert job.entries() > 0
+    assert main.main(["purge", manifest_of(tmp_path, place), "--yes"]) == 0
+    assert "and 1 savepoints" in capsys.readouterr().out
+
+
+def test_in_a_container_the_word_goes_where_kubernetes_reads_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "termination-log"
+    log.write_text("")
+    monkeypatch.setattr(machine, "IN_A_CONTAINER", log)
+    assert main.main(["restore-info", "--json", "--manifest", manifest_of(tmp_path, place)]) == 0
+    assert json.loads(log.read_text())["found"] is False

@@ -1,0 +1,96 @@
+"""Spark's settings for executor pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sparkstate import errors, settings
+from sparkstate.settings import MIB
+from sparkstate.spark import kubernetes, session
+
+POD = settings.PodSettings(name="job-driver-2", namespace="shop", ip="10.1.0.9", job_uid="u", attempt=2)
+JOB = settings.JobSettings(
+    name="job",
+    entry=settings.EntryPoint(python_file="/opt/job/main.py"),
+    deployment="cluster",
+    slots=5,
+    slots_per_executor=2,
+    backend=settings.StateBackendSettings(type="rocksdb", managed_memory_bytes=100 * MIB),
+    spark_conf={"spark.executor.cores": "2", "spark.executor.memory": "1000m"},
+    pod=POD,
+    work_dir="/var/lib/sparkstate",
+)
+API = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+
+
+def conf(job: settings.JobSettings = JOB, life: int = 1) -> dict[str, str]:
+    return session.effective_conf(job, API, life)
+
+
+def test_executors_find_the_driver_by_its_pod_s_address() -> None:
+    found = conf()
+    assert found["spark.master"] == "k8s://https://10.0.0.1:6443"
+    assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "10.1.0.9"
+    assert found["spark.kubernetes.driver.pod.name"] == "job-driver-2"
+    assert found["spark.kubernetes.namespace"] == "shop"
+
+
+def test_ipv6_addresses_are_in_brackets_where_a_port_follows() -> None:
+    found = session.effective_conf(
+        replace(JOB, pod=replace(POD, ip="fd00::9")), {"KUBERNETES_SERVICE_HOST": "fd00::1"}
+    )
+    assert found["spark.master"] == "k8s://https://[fd00::1]:443"
+    assert found["spark.driver.host"] == "[fd00::9]"
+    assert found["spark.driver.bindAddress"] == "fd00::9"
+
+
+def test_there_are_as_many_executors_as_slots_need() -> None:
+    assert conf()["spark.executor.instances"] == "3"
+    assert conf(replace(JOB, slots=4))["spark.executor.instances"] == "2"
+
+
+def test_memory_beside_the_heap_holds_the_jvm_s_overhead_and_the_slots() -> None:
+    assert conf()["spark.executor.memoryOverhead"] == f"{384 + 2 * (100 + 192)}m"
+
+
+def test_an_overhead_that_the_user_names_is_the_jvm_s_and_the_slots_come_on_top() -> None:
+    job = replace(JOB, spark_conf={**JOB.spark_conf, "spark.executor.memoryOverhead": "500m"})
+    assert conf(job)["spark.executor.memoryOverhead"] == f"{500 + 2 * (100 + 192)}m"
+
+
+def test_modules_beside_the_job_s_file_are_found_in_executors() -> None:
+    assert conf()["spark.executorEnv.PYTHONPATH"] == "/opt/job"
+    module = replace(JOB, entry=settings.EntryPoint(module="shop.orders"))
+    assert "spark.executorEnv.PYTHONPATH" not in conf(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt", "life", "prefix"),
+    [
+        ("job", 2, 1, "job-2"),
+        ("job", 2, 3, "job-2-3"),
+        ("j" * 40, 999_999, 1, "j" * 40 + "-999999"),
+        ("j" * 40, 999_999, 12, "j" * 37 + "-999999-12"),
+        ("a." * 20, 123_456, 9, "a." * 18 + "a" + "-123456-9"),
+    ],
+)
+def test_executors_are_named_by_attempt_and_life_within_spark_s_limit(
+    name: str, attempt: int, life: int, prefix: str
+) -> None:
+    assert kubernetes.executor_prefix(name, attempt, life) == prefix
+    assert len(prefix) <= 47
+
+
+def test_a_cluster_job_outside_of_a_pod_is_refused_with_the_way_out() -> None:
+    with pytest.raises(errors.SpecInvalid, match="--in-cluster"):
+        session.effective_conf(replace(JOB, pod=None), API)
+    with pytest.raises(errors.SpecInvalid, match="deployment: local"):
+        session.effective_conf(JOB, {})
+
+
+def test_a_local_job_in_a_pod_knows_nothing_of_kubernetes() -> None:
+    found = session.effective_conf(replace(JOB, deployment="local", spark_conf={}), API)
+    assert found["spark.master"].startswith("local[")
+    assert not [name for name in found if name.startswith("spark.kubernetes")]

@@ -1,0 +1,100 @@
+"""Placing slots over executors: asked again until all have a place, given up with a sentence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.slots.client import SlotAddress
+from sparkstate.spark import slotlaunch
+from sparkstate.testing import ManualClock
+
+
+class Executors:
+    """Stands for SparkContext: runs the task of each slot; ``cancelAllJobs`` ends one that hangs."""
+
+    def __init__(self, answer: Callable[[int, int], Any]) -> None:
+        self.answer = answer
+        self.rounds: list[list[int]] = []
+        self.cancelled = threading.Event()
+
+    def parallelize(self, slots: list[int], partitions: int) -> Executors:
+        assert partitions == len(slots)
+        self.rounds.append(list(slots))
+        return self
+
+    def mapPartitions(self, _: slotlaunch.StartSlot) -> Executors:
+        return self
+
+    def collect(self) -> list[Any]:
+        return [self.answer(slot, len(self.rounds)) for slot in self.rounds[-1]]
+
+    def cancelAllJobs(self) -> None:
+        self.cancelled.set()
+
+
+START = slotlaunch.StartSlot("/tmp/none", 1, "token", (), tcp=True, places=1)
+
+
+def address(slot: int) -> SlotAddress:
+    return SlotAddress(slot, f"host-{slot}", 100 + slot, "", 4000, "10.0.0.1")
+
+
+def launch(executors: Executors, slots: int = 3, **how: float) -> tuple[SlotAddress, ...]:
+    return slotlaunch.launch(executors, slots, START, ManualClock(), **how)  # type: ignore[arg-type]
+
+
+def test_slots_come_back_in_order_whatever_order_they_started_in() -> None:
+    executors = Executors(lambda slot, _: address(slot))
+    assert launch(executors) == tuple(address(slot) for slot in range(3))
+    assert executors.rounds == [[0, 1, 2]]
+
+
+def test_only_slots_without_a_place_are_asked_for_again() -> None:
+    def crowded_at_first(slot: int, number: int) -> Any:
+        return address(slot) if slot <= number - 1 else slotlaunch.NoPlace(slot, "host-0")
+
+    executors = Executors(crowded_at_first)
+    assert len(launch(executors)) == 3
+    assert executors.rounds == [[0, 1, 2], [1, 2], [2]]
+
+
+def test_executors_that_never_have_room_end_in_a_lost_slot_that_says_where_to_look() -> None:
+    executors = Executors(lambda slot, _: slotlaunch.NoPlace(slot, "host-0"))
+    with pytest.raises(errors.SlotLost, match=r"slot\(s\) 0, 1, 2 within 7 s.*kubectl get pods"):
+        launch(executors, patience_s=7)
+
+
+def test_a_job_that_waits_for_executors_for_ever_is_cancelled() -> None:
+    def hang(_: int, __: int) -> Any:
+        assert executors.cancelled.wait(10)
+        raise RuntimeError("job cancelled")
+
+    executors = Executors(hang)
+    with pytest.raises(errors.SlotLost, match="had room"):
+        launch(executors, patience_s=0.2)
+
+
+def test_another_failure_is_not_mistaken_for_waiting() -> None:
+    def fail(_: int, __: int) -> Iterator[Any]:
+        raise RuntimeError("no such module")
+
+    with pytest.raises(RuntimeError, match="no such module"):
+        launch(Executors(fail))
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({"SPARK_EXECUTOR_POD_IP": "10.1.0.4", "SPARK_LOCAL_IP": "10.2.0.4"}, "10.1.0.4"),
+        ({"SPARK_LOCAL_IP": "10.2.0.4"}, "10.2.0.4"),
+        ({}, "127.0.0.1"),
+    ],
+    ids=["pod", "told", "by name"],
+)
+def test_a_slot_s_address_is_the_pod_s_where_there_is_one(environ: dict[str, str], found: str) -> None:
+    assert slotlaunch.own_address(environ, "localhost") == found
