@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -36,8 +37,17 @@ def archive_path(environment: Mapping[str, str]) -> Path:
 
 def options(environment: Mapping[str, str]) -> str:
     """The value of ``SPARK_SUBMIT_OPTS`` for tests."""
-    path = archive_path(environment)
-    return f"{QUICK} -XX:SharedArchiveFile={path} {SILENT}" if path.exists() else QUICK
+    top = archive_path(environment)
+    if not top.exists():
+        return QUICK
+    base = _base_path(top)
+    files = f"{base}:{top}" if base.exists() else str(top)
+    return f"{QUICK} -XX:SharedArchiveFile={files} {SILENT}"
+
+
+def _base_path(top: Path) -> Path:
+    """The archive of Java's own classes, for a Java that comes without one."""
+    return top.with_suffix(".base")
 
 
 def build_archive() -> Path:
@@ -52,9 +62,11 @@ def build_archive() -> Path:
         folder = Path(name)
         made = target.with_suffix(f".{os.getpid()}")
         totals.make_input(folder / "in", files=3)
+        found = java.find(os.environ)
+        base = _add_base(found, target)
         environment = {
-            **java.find(os.environ).environment(),
-            VARIABLE: f"{QUICK} -XX:ArchiveClassesAtExit={made} {SILENT}",
+            **found.environment(),
+            VARIABLE: f"{QUICK} {base} -XX:ArchiveClassesAtExit={made} {SILENT}",
         }
         with driving.Driver(folder, driving.manifest(folder, "totals.py"), environment=environment) as driver:
             driver.finish()
@@ -63,3 +75,14 @@ def build_archive() -> Path:
             raise OSError(f"{environment['JAVA_HOME']} wrote no archive of its classes; tests start slower")
         made.rename(target)
     return target
+
+
+def _add_base(found: java.Java, target: Path) -> str:
+    """Small runtimes have no archive of their own classes, on which ours would stand: make it first."""
+    home = found.executable.resolve().parent.parent
+    if (home / "lib" / "server" / "classes.jsa").exists():
+        return ""
+    base = _base_path(target)
+    command = [str(found.executable), *QUICK.split(), "-Xshare:dump", f"-XX:SharedArchiveFile={base}"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return f"-XX:SharedArchiveFile={base}"
