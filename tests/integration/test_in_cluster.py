@@ -39,6 +39,7 @@ def test_slots_in_several_executors_give_the_exact_output_also_when_an_executor_
     document = executors.cluster(
         driving.manifest(tmp_path, "totals.py", stateBackend={"type": "rocksdb"}), tmp_path, executors=2
     )
+    document["spec"]["params"]["output"] = (tmp_path / "out").as_uri()
     # Spark's Kubernetes backend reads the mounted secret; this master wants it said.
     document["spec"]["sparkConf"] = {"spark.authenticate.secret": "of driver and executors"}
     hosts_of_their_own = {**executors.on_hosts_of_their_own(tmp_path), **executors.master(2)}
