@@ -129,6 +129,31 @@ def run(**options: Any) -> None:
     asyncio.run(process.run(config, started))
 
 
+@main.command()
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="In this namespace; may be given several times."
+)
+@click.option("--lease-namespace", required=True, envvar="SPARKSTATE_POD_NAMESPACE", help="As for `run`.")
+@click.option("--lease-name", default="sparkstate-operator", show_default=True)
+@click.option("--lease-seconds", default=15, show_default=True, type=click.IntRange(5, 300))
+@click.option("--identity", default=socket.gethostname, envvar="SPARKSTATE_POD_NAME")
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False))
+def release(**options: Any) -> None:
+    """Take the operator's finalizer from all jobs and snapshots, so that they can be deleted without it.
+
+    Waits until no operator leads. The chart runs this when it is uninstalled.
+    """
+    from sparkstate_operator import release as letting_go
+
+    logs.configure("info")
+    identity = f"{options['identity']}-{os.getpid()}"
+    lease = LeaseSettings(
+        options["lease_namespace"], options["lease_name"], identity, options["lease_seconds"]
+    )
+    count = asyncio.run(letting_go.release(lease, options["namespaces"], options["kubeconfig"]))
+    click.echo(f"{count} objects were let go")
+
+
 def _defaults(path: Path | None) -> dict[str, Any]:
     """The chart's defaults, judged by themselves."""
     found = yaml.safe_load(path.read_text()) if path is not None else None

@@ -11,16 +11,19 @@ from typing import Any
 
 import yaml
 
+from sparkstate_operator import rbac
 from sparkstate_operator.model import helm, resources
 from sparkstate_operator.model.crd import build_crd, build_schema
 from sparkstate_operator.model.resources import Resource
 
 HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
+RIGHTS_HEADER = HEADER.replace("the models", "sparkstate_operator.rbac")
 CHART = "charts/sparkstate-operator"
 PLACES: dict[str, tuple[str, ...]] = {
     resources.JOBS.plural: ("crds", f"{CHART}/files/crds", "engine/src/sparkstate/manifest"),
     resources.SNAPSHOTS.plural: ("crds", f"{CHART}/files/crds"),
 }
+RULES = f"{CHART}/files/rules.yaml"
 VALUES_SCHEMA = f"{CHART}/values.schema.json"
 SIZE_LIMIT = 256 * 1024
 """Larger objects cannot be written by a client-side ``kubectl apply`` (limit of all annotations together)."""
@@ -62,7 +65,14 @@ def targets(root: Path) -> dict[str, str]:
         for text in (render(resource),)
         for folder in PLACES[resource.plural]
     }
-    return {**made, VALUES_SCHEMA: values_schema((root / VALUES_SCHEMA).read_text("utf-8"))}
+    schema = values_schema((root / VALUES_SCHEMA).read_text("utf-8"))
+    return {**made, VALUES_SCHEMA: schema, RULES: rights()}
+
+
+def rights() -> str:
+    """The operator's rights as the chart's templates read them."""
+    found = {"jobs": rbac.rules(), "lease": rbac.lease_rules(), "release": rbac.release_rules()}
+    return RIGHTS_HEADER + yaml.dump(found, Dumper=_Dumper, sort_keys=False)
 
 
 def stale(root: Path) -> list[str]:

@@ -1,0 +1,56 @@
+{{- define "sparkstate.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "sparkstate.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sparkstate.labels" -}}
+{{ include "sparkstate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/component: operator
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sparkstate.account" -}}
+{{- if .Values.serviceAccount.create }}{{ default (include "sparkstate.name" .) .Values.serviceAccount.name }}{{ else }}{{ required "serviceAccount.name is empty; name one, or let serviceAccount.create be true" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- define "sparkstate.keySecret" -}}
+{{- default (printf "%s-key" (include "sparkstate.name" .)) .Values.operatorKey.existingSecret }}
+{{- end }}
+
+{{/* registry/repository:tag or @digest of .image */}}
+{{- define "sparkstate.image" -}}
+{{- $registry := default .image.registry .root.Values.global.imageRegistry -}}
+{{- $place := ternary (printf "%s/%s" $registry .image.repository) .image.repository (ne $registry "") -}}
+{{- if .image.digest }}{{ printf "%s@%s" $place .image.digest }}{{ else }}{{ printf "%s:%s" $place (default .root.Chart.AppVersion .image.tag) }}{{ end }}
+{{- end }}
+
+{{/* Pod and container settings that Pod Security "restricted" asks for */}}
+{{- define "sparkstate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 185
+runAsGroup: 185
+fsGroup: 185
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "sparkstate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "sparkstate.leaseArgs" -}}
+- --lease-namespace={{ .Release.Namespace }}
+- --lease-name={{ include "sparkstate.name" . }}
+- --lease-seconds={{ .Values.leaderElection.leaseSeconds }}
+{{- end }}
+
+{{- define "sparkstate.rules" -}}
+{{ .Files.Get "files/rules.yaml" }}
+{{- end }}
