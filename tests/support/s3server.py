@@ -96,7 +96,8 @@ class S3Server:
 @contextlib.contextmanager
 def running() -> Iterator[S3Server]:
     """A started server with the bucket ``state``; stopped and its folder removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="sparkstate-s3-"))
+    memory = Path("/dev/shm")  # every object is flushed to its disk: in memory where there is such a folder
+    folder = Path(tempfile.mkdtemp(prefix="sparkstate-s3-", dir=memory if memory.is_dir() else None))
     for name in ("data", "side"):
         (folder / name).mkdir()
     server = S3Server(find_binary(), folder, _free_port())

@@ -26,7 +26,7 @@ from sparkstate.clock import Clock
 from sparkstate.log import records, snapshots
 from sparkstate.log.records import Record, Token
 from sparkstate.log.state import LogState, fold
-from sparkstate.storage import naming
+from sparkstate.storage import creating, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 FOLDER = "log"
@@ -142,10 +142,8 @@ class LineageLog:
             number=number, writer=self._writer, timestamp_ms=self._clock.now_ms(), record=record
         )
         data = records.encode(entry)
-        try:
-            self._store.put_if_absent(entry_key(number), data)
-        except errors.AlreadyExists:
-            stored = self._store.get(entry_key(number))
+        stored = creating.create_or_read(self._store, entry_key(number), data)
+        if stored != data:
             if not self._is_ours(stored, entry):
                 self._read_tail()
                 return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.storage import layout, naming
+from sparkstate.storage import creating, layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.streams import CheckpointStateOutputStream, CheckpointStreamFactory, StateScope
 
@@ -34,11 +34,9 @@ class CheckpointMetadataOutputStream:
         if self._closed:
             raise errors.StorageError("Stream has already been closed and discarded.")
         self._closed = True
-        try:
-            self._store.put_if_absent(self._path, bytes(self._buffer))
-        except errors.AlreadyExists:
-            if self._store.get(self._path) != self._buffer:
-                raise
+        data = bytes(self._buffer)
+        if creating.create_or_read(self._store, self._path, data) != data:
+            raise errors.AlreadyExists(f"{self._store.url}/{self._path} is there already, with other content")
         return naming.split_url(naming.join_url(self._store.url, self._path))[0]
 
     def close(self) -> None:

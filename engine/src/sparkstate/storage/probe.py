@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.storage import naming
+from sparkstate.storage import creating, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 FOLDER = "_probe"
@@ -18,9 +18,9 @@ def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = nami
     """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused."""
     key = f"{FOLDER}/{ids()}"
     try:
-        with contextlib.suppress(errors.AlreadyExists):
-            # Taken already? Then a retry met its own first try, which proves the point as well.
-            store.put_if_absent(key, b"first")
+        # Read back if it is called taken: a retry may have met its own first try, or nothing is there at all, and then
+        # the second create would rightly succeed.
+        creating.create_or_read(store, key, b"first")
         try:
             store.put_if_absent(key, b"second")
         except errors.AlreadyExists:

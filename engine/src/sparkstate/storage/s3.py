@@ -82,14 +82,18 @@ class S3Store:
 
     def get(self, key: str) -> bytes:
         with self._mapped("read", key):
-            return self._client.get_object(Bucket=self._bucket, Key=self._full(key))["Body"].read()
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._full(key))
+            data = answer["Body"].read()
+            _require_length(len(data), answer["ContentLength"])
+            return data
 
     def get_file(self, key: str, target: Path) -> None:
         beside = target.with_name(f".{target.name}.{self._ids()}")
         try:
             with self._mapped("read", key), beside.open("wb") as file:
-                body = self._client.get_object(Bucket=self._bucket, Key=self._full(key))["Body"]
-                shutil.copyfileobj(body, file, MIB)
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._full(key))
+                shutil.copyfileobj(answer["Body"], file, MIB)
+                _require_length(file.tell(), answer["ContentLength"])
             beside.replace(target)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -117,6 +121,8 @@ class S3Store:
                 Bucket=self._bucket, Prefix=self._prefix + prefix
             )
             for page in pages:
+                if "IsTruncated" not in page:  # cut before its body: it would read as an empty listing
+                    raise ValueError("the listing has no end")
                 for item in page.get("Contents", []):
                     if not item["Key"].endswith("/"):  # folder markers, left by consoles and posix gateways
                         yield ObjectInfo(
@@ -135,7 +141,7 @@ class S3Store:
         names = [self._full(key) for key in keys]
         for start in range(0, len(names), DELETE_BATCH):
             batch = names[start : start + DELETE_BATCH]
-            with self._mapped("delete", batch[0]):
+            with self._mapped("delete", batch[0].removeprefix(self._prefix)):
                 answer = self._client.delete_objects(
                     Bucket=self._bucket, Delete={"Objects": [{"Key": name} for name in batch], "Quiet": True}
                 )
@@ -155,12 +161,12 @@ class S3Store:
         apart.
         """
         try:
-            self._client.head_bucket(Bucket=self._bucket)
-        except botocore.exceptions.ClientError as error:
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
-                raise s3_errors.translate(
-                    "NoSuchBucket", 404, "", operation="look up", bucket=self._bucket, key=self._prefix + key
-                ) from error
+            with self._mapped("look up", key):
+                self._client.head_bucket(Bucket=self._bucket)
+        except errors.NotFound as error:
+            raise s3_errors.translate(
+                "NoSuchBucket", 404, "", operation="look up", bucket=self._bucket, key=self._prefix + key
+            ) from error
 
     def _full(self, key: str) -> str:
         return self._prefix + naming.check_key(key)
@@ -220,6 +226,20 @@ class S3Store:
                 "AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, a profile, or a role that boto3's default chain finds"
             ) from error
+        except botocore.exceptions.ParamValidationError as error:
+            raise errors.StorageError(
+                f"s3://{self._bucket}/{full}: {operation} failed: {error}; correct the storage URL"
+            ) from error
+        except botocore.exceptions.PartialCredentialsError as error:
+            raise errors.StorageError(
+                f"s3://{self._bucket}/{full}: {operation} failed: {error}; set both AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY"
+            ) from error
+        except (KeyError, ValueError) as error:
+            # An answer that was cut within its head lacks fields, or has half of one.
+            raise errors.StorageUnavailable(
+                f"s3://{self._bucket}/{full}: {operation} failed: the answer was cut short ({error!r})"
+            ) from error
         except (botocore.exceptions.BotoCoreError, ConnectionError, TimeoutError, ssl.SSLError) as error:
             # Refused or reset, time-outs, a body cut short, name resolution. Errors of local files pass
             # unchanged.
@@ -247,6 +267,12 @@ def _client(session: boto3.Session, settings: S3Settings, attempts: int, connect
     )
     client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
     return client
+
+
+def _require_length(found: int, promised: int) -> None:
+    """A head that was cut before its Content-Length makes the body end with the connection, wherever that is."""
+    if found != promised:
+        raise ValueError(f"{found} of {promised} bytes")
 
 
 def _add_content_md5(params: dict[str, Any], **_: Any) -> None:

@@ -29,6 +29,9 @@ def translate(
         )
     if status == 412 or code == "PreconditionFailed":
         return errors.AlreadyExists(what)
+    if code == "NoSuchUpload":
+        # Completing a multipart upload whose first answer was lost: the object may be there, the upload is not.
+        return errors.StorageUnavailable(what)
     if status in (409, 429) or code in _SLOW or (status >= 500 and status != 501):
         return errors.StorageUnavailable(what)
     if status == 404 or code in _MISSING:

@@ -18,6 +18,7 @@ from typing import IO
 
 from sparkstate import errors
 from sparkstate.handles import FileHandle
+from sparkstate.storage import creating
 from sparkstate.storage.objectstore import ObjectStore
 
 MAX_FILE_STATE_THRESHOLD = 1024 * 1024
@@ -198,10 +199,11 @@ class CheckpointStateOutputStream:
             self._path = self._new_path()
             spool.seek(0)
             try:
-                if self._position <= MAX_FILE_STATE_THRESHOLD:
-                    self._store.put_if_absent(self._path, spool.read())
-                else:
+                if self._position > MAX_FILE_STATE_THRESHOLD:
                     self._put_large(spool)
+                elif creating.create_or_read(self._store, self._path, data := spool.read()) != data:
+                    last = errors.AlreadyExists(f"{self._store.url}/{self._path} is there already")
+                    continue
             except errors.AlreadyExists as error:
                 last = error
             except errors.StorageError as error:
