@@ -1,120 +1,238 @@
-"""A job's life on a real API server, with the kubelet played by the test."""
+"""A job's life on a real API server, with the kubelet and the driver played by the test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import operator_process
-from support.kubelet import Kubelet
 from support.kubernetes.cluster import Cluster
-from support.operator_process import Operator
+from support.operated import Operated
 
 
-def job(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "sparkstate.io/v1alpha1",
-        "kind": "StatefulSparkJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "image": "example/job:1",
-            "pythonFile": "/app/job.py",
-            "checkpointing": {"storage": "s3://bucket/state"},
-            "fenceTimeout": "3s",
-            "sinkTimeout": "3s",
-            **spec,
-        },
+@pytest.fixture
+def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
+    """A namespace with a running operator."""
+    found = Operated(cluster, namespace, tmp_path)
+    found.start()
+    yield found
+    found.end()
+
+
+def test_a_job_gets_its_children_and_runs(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    status = operated.until_phase("Running")
+    assert status["attempt"] == 1
+    assert operated.conditions()["Ready"]["status"] == "True"
+    assert "intent" not in status
+    assert status["memory"]["total"]
+    names = {
+        kind: sorted(
+            one["metadata"]["name"]
+            for one in operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders")
+        )
+        for kind in ("pods", "configmaps", "services", "secrets", "serviceaccounts", "roles", "rolebindings")
+    }
+    uid = operated.job()["metadata"]["uid"]
+    assert names == {
+        "pods": ["orders-driver-1"],
+        "configmaps": ["orders-1"],
+        "services": ["orders-driver"],
+        "secrets": [f"sparkstate-{uid}-1"],
+        "serviceaccounts": ["orders-spark"],
+        "roles": [],
+        "rolebindings": [],
     }
 
 
-@pytest.fixture
-def kubelet(cluster: Cluster, namespace: str) -> Kubelet:
-    return Kubelet(cluster, namespace)
+def test_a_cluster_deployment_gets_rights_and_an_executor_template(operated: Operated) -> None:
+    operated.apply(deployment="cluster", slots=4)
+    operated.until_pod(1)
+    data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]
+    assert set(data) == {"job.yaml", "executor.yaml"}
+    assert operated.cluster.get("role", "orders-spark", operated.namespace)
+    assert operated.cluster.get("rolebinding", "orders-spark", operated.namespace)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _served(cluster: Cluster) -> None:
-    """A CRD is established a moment before discovery tells of it."""
-
-    def listed() -> bool:
-        said = cluster.kubectl("api-resources", "--api-group=sparkstate.io", "-o", "name")
-        return "statefulsparkjobs" in said and "statesnapshots" in said
-
-    cluster.until(listed, "both resources are discovered")
-
-
-@pytest.fixture
-def operator(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operator]:
-    with operator_process.running(cluster.kubeconfig, tmp_path, namespace) as process:
-        yield process
+def test_a_failed_driver_is_followed_by_the_next_attempt(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone", "exit_code": 1})
+    operated.until_pod(2)
+    status = operated.status()
+    assert status["lastFailure"]["reason"] == "SlotLost"
+    assert status["restarts"]["operator"] == 1
+    operated.running(2)
+    operated.cluster.until_gone("pod", "orders-driver-1", operated.namespace)
 
 
-def status(cluster: Cluster, namespace: str, name: str = "orders") -> dict[str, Any]:
-    return dict((cluster.get("ssj", name, namespace) or {}).get("status") or {})
+def test_a_deleted_driver_pod_is_followed_at_once_when_its_end_was_seen(operated: Operated) -> None:
+    operated.apply(fenceTimeout="10m")
+    operated.running()
+    operated.cluster.kubectl("delete", "pod", "orders-driver-1", "-n", operated.namespace, "--wait=false")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.until_pod(2)
 
 
-def until_pod(
-    cluster: Cluster, namespace: str, attempt: int, name: str = "orders", timeout_s: float = 30
-) -> dict[str, Any]:
-    pod = f"{name}-driver-{attempt}"
-    return cluster.until(lambda: cluster.get("pod", pod, namespace), f"pod {pod} is there", timeout_s)
+def test_a_pod_that_vanishes_is_replaced_only_after_the_fence(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.kubelet.gone("orders-driver-1")
+    status = operated.until_phase("Failing")
+    assert status["intent"]["action"] == "start"
+    assert "notBefore" in status["intent"]
+    assert operated.cluster.get("pod", "orders-driver-2", operated.namespace) is None
+    operated.until_pod(2)
 
 
-def until_phase(
-    cluster: Cluster, namespace: str, phase: str, name: str = "orders", timeout_s: float = 30
-) -> dict[str, Any]:
-    def reached() -> dict[str, Any] | None:
-        found = status(cluster, namespace, name)
-        return found if found.get("phase") == phase else None
-
-    return cluster.until(reached, f"job {name} is {phase}: {status(cluster, namespace, name)}", timeout_s)
-
-
-def test_a_job_gets_its_children_and_runs(
-    cluster: Cluster, namespace: str, operator: Operator, kubelet: Kubelet
-) -> None:
-    cluster.apply(job("orders", namespace))
-    pod = until_pod(cluster, namespace, 1)
-    kubelet.run(pod["metadata"]["name"])
-    found = until_phase(cluster, namespace, "Running")
-    assert found["attempt"] == 1
-    conditions = {one["type"]: one["status"] for one in found["conditions"]}
-    assert conditions["Ready"] == "True"
-    assert "intent" not in found
-
-
-def test_a_failed_driver_is_followed_by_the_next_attempt(
-    cluster: Cluster, namespace: str, operator: Operator, kubelet: Kubelet
-) -> None:
-    cluster.apply(job("orders", namespace))
-    until_pod(cluster, namespace, 1)
-    kubelet.run("orders-driver-1")
-    until_phase(cluster, namespace, "Running")
-    kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone", "exit_code": 1})
-    until_pod(cluster, namespace, 2)
-    found = status(cluster, namespace)
-    assert found["lastFailure"]["reason"] == "SlotLost"
-    assert found["restarts"]["operator"] == 1
-
-
-def test_a_deleted_job_is_gone_once_its_driver_has_ended(
-    cluster: Cluster, namespace: str, operator: Operator, kubelet: Kubelet
-) -> None:
-    cluster.apply(job("orders", namespace))
-    until_pod(cluster, namespace, 1)
-    kubelet.run("orders-driver-1")
-    until_phase(cluster, namespace, "Running")
-    cluster.kubectl("delete", "ssj", "orders", "-n", namespace, "--wait=false")
-    cluster.until(
-        lambda: (cluster.get("pod", "orders-driver-1", namespace) or {"metadata": {"deletionTimestamp": 1}})[
-            "metadata"
-        ].get("deletionTimestamp"),
-        "the pod is being deleted",
+def test_crash_loops_become_a_new_attempt(operated: Operated) -> None:
+    operated.apply(restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 10, "delay": "1s"}})
+    operated.running()
+    operated.kubelet.crash_loop(
+        "orders-driver-1", 1, 2, {"reason": "StorageUnavailable", "message": "no bucket"}
     )
-    assert cluster.get("ssj", "orders", namespace)
-    kubelet.finish_deletion("orders-driver-1")
-    cluster.until_gone("ssj", "orders", namespace)
-    for kind in ("pods", "configmaps", "services", "secrets", "serviceaccounts"):
-        assert cluster.items(kind, namespace, "sparkstate.io/job=orders") == []
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.until_pod(2)
+    restarts = operated.status()["restarts"]
+    assert (restarts["kubelet"], restarts["operator"]) == (2, 1)
+
+
+def test_a_blocked_restore_waits_for_a_person(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.kubelet.end(
+        "orders-driver-1", 3, {"reason": "RestoreBlocked", "message": "chk-7 is gone", "exit_code": 3}
+    )
+    operated.until_phase("RestoreBlocked")
+    condition = operated.conditions()["RestoreBlocked"]
+    assert (condition["status"], condition["message"]) == ("True", "chk-7 is gone")
+    operated.apply(startEmpty=True)
+    operated.until_pod(2)
+    data = operated.cluster.get("configmap", "orders-2", operated.namespace)["data"]["job.yaml"]
+    assert '"startEmpty": true' in data
+
+
+def test_a_finished_job_rests(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
+    operated.until_phase("Finished")
+    assert operated.conditions()["Ready"]["status"] == "True"
+
+
+def test_a_spec_that_cannot_run_leaves_the_last_valid_revision_running(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    template = {"spec": {"containers": [{"name": "driver", "resources": {"limits": {"memory": "64Mi"}}}]}}
+    operated.apply(driverTemplate=template)
+    operated.cluster.until(lambda: "Stalled" in operated.conditions(), "the spec is told to be invalid")
+    assert operated.conditions()["Stalled"]["reason"] == "SpecInvalid"
+    assert "MiB" in operated.conditions()["Stalled"]["message"]
+    assert operated.status()["phase"] == "Running"
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.until_pod(2)
+
+
+def test_a_new_pod_that_is_refused_leaves_the_old_one_running(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.apply(driverTemplate={"spec": {"nodeSelector": {"a": "not a label value"}}})
+    operated.cluster.until(lambda: operated.status().get("refused"), "the refusal is told")
+    assert operated.status()["phase"] == "Running"
+    assert operated.conditions()["Degraded"]["reason"] == "UpgradeRefused"
+    assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
+
+
+def test_a_new_image_is_taken_over_from_the_last_checkpoint(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.apply(image="example/job:2")
+    operated.until_deleting("orders-driver-1")
+    assert operated.status()["phase"] == "Upgrading"
+    operated.kubelet.finish_deletion("orders-driver-1")
+    pod = operated.until_pod(2)
+    assert pod["spec"]["containers"][0]["image"] == "example/job:2"
+
+
+def test_an_upgrade_with_savepoint_stops_the_driver_by_it(operated: Operated) -> None:
+    operated.apply(upgradeMode="savepoint")
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        operated.apply(upgradeMode="savepoint", image="example/job:2")
+        request = driver.until_asked()
+        assert request.stop
+        driver.complete(request, "s3://bucket/state/savepoints/savepoint-1")
+        operated.cluster.until(lambda: operated.status().get("lastSavepoint"), "the savepoint is told")
+        operated.kubelet.end("orders-driver-1", 0, {"reason": "Suspended", "message": "stopped"})
+        operated.until_pod(2)
+        assert len(driver.requests()) == 1
+    assert operated.status()["lastSavepoint"]["uri"] == "s3://bucket/state/savepoints/savepoint-1"
+
+
+def test_scale_is_a_rescale(operated: Operated) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver():
+        operated.running()
+        operated.cluster.until(lambda: operated.status().get("slots") == 2, "two slots are told")
+    operated.cluster.kubectl("scale", "ssj", "orders", "--replicas=3", "-n", operated.namespace)
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.until_pod(2)
+    data = operated.cluster.get("configmap", "orders-2", operated.namespace)["data"]["job.yaml"]
+    assert '"slots": 3' in data
+
+
+def test_suspend_and_resume(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.apply(state="suspended")
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.until_phase("Suspended")
+    assert operated.conditions()["Ready"]["status"] == "True"
+    operated.apply(state="running")
+    operated.running(2)
+
+
+def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    before = operated.status()["revision"]
+    operated.apply(savepoints={"interval": "6h", "maxCount": 3})
+    operated.cluster.until(lambda: operated.status()["revision"] != before, "the revision is taken over")
+    assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
+
+
+def test_progress_of_the_driver_is_told(operated: Operated) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(3)
+        operated.running()
+        status = operated.cluster.until(
+            lambda: operated.status() if operated.status().get("lastCheckpoint") else None,
+            "the checkpoint is told",
+        )
+    assert status["lastCheckpoint"]["id"] == 3
+    assert status["backend"] == "hashmap"
+    assert status["lineage"] == "00aa11bb22cc33dd"
+
+
+def test_restore_from_a_snapshot_waits_for_it(operated: Operated) -> None:
+    operated.apply(restoreFrom={"snapshotRef": {"name": "old"}})
+    operated.until_phase("RestoreBlocked")
+    operated.cluster.apply(
+        {
+            "apiVersion": "sparkstate.io/v1alpha1",
+            "kind": "StateSnapshot",
+            "metadata": {"name": "old", "namespace": operated.namespace},
+            "spec": {"uri": "s3://bucket/old"},
+        }
+    )
+    operated.until_pod(1, timeout_s=60)
+    data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]["job.yaml"]
+    assert '"uri": "s3://bucket/old"' in data

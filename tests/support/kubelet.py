@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from support.kubernetes.cluster import Cluster
@@ -18,7 +19,8 @@ class Kubelet:
         self._namespace = namespace
 
     def bind(self, pod: str) -> None:
-        """Place it on a node that nobody runs."""
+        """Place it on a node that nobody runs, and that looks alive for the next forty seconds."""
+        self._node()
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -27,6 +29,34 @@ class Kubelet:
         }
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod}/binding"
         self._cluster.kubectl("create", "--raw", path, "-f", "-", text=json.dumps(body))
+
+    def _node(self) -> None:
+        """Pods on a node that does not exist are collected as garbage."""
+        now = datetime.now(UTC)
+        meta = {"name": NODE}
+        self._cluster.apply(
+            {"apiVersion": "v1", "kind": "Node", "metadata": meta},
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {**meta, "namespace": "kube-node-lease"},
+                "spec": {
+                    "holderIdentity": NODE,
+                    "leaseDurationSeconds": 40,
+                    "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                },
+            },
+        )
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Played",
+            "lastHeartbeatTime": stamp,
+            "lastTransitionTime": stamp,
+        }
+        patch = json.dumps({"status": {"conditions": [ready]}})
+        self._cluster.kubectl("patch", "node", NODE, "--subresource=status", "--type=merge", "-p", patch)
 
     def run(self, pod: str, *, ready: bool = True, ip: str = "127.0.0.1", restarts: int = 0) -> None:
         """Its container runs."""

@@ -92,6 +92,7 @@ def start(
     ]
     command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", namespaces[0], "--lease-seconds", "6"]
     command += ["--identity", name, "--resync-seconds", "20", "--progress-seconds", "0"]
+    command += ["--engine-image", "example/engine:1"]
     for namespace in namespaces:
         command += ["--namespace", namespace]
     clean = {key_: value for key_, value in os.environ.items() if key_ != "KUBECONFIG"}

@@ -36,7 +36,7 @@ def main() -> None:
 )
 @click.option(
     "--engine-image",
-    default="",
+    required=True,
     envvar="SPARKSTATE_ENGINE_IMAGE",
     help="Image `job`, for the engine's commands.",
 )

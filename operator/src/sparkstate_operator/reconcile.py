@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 from sparkstate_operator import actions, clock, errors, labels, observed, plan
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import settings
+from sparkstate_operator.core import memory as memory_sums
+from sparkstate_operator.core import problems, settings
 from sparkstate_operator.decide import decide, snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
@@ -121,6 +122,7 @@ class Reconciler:
             fixed = settings.KeySpace(int(job.status["maxParallelism"]), int(job.status["shards"]))
         try:
             resolved = settings.resolve(job.spec, self._config.defaults, fixed)
+            problems.raise_if_any(memory_sums.problems(resolved, memory_sums.sums(resolved)))
             verdict: tuple[plan.Revision | None, str] = (plan.of_spec(job.name, resolved), "")
         except errors.SpecInvalid as error:
             verdict = (None, str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from sparkstate_operator.reconcile import Key, Reconciler
 _log = logging.getLogger(__name__)
 STALLED_S = 300.0
 LOOP_S = 60.0
+END_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,10 @@ class Process:
 
 
 async def run(config: Config, process: Process) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Until SIGTERM or SIGINT; then the process is over: nothing of kopf's own end is waited for."""
     await _Operator(config, process).run()
+    logging.shutdown()
+    os._exit(0)
 
 
 class _Operator:
@@ -86,12 +90,14 @@ class _Operator:
             reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
         )
         self._queue = queue
-        registry = handlers.registry(queue.add, reconciler.saw_pod, process.kubeconfig)
+        stop = asyncio.Event()
+        registry = handlers.registry(stop.set, queue.add, reconciler.saw_pod, process.kubeconfig)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
         tasks = [
             watching,
             asyncio.create_task(queue.run(config.workers), name="work"),
             asyncio.create_task(leadership.keep(), name="lease"),
+            asyncio.create_task(_stopped(stop), name="stop"),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +106,7 @@ class _Operator:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=END_S)
 
     async def _beat(self) -> None:
         while True:
@@ -119,6 +125,10 @@ class _Operator:
             return f"the event loop has not run for {hung_s:.0f} s"
         stalled_s = self._queue.stalled_s() if self._queue is not None else 0.0
         return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
+
+
+async def _stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 def _tell(key: Key, error: Exception, delay_s: float) -> None:

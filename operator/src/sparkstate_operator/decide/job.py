@@ -48,9 +48,9 @@ def decide(
         draft.before.append(actions.AddFinalizer())
     if not draft.phase:
         draft.phase = "Pending"
+    progress.count_restarts(draft)
     _judge(draft)
     _step(draft)
-    progress.count_restarts(draft)
     sweeping.sweep(draft)
     draft.wait(config.resync_s)
     return reporting.finished(draft)

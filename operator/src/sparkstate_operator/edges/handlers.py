@@ -6,7 +6,10 @@ of its own. Its own queue ran three handlers of one object at once when tried, a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,20 +19,27 @@ from sparkstate_operator import labels
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.reconcile import Key
 
+_log = logging.getLogger(__name__)
+RESTART_S = 3.0
+SIGNALS_S = 0.5
 Enqueue = Callable[[Key], None]
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
 
 
 def registry(
-    enqueue: Enqueue, saw_pod: Callable[[Key, Mapping[str, Any]], None], kubeconfig: str | None
+    stop: Callable[[], None],
+    enqueue: Enqueue,
+    saw_pod: Callable[[Key, Mapping[str, Any]], None],
+    kubeconfig: str | None,
 ) -> kopf.OperatorRegistry:
-    """Handlers that only enqueue; ``saw_pod`` is shown what the watch knew of a driver pod."""
+    """Handlers that only enqueue. ``stop`` is called upon SIGTERM, ``saw_pod`` with each driver pod that is watched."""
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings)
+        asyncio.get_running_loop().call_later(SIGNALS_S, _on_signals, stop)
 
     @kopf.on.login(registry=found)
     async def login(**rest: Any) -> kopf.ConnectionInfo | None:
@@ -71,6 +81,12 @@ def registry(
     return found
 
 
+def _on_signals(stop: Callable[[], None]) -> None:
+    """In place of kopf's own, which it sets while it starts: it takes five seconds to end, and nobody leads then."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
 def _settled(body: Mapping[str, Any]) -> bool:
     """Whether there is nothing to do about a snapshot: thousands of them lie still."""
     meta, status = body["metadata"], body.get("status") or {}
@@ -98,11 +114,17 @@ def _configure(settings: kopf.OperatorSettings) -> None:
 
 
 async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
-    """Watch until SIGTERM, SIGINT or cancellation."""
-    await kopf.operator(
-        registry=handlers,
-        settings=kopf.OperatorSettings(),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=list(namespaces),
-    )
+    """Watch until cancelled. A watch that fails (kopf gives up after a minute of errors) begins anew with a list, so
+    that no event is missed."""
+    while True:
+        try:
+            await kopf.operator(
+                registry=handlers,
+                settings=kopf.OperatorSettings(),
+                standalone=True,
+                clusterwide=not namespaces,
+                namespaces=list(namespaces),
+            )
+        except Exception as error:
+            _log.warning("the watches failed and begin anew: %s: %s", type(error).__name__, error)
+        await asyncio.sleep(RESTART_S)

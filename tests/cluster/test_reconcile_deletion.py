@@ -1,0 +1,132 @@
+"""Deletion of jobs: each policy under each cascade, in a namespace that goes, and always with an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.kubernetes.cluster import Cluster
+from support.operated import Operated
+
+CASCADES = ("background", "foreground", "orphan")
+URI = "s3://bucket/state/savepoints/savepoint-9"
+
+
+@pytest.fixture
+def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
+    found = Operated(cluster, namespace, tmp_path)
+    found.start()
+    yield found
+    found.end()
+
+
+def nothing_is_left(operated: Operated) -> None:
+    for kind in ("pods", "configmaps", "services", "secrets", "serviceaccounts", "roles", "rolebindings"):
+        found = operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders")
+        assert [one["metadata"]["name"] for one in found] == [], kind
+
+
+@pytest.mark.parametrize("cascade", CASCADES)
+def test_retain_ends_the_driver_and_keeps_the_state(operated: Operated, cascade: str) -> None:
+    operated.apply(deletion={"policy": "retain"}, deployment="cluster")
+    operated.running()
+    operated.delete(cascade=cascade)
+    operated.until_deleting("orders-driver-1")
+    assert operated.cluster.get("ssj", "orders", operated.namespace)
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    nothing_is_left(operated)
+    assert operated.cluster.items("jobs", operated.namespace) == []
+
+
+@pytest.mark.parametrize("cascade", CASCADES)
+def test_savepoint_is_taken_before_the_driver_goes(operated: Operated, cascade: str) -> None:
+    operated.apply(deletion={"policy": "savepoint"})
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        operated.delete(cascade=cascade)
+        request = driver.until_asked()
+        assert request.stop
+        assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
+        driver.complete(request, URI)
+        operated.cluster.until(lambda: operated.status().get("lastSavepoint"), "the savepoint is told")
+        operated.kubelet.end("orders-driver-1", 0, {"reason": "Suspended", "message": "stopped"})
+        operated.until_deleting("orders-driver-1")
+        operated.kubelet.gone("orders-driver-1")
+        operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    nothing_is_left(operated)
+
+
+@pytest.mark.parametrize("cascade", CASCADES)
+def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
+    operated: Operated, cascade: str
+) -> None:
+    operated.apply(deletion={"policy": "purge", "deadline": "12s"})
+    operated.running()
+    operated.delete(cascade=cascade)
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    tasks = operated.cluster.until(
+        lambda: operated.cluster.items("jobs", operated.namespace), "the engine purges"
+    )
+    assert tasks[0]["spec"]["template"]["spec"]["containers"][0]["args"][0] == "purge"
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    nothing_is_left(operated)
+    assert "DeletionDegraded" in operated.reasons()
+
+
+def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline(operated: Operated) -> None:
+    operated.apply(deletion={"policy": "savepoint", "deadline": "5s"}, fenceTimeout="10m")
+    operated.running()
+    operated.delete()
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+
+
+@pytest.mark.parametrize("policy", ["retain", "savepoint", "purge"])
+def test_a_namespace_can_be_deleted_with_its_jobs(operated: Operated, policy: str) -> None:
+    operated.apply(deletion={"policy": policy, "deadline": "10m"})
+    operated.running()
+    operated.cluster.kubectl("delete", "namespace", operated.namespace, "--wait=false")
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until_gone("namespace", operated.namespace, timeout_s=60)
+
+
+def test_a_job_that_never_ran_is_deleted_at_once(operated: Operated) -> None:
+    small = {"spec": {"containers": [{"name": "driver", "resources": {"limits": {"memory": "64Mi"}}}]}}
+    operated.apply(driverTemplate=small, deletion={"policy": "purge"})
+    operated.cluster.until(lambda: operated.status().get("conditions"), "the job is judged")
+    operated.delete()
+    operated.cluster.until_gone("ssj", "orders", operated.namespace, timeout_s=20)
+
+
+def test_a_job_of_the_same_name_never_meets_the_pods_of_the_one_before(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    uid = operated.job()["metadata"]["uid"]
+    assert operated.operator
+    operated.operator.stop()
+    operated.cluster.kubectl(
+        "patch",
+        "ssj",
+        "orders",
+        "-n",
+        operated.namespace,
+        "--type=merge",
+        "-p",
+        '{"metadata":{"finalizers":[]}}',
+    )
+    operated.delete()
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    operated.apply()
+    operated.start()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+
+    def own() -> bool:
+        pod = operated.cluster.get("pod", "orders-driver-1", operated.namespace)
+        return pod is not None and pod["metadata"]["labels"]["sparkstate.io/job-uid"] != uid
+
+    operated.cluster.until(own, "the new job's own pod is there")

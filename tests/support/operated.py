@@ -1,0 +1,148 @@
+"""A namespace with an operator, a played kubelet and played drivers: what tests of the operator do all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from support import operator_process, played_driver
+from support.kubelet import Kubelet
+from support.kubernetes.cluster import Cluster
+from support.kubernetes.processes import free_port
+from support.operator_process import Operator
+from support.played_driver import PlayedDriver
+
+NAME = "orders"
+
+
+def job(namespace: str, name: str = NAME, **spec: Any) -> dict[str, Any]:
+    """A valid job with short times."""
+    return {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "image": "example/job:1",
+            "pythonFile": "/app/job.py",
+            "checkpointing": {"storage": "s3://bucket/state", "timeout": "20s"},
+            "fenceTimeout": "3s",
+            "sinkTimeout": "1s",
+            **spec,
+        },
+    }
+
+
+@dataclass
+class Operated:
+    """One namespace under one operator at a time."""
+
+    cluster: Cluster
+    namespace: str
+    folder: Path
+    port: int = field(default_factory=free_port)
+    operator: Operator | None = None
+
+    @property
+    def kubelet(self) -> Kubelet:
+        return Kubelet(self.cluster, self.namespace)
+
+    def start(self, **rest: Any) -> Operator:
+        """A new operator process; there must be no other."""
+        options: Sequence[str] = ["--driver-port", str(self.port), *rest.pop("options", ())]
+        kubeconfig = rest.pop("kubeconfig", self.cluster.kubeconfig)
+        self.operator = operator_process.start(
+            kubeconfig, self.folder, [self.namespace], options=options, **rest
+        )
+        return self.operator
+
+    def apply(self, name: str = NAME, **spec: Any) -> dict[str, Any]:
+        """Create or change a job; returns it as it is then."""
+        self.cluster.apply(job(self.namespace, name, **spec))
+        return self.job(name)
+
+    def job(self, name: str = NAME) -> dict[str, Any]:
+        """The job as it is."""
+        found = self.cluster.get("ssj", name, self.namespace)
+        assert found is not None, f"job {name} is gone"
+        return found
+
+    def status(self, name: str = NAME) -> dict[str, Any]:
+        """Its status, empty while it has none."""
+        return dict((self.cluster.get("ssj", name, self.namespace) or {}).get("status") or {})
+
+    def until_pod(self, attempt: int, name: str = NAME, timeout_s: float = 40) -> dict[str, Any]:
+        """The driver pod of that attempt, once it is there."""
+        pod = f"{name}-driver-{attempt}"
+        return self.cluster.until(
+            lambda: self.cluster.get("pod", pod, self.namespace), f"pod {pod} is there", timeout_s
+        )
+
+    def until_deleting(self, pod: str, timeout_s: float = 30) -> None:
+        """Wait until the pod is asked to end."""
+
+        def asked() -> bool:
+            found = self.cluster.get("pod", pod, self.namespace)
+            return found is None or "deletionTimestamp" in found["metadata"]
+
+        self.cluster.until(asked, f"pod {pod} is being deleted", timeout_s)
+
+    def until_phase(self, phase: str, name: str = NAME, timeout_s: float = 40) -> dict[str, Any]:
+        """The status, once the phase is that."""
+        seen: list[dict[str, Any]] = []
+
+        def reached() -> dict[str, Any] | None:
+            seen[:] = [self.status(name)]
+            return seen[0] if seen[0].get("phase") == phase else None
+
+        try:
+            return self.cluster.until(reached, f"job {name} is {phase}", timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; status: {seen}; log: {self.log_tail()}") from None
+
+    def log_tail(self) -> str:
+        """The end of the operator's log."""
+        return self.operator.log.read_text()[-3000:] if self.operator else ""
+
+    def running(self, attempt: int = 1, name: str = NAME) -> None:
+        """Play the kubelet until the attempt runs."""
+        self.until_pod(attempt, name)
+        self.kubelet.run(f"{name}-driver-{attempt}")
+        self.until_phase("Running", name)
+
+    @contextlib.contextmanager
+    def driver(self, attempt: int = 1, name: str = NAME) -> Iterator[PlayedDriver]:
+        """The driver of that attempt answers."""
+        with played_driver.serving(self.job(name)["metadata"]["uid"], attempt, self.port) as played:
+            yield played
+
+    def conditions(self, name: str = NAME) -> dict[str, dict[str, Any]]:
+        """By type."""
+        return {one["type"]: one for one in self.status(name).get("conditions") or ()}
+
+    def delete(self, name: str = NAME, cascade: str = "background") -> None:
+        """Ask for the deletion of a job; does not wait."""
+        self.cluster.kubectl(
+            "delete", "ssj", name, "-n", self.namespace, "--wait=false", f"--cascade={cascade}"
+        )
+
+    def patch_status(self, kind: str, name: str, status: dict[str, Any]) -> None:
+        """Write a status as the controller of that kind would."""
+        patch = json.dumps({"status": status})
+        where = ["-n", self.namespace, "--subresource=status", "--type=merge", "-p", patch]
+        self.cluster.kubectl("patch", kind, name, *where)
+
+    def reasons(self) -> set[str]:
+        """Reasons of all Events of the namespace."""
+        return {event["reason"] for event in self.cluster.items("events", self.namespace)}
+
+    def end(self) -> None:
+        """Stop the operator; its log must hold no error."""
+        if self.operator is None:
+            return
+        if self.operator.alive:
+            self.operator.stop()
+        assert self.operator.errors() == []
