@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
 from sparkstate.operators import spilling, weighing
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
+_UNKNOWN_ROW_BYTES: Final = 1000
+_LEAST_ROWS: Final = 1024
 _SMALL: Final = 8
 """What is less than this part of the bound is not worth a file of its own."""
 
@@ -38,6 +42,7 @@ class EpochBudget:
         """Bytes for all overlays of the slot; None = no bound."""
         self.spilled = 0
         """How often an overlay went to disk."""
+        self._row_bytes: dict[str, int] = {}
         self._numbers = itertools.count()
         self._overlays: weakref.WeakKeyDictionary[Overlay, KeyedOperator] = weakref.WeakKeyDictionary()
 
@@ -46,18 +51,35 @@ class EpochBudget:
         """Whether overlays can go to disk."""
         return self._factory is not None and self.limit_bytes is not None
 
+    def parts(self, operator: KeyedOperator, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """The batch in parts that take at most about a quarter of the bound each, judged by the rows before."""
+        if not self.bounded or self.limit_bytes is None:
+            return (batch,)
+        row_bytes = self._row_bytes.get(operator.spec.uid, _UNKNOWN_ROW_BYTES)
+        size = max(_LEAST_ROWS, self.limit_bytes // 4 // max(1, row_bytes))
+        if batch.num_rows <= size:
+            return (batch,)
+        return (batch.slice(start, size) for start in range(0, batch.num_rows, size))
+
+    def _learn(self, uid: str, growth: int, rows: int) -> None:
+        if rows > 0 and growth > 0:
+            known = self._row_bytes.get(uid, 0)
+            # Up at once, down slowly: the first batch of an epoch brings most of its new keys.
+            self._row_bytes[uid] = max(growth // rows, known - known // 64)
+
     def used_bytes(self) -> int:
         """What all overlays take, as last estimated."""
         return sum(overlay.weight for overlay in list(self._overlays) if not overlay.dropped)
 
-    def settle(self, operator: KeyedOperator, overlay: Overlay) -> bool:
+    def settle(self, operator: KeyedOperator, overlay: Overlay, rows: int = 0) -> bool:
         """Called between two batches: weigh this overlay; while all of them take too much, the heaviest go to
-        disk.
+        disk. ``rows``: how many it has taken in since the last time.
 
         Answers whether this one's entries did: numbers of keys are then no longer valid.
         """
-        overlay.weight = weighing.weigh(overlay)
+        before, overlay.weight = overlay.weight, weighing.weigh(overlay)
         self._overlays[overlay] = operator
+        self._learn(operator.spec.uid, overlay.weight - before, rows)
         if not self.bounded or self.limit_bytes is None:
             return False
         moved = False

@@ -157,13 +157,18 @@ class KeyedOperator:
             batch = self._intake.take(overlay, batch)
             if self.spec.sort_by_event_time:
                 overlay.held.append(batch)
+                self._settle(overlay)
             elif batch.num_rows:
-                self._process(overlay, batch)
-            self._settle(overlay)
+                self._process_parts(overlay, batch)
 
-    def _settle(self, overlay: Overlay) -> None:
+    def _process_parts(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        for part in (batch,) if self.budget is None else self.budget.parts(self, batch):
+            self._process(overlay, part)
+            self._settle(overlay, part.num_rows)
+
+    def _settle(self, overlay: Overlay, rows: int = 0) -> None:
         if self.budget is not None:
-            self.budget.settle(self, overlay)
+            self.budget.settle(self, overlay, rows)
 
     def finish(self, overlay: Overlay, watermark: int) -> None:
         """End the epoch: rows held for sorting are processed, then due timers fire under the new
@@ -195,8 +200,7 @@ class KeyedOperator:
             return
         overlay.held = []
         for batch in sorting.merge(runs, held, column) if runs else sorting.sort(held, column):
-            self._process(overlay, batch)
-            self._settle(overlay)
+            self._process_parts(overlay, batch)
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         # Each column once: where the key is one of the row's columns, key and field are the same objects.
@@ -208,7 +212,9 @@ class KeyedOperator:
             self._outputs.start_piece(overlay)
             for start in range(0, batch.num_rows, _STRETCH_ROWS):
                 stretch = slice(start, start + _STRETCH_ROWS)
-                self._run(overlay, zip(numbers[stretch], *self._stamped_rows(batch, read, stretch), strict=True))
+                self._run(
+                    overlay, zip(numbers[stretch], *self._stamped_rows(batch, read, stretch), strict=True)
+                )
             self._outputs.end_piece(overlay)
 
     def _stamped_rows(

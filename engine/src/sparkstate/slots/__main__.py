@@ -16,7 +16,10 @@ import signal
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+
 from sparkstate import clock, phases
+from sparkstate.backends import allocation
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -24,6 +27,8 @@ from sparkstate.slots.server import SlotServer
 
 def main() -> None:
     """Serve until stopped or orphaned."""
+    allocation.settle()
+    pa.set_memory_pool(pa.system_memory_pool())
     configuration = json.loads(sys.stdin.readline())
     sys.path[:0] = [entry for entry in configuration["python_path"] if entry not in sys.path]
     directory = Path(configuration["directory"])

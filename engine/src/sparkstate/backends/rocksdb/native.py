@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import rocksdict
 
+from sparkstate.backends import allocation
 from sparkstate.backends.rocksdb.effective import EffectiveOptions
 from sparkstate.backends.rocksdb.memory import MemoryPlan
 
@@ -23,8 +23,6 @@ _COMPRESSION: Mapping[str, Callable[[], Any]] = {
 # Options that rocksdict's setter does not call by the name with set_ before it.
 _OWN_SETTERS = {"increase_parallelism": "increase_parallelism"}
 _LEVELS = 7
-_M_ARENA_MAX = -8
-"""glibc's number of the parameter, from malloc.h."""
 
 
 class SlotMemory:
@@ -39,7 +37,7 @@ class SlotMemory:
         self.cache: Any = None
         self.write_buffers: Any = None
         if plan.bounded:
-            _limit_malloc_arenas()
+            allocation.settle()
             self.cache = rocksdict.Cache(plan.cache)
             self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
                 plan.write_buffers, False, self.cache
@@ -59,16 +57,6 @@ class SlotMemory:
         """Let go of both; the memory is free once the last store is closed."""
         self.cache = None
         self.write_buffers = None
-
-
-def _limit_malloc_arenas() -> None:
-    """Two arenas for the process: freed memtables and blocks of one thread are then used again by the others.
-
-    With glibc's default of 8 per core, resident memory exceeds the budget by half. Elsewhere nothing is done.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 2)
 
 
 def build_options(effective: EffectiveOptions, memory: SlotMemory, statistics: bool) -> tuple[Any, list[Any]]:

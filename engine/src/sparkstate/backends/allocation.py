@@ -1,0 +1,30 @@
+"""How the process takes memory from the kernel, and gives it back: settings of glibc's allocator.
+
+Without them resident memory grows to twice what is in use. Each thread takes blocks from an arena of its own, and
+what RocksDB's flushes and compactions free there serves nobody else; and glibc raises the size from which a block is
+mapped by itself (and unmapped when freed) to that of the largest one freed so far, so that holes of megabytes stay.
+Measured with 1.2 GB of state on a budget of 256 MiB: 543 MiB resident with both as they are, 384 MiB with one arena,
+mapping from 64 KiB on, and Arrow's buffers from the same allocator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+# glibc's numbers of the parameters, from malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
+_MAPPED_FROM = 64 * 1024
+_TRIMMED_FROM = 512 * 1024
+
+
+def settle() -> None:
+    """One arena, and large blocks mapped by themselves. Call it before the process starts threads: those that run
+    keep the arena they have. Where there is no glibc nothing is done.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM)
+        mallopt(_M_TRIM_THRESHOLD, _TRIMMED_FROM)
