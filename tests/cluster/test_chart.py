@@ -1,0 +1,250 @@
+"""What the chart renders, for several sets of values."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from support import tree
+from support.kubernetes import cluster as clusters
+from support.kubernetes.cluster import Cluster
+
+from sparkstate_operator import rbac
+from sparkstate_operator.metrics import Metrics
+
+CHART = tree.ROOT / "charts" / "sparkstate-operator"
+DIGEST = "sha256:" + "a" * 64
+EVERYTHING = {
+    "replicas": 2,
+    "watchNamespaces": ["shop", "bank"],
+    "metrics": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+    "networkPolicy": {"enabled": True},
+    "podDisruptionBudget": {"enabled": True},
+    "imagePullSecrets": [{"name": "pull"}],
+    "priorityClassName": "high",
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "podLabels": {"team": "x"},
+    "podAnnotations": {"note": "y"},
+    "serviceAccount": {"name": "own", "annotations": {"role": "z"}},
+    "extraArgs": ["--progress-seconds=30"],
+    "defaults": {"checkpointing": {"storage": "s3://bucket/state"}, "s3": {"pathStyle": True}},
+}
+NOTHING = {
+    "serviceAccount": {"create": False, "name": "theirs"},
+    "rbac": {"create": False},
+    "operatorKey": {"existingSecret": "their-key"},
+    "crds": {"install": False},
+    "metrics": {"service": False},
+    "uninstall": {"release": False},
+}
+SETS: dict[str, dict[str, Any]] = {"defaults": {}, "everything": EVERYTHING, "nothing": NOTHING}
+
+
+class Chart:
+    """Renders with the helm of the tests; no cluster is asked."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def render(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """All objects, hooks too."""
+        path = self._cluster.folder / "values.yaml"
+        path.write_text(yaml.safe_dump(values))
+        text = self._cluster.helm(
+            "template", "ours", CHART, "-n", "ops", "-f", path, "--kube-version", "1.36.3"
+        )
+        return [document for document in yaml.safe_load_all(text) if document]
+
+    def one(
+        self, kind: str, values: dict[str, Any], name: str = "ours-sparkstate-operator"
+    ) -> dict[str, Any]:
+        """The object of that kind and name."""
+        (found,) = [
+            each for each in self.render(values) if (each["kind"], each["metadata"]["name"]) == (kind, name)
+        ]
+        return found
+
+    def operator(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The operator's container."""
+        return dict(self.one("Deployment", values)["spec"]["template"]["spec"]["containers"][0])
+
+
+@pytest.fixture(scope="module")
+def chart(cluster: Cluster) -> Chart:
+    return Chart(cluster)
+
+
+def test_helm_finds_nothing_to_complain_about(cluster: Cluster) -> None:
+    assert "0 chart(s) failed" in cluster.helm("lint", "--strict", CHART)
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
+def test_each_set_of_values_renders(chart: Chart, values: dict[str, Any]) -> None:
+    kinds = [each["kind"] for each in chart.render(values)]
+    assert kinds.count("Deployment") == 1
+    assert kinds.count("ServiceMonitor") == kinds.count("PrometheusRule") == (values is EVERYTHING)
+    assert kinds.count("CustomResourceDefinition") == (0 if values is NOTHING else 2)
+    assert kinds.count("Secret") == (0 if values is NOTHING else 1)
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding"} & set(kinds)
+    assert bool(cluster_wide) == (values == {})
+    assert (kinds.count("RoleBinding") > 0) == (values is not NOTHING)
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
+def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
+    chart: Chart, values: dict[str, Any]
+) -> None:
+    pods = [
+        each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]
+        for each in chart.render(values)
+        if each["kind"] in ("Pod", "Deployment", "Job")
+    ]
+    assert len(pods) == (2 if values is NOTHING else 3)
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]["memory"]
+
+
+def test_the_rights_are_the_operators_own_table(chart: Chart) -> None:
+    whole = chart.one("ClusterRole", {}, "ops-ours-sparkstate-operator")
+    assert whole["rules"] == rbac.rules()
+    assert chart.one("Role", {}, "ours-sparkstate-operator-lease")["rules"] == rbac.lease_rules()
+    found = [
+        each
+        for each in chart.render(EVERYTHING)
+        if each["kind"] == "Role" and each["metadata"]["name"] == "ours-sparkstate-operator"
+    ]
+    assert {each["metadata"]["namespace"]: each["rules"] for each in found} == {
+        "shop": rbac.rules(),
+        "bank": rbac.rules(),
+    }
+
+
+def test_nobody_reads_secrets() -> None:
+    verbs = {
+        verb
+        for rule in [*rbac.rules(), *rbac.lease_rules(), *rbac.release_rules()]
+        if "secrets" in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert verbs == {"create", "delete"}
+
+
+def test_every_right_is_bound_to_the_operators_account(chart: Chart) -> None:
+    account = chart.one("Deployment", EVERYTHING)["spec"]["template"]["spec"]["serviceAccountName"]
+    assert account == "own"
+    assert chart.one("ServiceAccount", EVERYTHING, "own")["metadata"]["annotations"] == {"role": "z"}
+    bindings = [each for each in chart.render(EVERYTHING) if each["kind"] == "RoleBinding"]
+    told = {(each["metadata"]["name"], each["subjects"][0]["name"]) for each in bindings}
+    assert told == {
+        ("ours-sparkstate-operator", "own"),
+        ("ours-sparkstate-operator-lease", "own"),
+        ("ours-sparkstate-operator-release", "ours-sparkstate-operator-release"),
+        ("ours-sparkstate-operator-release-lease", "ours-sparkstate-operator-release"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "operator", "job"),
+    [
+        ({}, "ghcr.io/sparkstate/operator:0.1.0", "ghcr.io/sparkstate/job:0.1.0"),
+        (
+            {"global": {"imageRegistry": "mirror:5000"}, "image": {"tag": "x"}},
+            "mirror:5000/sparkstate/operator:x",
+            "mirror:5000/sparkstate/job:0.1.0",
+        ),
+        (
+            {"image": {"registry": "", "tag": "x", "digest": DIGEST}, "jobImage": {"registry": "docker.io"}},
+            f"sparkstate/operator@{DIGEST}",
+            "docker.io/sparkstate/job:0.1.0",
+        ),
+    ],
+    ids=["defaults", "mirror", "digest"],
+)
+def test_images_come_from_registry_tag_or_digest(
+    chart: Chart, values: dict[str, Any], operator: str, job: str
+) -> None:
+    container = chart.operator(values)
+    assert container["image"] == operator
+    assert f"--engine-image={job}" in container["args"]
+
+
+def test_the_arguments_say_what_the_values_say(chart: Chart) -> None:
+    assert "--all-namespaces" in chart.operator({})["args"]
+    arguments = chart.operator({**EVERYTHING, "clusterName": "blue", "logLevel": "debug"})["args"]
+    assert "--all-namespaces" not in arguments
+    assert {"--namespace=shop", "--namespace=bank", "--cluster=blue", "--log-level=debug"} <= set(arguments)
+    assert arguments[-1] == "--progress-seconds=30"
+
+
+def test_the_defaults_reach_the_operator_and_new_ones_are_a_new_pod(chart: Chart) -> None:
+    def both(values: dict[str, Any]) -> tuple[Any, str]:
+        text = chart.one("ConfigMap", values)["data"]["defaults.yaml"]
+        marks = chart.one("Deployment", values)["spec"]["template"]["metadata"]["annotations"]
+        return yaml.safe_load(text), marks["checksum/defaults"]
+
+    none, first = both({})
+    some, second = both(EVERYTHING)
+    assert not none
+    assert some == EVERYTHING["defaults"]
+    assert first != second
+
+
+def test_definitions_and_key_outlive_the_release(chart: Chart) -> None:
+    for each in chart.render({}):
+        kept = (each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep"
+        assert kept == (each["kind"] in ("CustomResourceDefinition", "Secret")), each["kind"]
+
+
+def test_the_definitions_are_the_repositorys(chart: Chart) -> None:
+    for each in chart.render({}):
+        if each["kind"] == "CustomResourceDefinition":
+            plural = each["spec"]["names"]["plural"]
+            assert each["spec"] == yaml.safe_load((tree.ROOT / f"crds/{plural}.yaml").read_text())["spec"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"defaults": {"slots": "3"}}, "defaults/slots"),
+        ({"defaults": {"slotz": 3}}, "slotz"),
+        ({"defaults": {"pythonFile": "/a.py"}}, "pythonFile"),
+        ({"defaults": {"s3": {"accessKey": "x"}}}, "accessKey"),
+        ({"defaults": {"checkpointing": {"interval": "soon"}}}, "interval"),
+        ({"image": {"digest": "abc"}}, "image/digest"),
+        ({"watchNamespaces": ["Not A Name"]}, "watchNamespaces/0"),
+        ({"clusterName": "a/b"}, "clusterName"),
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"leaderElection": {"leaseSeconds": 1}}, "leaseSeconds"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_value_is_refused_by_its_path(chart: Chart, values: dict[str, Any], said: str) -> None:
+    with pytest.raises(clusters.CommandFailed, match=said):
+        chart.render(values)
+
+
+def test_an_account_that_nobody_names_and_a_monitor_without_a_service_are_refused(chart: Chart) -> None:
+    with pytest.raises(clusters.CommandFailed, match=r"serviceAccount\.name is empty"):
+        chart.render({"serviceAccount": {"create": False}})
+    with pytest.raises(clusters.CommandFailed, match=r"needs metrics\.service"):
+        chart.render({"metrics": {"service": False, "serviceMonitor": {"enabled": True}}})
+
+
+def test_every_metric_of_an_alert_is_one_that_the_operator_has(chart: Chart) -> None:
+    known = {line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# TYPE")}
+    rules = chart.one("PrometheusRule", EVERYTHING)["spec"]["groups"][0]["rules"]
+    named = {name for rule in rules for name in re.findall(r"sparkstate_\w+", rule["expr"])}
+    assert named
+    assert named <= known | {f"{name}_total" for name in known}

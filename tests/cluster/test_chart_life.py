@@ -1,0 +1,209 @@
+"""The chart on a real API server: installed, upgraded, taken away, with jobs that live on."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import operator_process, tree
+from support.kubelet import Kubelet
+from support.kubernetes.cluster import Cluster
+from support.operated import job
+from support.operator_process import Operator
+
+from sparkstate_operator import labels
+
+CHART = tree.ROOT / "charts" / "sparkstate-operator"
+NAME = "ours-sparkstate-operator"
+pytestmark = pytest.mark.own_cluster
+
+
+@dataclass
+class Release:
+    """A release ``ours`` in a namespace of Pod Security "restricted"; its operator is run by the test."""
+
+    cluster: Cluster
+    namespace: str
+    folder: Path
+    operators: list[Operator] = field(default_factory=list)
+
+    def install(self, chart: Path = CHART, **values: Any) -> None:
+        """helm install, taking over definitions that other tests have applied."""
+        self._helm("install", "--take-ownership", chart=chart, **values)
+
+    def upgrade(self, chart: Path = CHART, **values: Any) -> None:
+        self._helm("upgrade", chart=chart, **values)
+
+    def _helm(self, verb: str, *more: str, chart: Path, **values: Any) -> None:
+        path = self.folder / "values.yaml"
+        path.write_text(yaml.safe_dump({"watchNamespaces": [self.namespace], **values}))
+        self.cluster.helm(verb, "ours", chart, "-n", self.namespace, "-f", path, *more)
+
+    def get(self, kind: str, name: str = NAME) -> dict[str, Any]:
+        found = self.cluster.get(kind, name, self.namespace)
+        assert found is not None, f"{kind} {name} is gone"
+        return found
+
+    def start(self) -> Operator:
+        """The operator as a process, under the ServiceAccount and the Lease of the chart."""
+        kubeconfig = self.cluster.kubeconfig_of(self.namespace, NAME)
+        options = ["--lease-name", NAME]
+        started = operator_process.start(kubeconfig, self.folder, [self.namespace], options=options)
+        self.operators.append(started)
+        return started
+
+    def create(self, name: str = "orders", **spec: Any) -> dict[str, Any]:
+        """A job, once it has its driver pod."""
+        self.cluster.apply(job(self.namespace, name, **spec))
+        pod = f"{name}-driver-1"
+        self.cluster.until(lambda: self.cluster.get("pod", pod, self.namespace), f"pod {pod} is there", 60)
+        return self.get("ssj", name)
+
+
+@pytest.fixture
+def release(cluster: Cluster, tmp_path: Path) -> Iterator[Release]:
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    with cluster.namespace("chart", restricted) as namespace:
+        found = Release(cluster, namespace, tmp_path)
+        yield found
+        for operator in found.operators:
+            operator.stop()
+        for kind in ("ssj", "snap"):
+            for each in cluster.items(kind, namespace):
+                name = each["metadata"]["name"]
+                cluster.kubectl(
+                    "patch",
+                    kind,
+                    name,
+                    "-n",
+                    namespace,
+                    "--type=merge",
+                    "-p",
+                    '{"metadata":{"finalizers":[]}}',
+                )
+
+
+def test_an_installed_operator_gets_its_pods_its_key_and_all_its_rights(release: Release) -> None:
+    release.install()
+    selector = "app.kubernetes.io/instance=ours,!job-name"
+    pods = release.cluster.until(
+        lambda: release.cluster.items("pods", release.namespace, selector), "the Deployment has a pod", 30
+    )
+    assert pods[0]["spec"]["containers"][0]["args"][0] == "run"
+    key = release.get("secret", f"{NAME}-key")["data"]["key"]
+    operator = release.start()
+    created = release.create(deployment="cluster", slots=4)
+    assert created["metadata"]["finalizers"] == [labels.FINALIZER]
+    release.upgrade(replicas=2)
+    assert release.get("secret", f"{NAME}-key")["data"]["key"] == key
+    assert release.get("deployment")["spec"]["replicas"] == 2
+    assert operator.errors() == []
+
+
+def test_the_pods_that_helm_runs_later_are_let_in_too(release: Release) -> None:
+    release.install()
+    text = release.cluster.helm("get", "hooks", "ours", "-n", release.namespace)
+    hooks = [document for document in yaml.safe_load_all(text) if document]
+    kinds = sorted(each["kind"] for each in hooks)
+    assert kinds == ["Job", "Pod", *["Role"] * 2, *["RoleBinding"] * 2, "ServiceAccount"]
+    for hook in hooks:
+        body = (
+            hook if hook["kind"] != "Job" else {"kind": "Pod", "apiVersion": "v1", **hook["spec"]["template"]}
+        )
+        if body["kind"] == "Pod":
+            body["metadata"] = {"name": "tried", "namespace": release.namespace}
+            body["spec"].pop("serviceAccountName", None)
+            text = yaml.safe_dump(body)
+            release.cluster.kubectl("create", "--dry-run=server", "-f", "-", text=text)
+
+
+def older_chart(folder: Path) -> Path:
+    """The chart as a version before might have been: its definition lacks a field."""
+    chart = folder / "older"
+    shutil.copytree(CHART, chart)
+    path = chart / "files" / "crds" / "statefulsparkjobs.yaml"
+    crd = yaml.safe_load(path.read_text())
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["restartNonce"]
+    path.write_text(yaml.safe_dump(crd, sort_keys=False))
+    return chart
+
+
+def test_an_upgrade_reaches_the_definitions_and_leaves_pods_as_they_are(
+    release: Release, tmp_path: Path
+) -> None:
+    def has_nonce() -> bool:
+        crd = release.cluster.get("crd", "statefulsparkjobs.sparkstate.io")
+        assert crd is not None
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        return "restartNonce" in schema["properties"]["spec"]["properties"]
+
+    release.install(older_chart(tmp_path))
+    assert not has_nonce()
+    first = release.start()
+    created = release.create()
+    pod = release.get("pod", "orders-driver-1")
+    Kubelet(release.cluster, release.namespace).run("orders-driver-1")
+    release.upgrade()
+    first.stop()
+    second = release.start()
+    release.cluster.until(has_nonce, "the definition is the new one")
+    release.cluster.kubectl("label", "ssj", "orders", "-n", release.namespace, "touched=yes")
+    release.cluster.until(
+        lambda: any("leading" in line["message"] for line in second.lines()), "it leads", 40
+    )
+    assert release.get("pod", "orders-driver-1")["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert release.get("ssj", "orders")["metadata"]["uid"] == created["metadata"]["uid"]
+    pods = release.cluster.items("pods", release.namespace, "sparkstate.io/job")
+    assert [each["metadata"]["name"] for each in pods] == ["orders-driver-1"]
+    assert first.errors() == second.errors() == []
+
+
+def test_an_uninstall_keeps_jobs_and_leaves_none_stuck(release: Release) -> None:
+    """The test plays the kubelet of the hook's Job: it runs what the Job's container would."""
+    release.install()
+    operator = release.start()
+    created = release.create()
+    uninstall = threading.Thread(
+        target=release.cluster.helm, args=("uninstall", "ours", "-n", release.namespace)
+    )
+    uninstall.start()
+    hook = f"{NAME}-release"
+    body = release.cluster.until(
+        lambda: release.cluster.get("job", hook, release.namespace), "the hook's Job is there", 60
+    )
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    account = body["spec"]["template"]["spec"]["serviceAccountName"]
+    kubeconfig = release.cluster.kubeconfig_of(release.namespace, account)
+    arguments = [*container["args"], "--kubeconfig", str(kubeconfig)]
+    command = [sys.executable, "-m", "sparkstate_operator", *arguments]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # The Deployment is gone, its pod takes its time: nothing is let go while it leads.
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(3)
+    assert release.get("ssj", "orders")["metadata"]["finalizers"] == [labels.FINALIZER]
+    operator.stop()
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert "1 objects were let go" in said
+    pod = release.cluster.items("pods", release.namespace, f"job-name={hook}")[0]["metadata"]["name"]
+    Kubelet(release.cluster, release.namespace).end(pod, 0)
+    uninstall.join(60)
+    assert not uninstall.is_alive()
+    kept = release.get("ssj", "orders")
+    assert kept["metadata"]["uid"] == created["metadata"]["uid"]
+    assert "finalizers" not in kept["metadata"]
+    assert release.get("pod", "orders-driver-1")
+    assert release.get("secret", f"{NAME}-key")
+    assert release.cluster.get("deployment", NAME, release.namespace) is None
+    assert release.cluster.items("roles", release.namespace) == []
+    release.cluster.kubectl("delete", "ssj", "orders", "-n", release.namespace, "--timeout=20s")
+    release.install()
