@@ -2,25 +2,98 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import driving, s3server, totals
+from support import driving, lives, s3server, totals
 
 from sparkstate.control.documents import Phase
+from sparkstate.phases import CHECKPOINT_PHASES
+from sparkstate.phases import Phase as Moment
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+
+SAMPLE = (Moment.CHECKPOINT_COMMIT, Moment.CHECKPOINT_PUBLISH)
+ALL = (*CHECKPOINT_PHASES, Moment.COMMIT, Moment.FEED, Moment.RESTORE_BEGIN, Moment.RESTORE_SETTLE)
+
+
+def asleep_in(name: str, moments: tuple[Moment, ...], *marks: pytest.MarkDecorator) -> Any:
+    faults = [
+        pytest.mark.fault(
+            broken="a driver with its JVM and slots sleeps (SIGSTOP) while another one takes over and checkpoints",
+            when=f"from the phase {moment} on",
+            expected="woken, it is fenced off and ends with exit code 4; the other one's storage and output stay exact",
+        )
+        for moment in moments
+    ]
+    return pytest.param(moments, id=name, marks=[*marks, *faults])
+
+
+@pytest.mark.parametrize("moments", [asleep_in("sample", SAMPLE), asleep_in("all", ALL, pytest.mark.extra)])
+def test_a_driver_that_slept_through_the_others_checkpoints_changes_nothing(
+    tmp_path: Path, moments: tuple[Moment, ...]
+) -> None:
+    rows = lives.Input(tmp_path / "in")
+    rows.ahead_of(-1)
+    drivers = contextlib.ExitStack()
+
+    def start(attempt: int, trigger: dict[str, object]) -> driving.Driver:
+        document = driving.manifest(tmp_path, "totals.py", fenceTimeout="3s", trigger=trigger)
+        return drivers.enter_context(driving.Driver(tmp_path / f"{attempt}", document, attempt=attempt))
+
+    with drivers:
+        current = start(1, {"processingTime": "100ms"})
+        rows.wait_for_checkpoint("a first checkpoint", current)
+        for attempt, moment in enumerate(moments, 2):
+            sleeper, asleep = current, put_to_sleep(current, moment, rows)
+            current = start(attempt, {"processingTime": "100ms"})
+            for _ in range(2):
+                rows.wait_for_checkpoint(f"a checkpoint while the driver before sleeps in {moment}", current)
+            for pid in asleep:
+                os.kill(pid, signal.SIGCONT)
+            assert sleeper.wait() == 4, f"woken in {moment}: {sleeper.log()[-2000:]}"
+            assert sleeper.end()["reason"] == "Fenced"
+            driving.wait_until_nothing_is_left(sleeper.folder)
+            rows.wait_for_checkpoint(f"a checkpoint after the other one woke in {moment}", current)
+        last = start(len(moments) + 2, {"availableNow": True})
+        assert current.wait() == 4
+        last.finish()
+    totals.check(tmp_path / "out", rows.rows)
+    published = {path for folder in (tmp_path / "out").iterdir() for path in folder.glob("part-*")}
+    assert {path for path in (tmp_path / "out").rglob("*") if path.is_file()} == published
+
+
+def put_to_sleep(driver: driving.Driver, moment: Moment, rows: lives.Input) -> list[int]:
+    """Stop every process of a driver when it is in that phase; what it was about to do it does when it wakes."""
+    holder = "driver" if "driver" in lives.ENTERED_BY[moment] else "slot-0"
+    driver.hold(holder, moment)
+    if moment in lives.RESTORES:
+        os.kill(driver.pid_of("slot-1"), signal.SIGKILL)
+    rows.wait(lambda: driver.is_held(holder, moment), f"{holder} held in {moment}", driver)
+    asleep = driving.processes_with(str(driver.folder))
+    assert driver.process.pid in asleep
+    for pid in asleep:
+        os.kill(pid, signal.SIGSTOP)
+    driver.release()
+    return asleep
 
 
 def test_of_two_drivers_the_newer_wins_and_the_older_stops_itself(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=6)
     document = driving.manifest(tmp_path, "totals.py", fenceTimeout="3s", trigger={"processingTime": "100ms"})
     with driving.Driver(tmp_path, document) as old, old.client() as client:
-        driving.wait_for(lambda: client.status().checkpoints_completed > 0, 120, "a checkpoint", old.process)
+        driving.wait_for(
+            lambda: client.status().checkpoints_completed > 0, driving.PATIENCE_S, "a checkpoint", old.process
+        )
         ending = driving.manifest(tmp_path, "totals.py")
         new = driving.Driver(tmp_path / "new", ending, attempt=2)
         with new:
-            assert old.wait(90) == 4
+            assert old.wait() == 4
             assert old.end()["reason"] == "Fenced"
             assert "was claimed by" in old.end()["message"]
             new.finish()
@@ -55,19 +128,32 @@ def test_while_the_storage_is_away_the_job_pauses_and_then_goes_on(tmp_path: Pat
             driver.client() as client,
         ):
             driving.wait_for(
-                lambda: client.status().checkpoints_completed > 0, 120, "a checkpoint", driver.process
+                lambda: client.status().checkpoints_completed > 0,
+                driving.PATIENCE_S,
+                "a checkpoint",
+                driver.process,
             )
             server.stop()
-            driving.wait_for(lambda: client.status().phase == Phase.PAUSED, 60, "PAUSED", driver.process)
-            before = client.status().rows_total
+            driving.wait_for(
+                lambda: client.status().phase == Phase.PAUSED, driving.PATIENCE_S, "PAUSED", driver.process
+            )
+            before = len(rows)
             rows += totals.make_input(tmp_path / "in", files=2, first=3, seed=3)
-            assert client.status().rows_total == before
+            assert client.status().rows_total <= before, "nothing new is read while it pauses"
             server.start()
-            driving.wait_for(lambda: client.status().rows_total >= len(rows), 120, "all rows", driver.process)
+            driving.wait_for(
+                lambda: client.status().rows_total >= len(rows),
+                driving.PATIENCE_S,
+                "all rows",
+                driver.process,
+            )
             completed = client.status().checkpoints_completed
             client.trigger_checkpoint()
             driving.wait_for(
-                lambda: client.status().checkpoints_completed > completed, 90, "one more", driver.process
+                lambda: client.status().checkpoints_completed > completed,
+                driving.PATIENCE_S,
+                "one more",
+                driver.process,
             )
             assert client.status().restarts == 0
             client.cancel()

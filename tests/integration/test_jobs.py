@@ -108,7 +108,10 @@ def test_processing_time_timers_fire_when_no_data_arrives(tmp_path: Path) -> Non
     )
     with driving.Driver(tmp_path, document) as driver, driver.client() as client:
         driving.wait_for(
-            lambda: set(output(tmp_path / "out")) == {("a", 2), ("b", 1)}, 120, "the alarms", driver.process
+            lambda: set(output(tmp_path / "out")) == {("a", 2), ("b", 1)},
+            driving.PATIENCE_S,
+            "the alarms",
+            driver.process,
         )
         assert client.status().backend == "rocksdb", "what the code chose beats the manifest"
         client.cancel()

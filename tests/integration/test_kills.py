@@ -15,7 +15,7 @@ from support.lives import Kill, every_kill
 
 from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, Phase
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 NAMES = {"slot": "a slot", "worker": "a Python worker of Spark", "driver": "the driver"}
 EXPECTED = {

@@ -22,9 +22,14 @@ def test_a_person_sees_the_running_job_and_takes_a_savepoint(tmp_path: Path) -> 
         tmp_path, "totals.py", trigger={"processingTime": "200ms"}, stateBackend={"type": "rocksdb"}
     )
     with driving.Driver(tmp_path, document) as driver, driver.client() as client:
-        driving.wait_for(lambda: client.status().rows_total >= len(rows), 120, "all rows", driver.process)
         driving.wait_for(
-            lambda: client.status().checkpoints_completed > 0, 60, "a checkpoint", driver.process
+            lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", driver.process
+        )
+        driving.wait_for(
+            lambda: client.status().checkpoints_completed > 0,
+            driving.PATIENCE_S,
+            "a checkpoint",
+            driver.process,
         )
         with (
             browsers.launched(browsers.chromium()) as chromium,
@@ -37,7 +42,10 @@ def test_a_person_sees_the_running_job_and_takes_a_savepoint(tmp_path: Path) -> 
             expect_tile(page, "Epoch", re.compile(r"\d"))
             page.get_by_role("button", name=re.compile("savepoint", re.IGNORECASE)).first.click()
             driving.wait_for(
-                lambda: client.status().last_savepoint is not None, 60, "the savepoint", driver.process
+                lambda: client.status().last_savepoint is not None,
+                driving.PATIENCE_S,
+                "the savepoint",
+                driver.process,
             )
             expect(page.locator("body")).to_contain_text("savepoint-")
         taken = client.status().last_savepoint

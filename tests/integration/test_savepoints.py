@@ -31,7 +31,9 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
     rows = totals.make_input(tmp_path / "in", files=4)
     document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})
     with driving.Driver(tmp_path, document) as first, first.client() as client:
-        driving.wait_for(lambda: (client.status().epoch or 0) >= 2, 120, "some epochs", first.process)
+        driving.wait_for(
+            lambda: (client.status().epoch or 0) >= 2, driving.PATIENCE_S, "some epochs", first.process
+        )
         request = documents.SavepointRequest(trigger_id="half-way")
         client.trigger_savepoint(request)
         half_way = client.wait_for_savepoint("half-way", 60)
@@ -42,7 +44,9 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
         assert refused.value.status == 409
 
         rows += totals.make_input(tmp_path / "in", files=3, first=4, seed=8)
-        driving.wait_for(lambda: client.status().rows_total >= len(rows), 120, "all rows", first.process)
+        driving.wait_for(
+            lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", first.process
+        )
         some_key = rows[0][0]
         state = client.key_state("totals", "total", some_key)
         assert state.value == sum(row[2] for row in rows if row[0] == some_key)
@@ -71,7 +75,10 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
 
     with driving.Driver(tmp_path, document, attempt=2) as again, again.client() as client:
         driving.wait_for(
-            lambda: client.status().phase == documents.Phase.RUNNING, 90, "RUNNING", again.process
+            lambda: client.status().phase == documents.Phase.RUNNING,
+            driving.PATIENCE_S,
+            "RUNNING",
+            again.process,
         )
         stored = client.savepoint("half-way")
         assert stored is not None and stored.location == half_way.location
@@ -84,7 +91,7 @@ def test_an_attempt_that_was_stopped_with_a_savepoint_does_not_run_again(tmp_pat
     totals.make_input(tmp_path / "in", files=1)
     document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})
     with driving.Driver(tmp_path, document) as first, first.client() as client:
-        driving.wait_for(lambda: client.status().rows_total > 0, 120, "rows", first.process)
+        driving.wait_for(lambda: client.status().rows_total > 0, driving.PATIENCE_S, "rows", first.process)
         client.trigger_savepoint(documents.SavepointRequest(trigger_id="s", stop=True))
         first.finish()
     with driving.Driver(tmp_path, document) as same_attempt:

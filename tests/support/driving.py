@@ -18,6 +18,8 @@ from sparkstate.control.client import ControlClient
 
 JOBS = Path(__file__).parent / "jobs"
 TOKEN = "token-of-the-tests"
+PATIENCE_S = 240.0
+"""How long anything may take that happens in seconds: a machine under load is slow, and that is no fault."""
 
 
 def manifest(folder: Path, job: str, **spec: Any) -> dict[str, Any]:
@@ -104,11 +106,11 @@ class Driver:
         result: dict[str, Any] = json.loads((self.folder / "end.json").read_text())
         return result
 
-    def wait(self, timeout_s: float = 150) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for the end; the exit code."""
         return self.process.wait(timeout_s)
 
-    def finish(self, timeout_s: float = 150) -> None:
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait for an end that is a success."""
         code = self.wait(timeout_s)
         assert code == 0, f"exit code {code}; the log ends with:\n{self.log()[-5000:]}"
@@ -116,7 +118,10 @@ class Driver:
     @property
     def address(self) -> str:
         wait_for(
-            self._status.exists, 60, f"status file of the driver; log:\n{self.log()[-3000:]}", self.process
+            self._status.exists,
+            PATIENCE_S,
+            f"status file of the driver; log:\n{self.log()[-3000:]}",
+            self.process,
         )
         return str(json.loads(self._status.read_text())["address"])
 
@@ -147,7 +152,7 @@ class Driver:
         """The process id under which ``process`` last entered a phase."""
         return int([p for p in self.phases() if p["process"] == process][-1]["pid"])
 
-    def held(self, process: str, phase: str, timeout_s: float = 90) -> int:
+    def held(self, process: str, phase: str, timeout_s: float = PATIENCE_S) -> int:
         """Wait until it is held there; its process id."""
         pattern = f"held-{process}:{phase}-*"
         wait_for(lambda: self.is_held(process, phase), timeout_s, f"{process} held in {phase}", self.process)
@@ -220,6 +225,6 @@ def processes_with(text: str) -> list[int]:
     return found
 
 
-def wait_until_nothing_is_left(folder: Path, timeout_s: float = 30) -> None:
+def wait_until_nothing_is_left(folder: Path, timeout_s: float = 90) -> None:
     """No process of a job in ``folder`` lives on; the JVM may take a moment longer than its driver."""
     wait_for(lambda: not processes_with(str(folder)), timeout_s, f"the end of {processes_with(str(folder))}")

@@ -71,6 +71,44 @@ def every_kill(phases: tuple[Phase, ...]) -> tuple[Kill, ...]:
     return tuple(Kill(v, p) for p in phases for v in VICTIMS if (v, p) not in IMPOSSIBLE)
 
 
+class Input:
+    """Files that arrive as fast as they are read: always a little more than was read, never a long queue."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files = 0
+        self.rows: list[totals.Row] = []
+
+    def ahead_of(self, epoch: int) -> None:
+        """See to it that a few epochs after this one have input."""
+        missing = epoch + 4 - self._files
+        if missing > 0:
+            self.rows += totals.make_input(
+                self._folder, missing, rows=60, keys=20, seed=self._files, first=self._files
+            )
+            self._files += missing
+
+    def wait(self, condition: Callable[[], bool], what: str, driver: driving.Driver) -> None:
+        """Wait until ``condition`` holds, while ``driver`` gets the input that it needs to come there."""
+
+        def ready() -> bool:
+            self.ahead_of(max((p["epoch"] for p in driver.phases()), default=-1))
+            return condition()
+
+        driving.wait_for(ready, driving.PATIENCE_S, what, driver.process)
+
+    def wait_for_checkpoint(self, what: str, driver: driving.Driver) -> None:
+        """Wait until a checkpoint is complete that began after now."""
+        before = max((p["checkpoint"] for p in driver.phases()), default=-1)
+        self.wait(
+            lambda: any(
+                p["phase"] == Phase.CHECKPOINT_COMPLETE and p["checkpoint"] > before for p in driver.phases()
+            ),
+            what,
+            driver,
+        )
+
+
 class Life:
     """One job over as many drivers as its kills need. Input arrives as fast as it is read."""
 
@@ -78,21 +116,20 @@ class Life:
         self._folder = folder
         self._backend = backend
         self._attempt = 0
-        self._files = 0
-        self._rows: list[totals.Row] = []
+        self._input = Input(folder / "in")
         self._earlier: list[dict[str, Any]] = []
         self._driver = self._start()
 
     def run(self, kills: tuple[Kill, ...]) -> None:
         """Every kill, then the rest of the input, then the comparison."""
         try:
-            self._await_checkpoint("the first checkpoint")
+            self._input.wait_for_checkpoint("the first checkpoint", self._driver)
             for kill in kills:
                 self._carry_out(kill)
             self._kill_driver(self._driver.process.pid)
             self._start_next({"availableNow": True})
             self._driver.finish()
-            totals.check(self._folder / "out", self._rows)
+            totals.check(self._folder / "out", self._input.rows)
             self._compare_phases()
             driving.wait_until_nothing_is_left(self._folder)
         except BaseException:
@@ -104,27 +141,33 @@ class Life:
     # -- one kill -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, kill: Kill) -> None:
-        began = time.monotonic()
+        began = time.time()
         self._driver.hold(kill.holder, kill.phase)
         if kill.phase in RESTORES:
-            os.kill(self._slot(1), signal.SIGKILL)
+            os.kill(self._driver.pid_of("slot-1"), signal.SIGKILL)
         holder = self._held(kill)
         if ("slot", kill.phase) in IMPOSSIBLE:
             assert not self._slots_alive(), f"a slot lives in {kill.phase}"
         victim = self._victim(kill, holder)
         os.kill(victim, signal.SIGKILL)
         driving.wait_for(lambda: not driving.is_alive(victim), 10, f"the end of {kill}")
-        self._check_moment(kill, holder)
+        self._check_moment(kill, holder, began)
         self._driver.release()
         if kill.victim == "driver":
             self._kill_driver(victim)
             self._start_next({"processingTime": "100ms"})
-        self._await_checkpoint(f"a checkpoint after {kill}")
-        print(f"{kill}: {time.monotonic() - began:.1f} s", flush=True)
+        self._input.wait_for_checkpoint(f"a checkpoint after {kill}", self._driver)
+        if kill.victim == "driver":
+            assert "found by the job's name" in self._driver.log()
+            assert "restoring checkpoint" in self._driver.log()
+        print(f"{kill}: {time.time() - began:.1f} s", flush=True)
 
     def _held(self, kill: Kill) -> int:
-        pattern = f"held-{kill.holder}:{kill.phase}-*"
-        self._wait(lambda: any(self._driver.holds.glob(pattern)), f"{kill.holder} held for {kill}")
+        self._input.wait(
+            lambda: self._driver.is_held(kill.holder, kill.phase),
+            f"{kill.holder} held for {kill}",
+            self._driver,
+        )
         return self._driver.held(kill.holder, kill.phase)
 
     def _victim(self, kill: Kill, holder: int) -> int:
@@ -133,25 +176,21 @@ class Life:
         if kill.victim == "driver":
             return self._driver.process.pid
         if kill.victim == "slot":
-            return self._slot(1)
+            return self._driver.pid_of("slot-1")
         return self._worker()
 
-    def _check_moment(self, kill: Kill, holder: int) -> None:
-        """The victim died while the holder was in the phase: that is the last thing it wrote, and it is held still."""
-        last = [p for p in self._driver.phases() if p["pid"] == holder]
-        if holder == self._driver.process.pid and kill.phase not in (*RESTORES, Phase.EPOCH_BEGIN):
-            # Epochs and checkpoints go on beside one another in the driver.
-            last = [p for p in last if (p["checkpoint"] >= 0) == kill.phase.startswith("checkpoint-")]
-        elif kill.phase.startswith("checkpoint-"):
-            last = [p for p in last if p["checkpoint"] >= 0]
-        assert last[-1]["phase"] == kill.phase, f"{kill}: {last[-1]}"
+    def _check_moment(self, kill: Kill, holder: int, since: float) -> None:
+        """The victim died while the holder was in the phase: the log says that it came there, and it is held still."""
+        came = [p for p in self._driver.phases() if p["pid"] == holder and p["phase"] == kill.phase]
+        assert came[-1]["t_ms"] >= int(since * 1000), f"{kill}: {came[-1]}"
         held = self._driver.holds / f"held-{kill.holder}:{kill.phase}-{holder}"
-        assert time.time() - held.stat().st_ctime < MAX_HOLD_S, f"{kill} came too late"
+        assert time.time() - came[-1]["t_ms"] / 1000 < MAX_HOLD_S, f"{kill} came too late"
+        assert held.exists()
 
     def _kill_driver(self, pid: int) -> None:
         if driving.is_alive(pid):
             os.kill(pid, signal.SIGKILL)
-        assert self._driver.wait(30) == -signal.SIGKILL
+        assert self._driver.wait() == -signal.SIGKILL
         self._driver.release()
         driving.wait_until_nothing_is_left(self._folder)
 
@@ -167,17 +206,13 @@ class Life:
             checkpointing={"interval": "300ms", "storage": str(self._folder / "checkpoints")},
             restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 1000, "delay": "100ms"}},
         )
-        self._feed(1)
+        self._input.ahead_of(-1)
         return driving.Driver(self._folder, document, attempt=self._attempt)
 
     def _start_next(self, trigger: Mapping[str, object]) -> None:
         self._driver.__exit__(None, None, None)
         self._earlier += self._driver.phases()
         self._driver = self._start(trigger)
-
-    def _slot(self, number: int) -> int:
-        seen = [p for p in self._driver.phases() if p["process"] == f"slot-{number}"]
-        return int(seen[-1]["pid"])
 
     def _slots_alive(self) -> list[int]:
         return [pid for pid in self._ours() if "sparkstate.slots" in driving.command_line(pid)]
@@ -189,36 +224,6 @@ class Life:
 
     def _ours(self) -> list[int]:
         return driving.processes_with(str(self._driver.folder))
-
-    # -- progress -----------------------------------------------------------------------------------------------
-
-    def _await_checkpoint(self, what: str) -> None:
-        """One that began after now."""
-        before = max((p["checkpoint"] for p in self._driver.phases()), default=-1)
-        self._wait(
-            lambda: any(
-                p["phase"] == Phase.CHECKPOINT_COMPLETE and p["checkpoint"] > before
-                for p in self._driver.phases()
-            ),
-            what,
-        )
-
-    def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        def ready() -> bool:
-            seen = max((p["epoch"] for p in self._earlier + self._driver.phases()), default=0)
-            self._feed(seen + 3)
-            return condition()
-
-        driving.wait_for(ready, 120, what, self._driver.process)
-
-    def _feed(self, files: int) -> None:
-        """Input up to that many files: always a little more than was read, never a long queue."""
-        missing = files - self._files
-        if missing > 0:
-            self._rows += totals.make_input(
-                self._folder / "in", missing, rows=60, keys=20, seed=self._files, first=self._files
-            )
-            self._files = files
 
     # -- the end ------------------------------------------------------------------------------------------------
 

@@ -15,16 +15,25 @@ Row = tuple[str, int, int, int]
 
 
 def make_input(
-    folder: Path, files: int, rows: int = 200, keys: int = 50, seed: int = 7, first: int = 0
+    folder: Path,
+    files: int,
+    rows: int = 200,
+    keys: int = 50,
+    seed: int = 7,
+    first: int = 0,
+    prefix: str = "key",
 ) -> list[Row]:
-    """Write ``files`` files of ``rows`` rows; event time grows by 100 ms a file, disordered by less than 500 ms."""
+    """Write ``files`` files of ``rows`` rows; event time grows by 100 ms a file, disordered by less than 500 ms.
+
+    Files that one epoch reads together must not share keys (``prefix``), because rows of an epoch have no order.
+    """
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     everything: list[Row] = []
     for number in range(first, first + files):
         made = [
             (
-                f"key-{rng.randrange(keys)}",
+                f"{prefix}-{rng.randrange(keys)}",
                 number * rows + i,
                 rng.randrange(10),
                 number * 100 + rng.randrange(400),

@@ -62,11 +62,16 @@ class Groups(KeyedProcessFunction):
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    rows = (
-        spark.readStream.schema("k string, id bigint, v bigint, at bigint")
-        .option("maxFilesPerTrigger", 1)
-        .parquet(params["input"])
-    )
+    declare(source(spark, params), params)
+
+
+def source(spark: Any, params: dict[str, str]) -> Any:
+    files = int(params.get("files", "1"))
+    reader = spark.readStream.schema("k string, id bigint, v bigint, at bigint")
+    return reader.option("maxFilesPerTrigger", files).parquet(params["input"])
+
+
+def declare(rows: Any, params: dict[str, str]) -> None:
     poison = params.get("poison", "")
     totals = sparkstate.keyed(rows, "k", event_time="at", delay=int(params.get("delay", "500"))).process(
         Totals(poison, float(params.get("pause", "0"))),

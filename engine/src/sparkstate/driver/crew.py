@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import socket
 from pathlib import Path
 
@@ -131,4 +133,13 @@ class Crew:
             alive = Path(f"/proc/{address.pid}")
             while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
                 self._parts.clock.sleep(0.05)
+            if folder.exists():
+                _kill(address.pid)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill(pid: int) -> None:
+    """End a slot that hangs: its state is of no use any more, its memory is. Another process of that id is spared."""
+    with contextlib.suppress(OSError):
+        if b"sparkstate.slots" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
