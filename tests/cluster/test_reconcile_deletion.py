@@ -22,7 +22,16 @@ def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Opera
 
 
 def nothing_is_left(operated: Operated) -> None:
-    for kind in ("pods", "configmaps", "services", "secrets", "serviceaccounts", "roles", "rolebindings"):
+    for kind in (
+        "pods",
+        "configmaps",
+        "services",
+        "secrets",
+        "serviceaccounts",
+        "roles",
+        "rolebindings",
+        "controllerrevisions",
+    ):
         found = operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders")
         assert [one["metadata"]["name"] for one in found] == [], kind
 

@@ -53,21 +53,7 @@ def finish_task(operated: Operated, *, failed: bool = False) -> dict[str, Any]:
         lambda: next(iter(operated.cluster.items("jobs", operated.namespace)), None), "an engine command runs"
     )
     name = task["metadata"]["name"]
-    kind = "FailureTarget" if failed else "SuccessCriteriaMet"
-    end = "Failed" if failed else "Complete"
-    conditions = [
-        {"type": kind, "status": "True", "reason": "Played", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-        {"type": end, "status": "True", "reason": "Played", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-    ]
-    done: dict[str, Any] = {
-        "conditions": conditions,
-        "startTime": "2026-01-01T00:00:00Z",
-        "active": 0,
-        "ready": 0,
-    }
-    done |= {"failed": 1} if failed else {"succeeded": 1, "completionTime": "2026-01-01T00:00:01Z"}
-    done["uncountedTerminatedPods"] = {}
-    operated.patch_status("job", name, done)
+    operated.finish_task(name, failed=failed)
     return task
 
 
@@ -103,7 +89,7 @@ def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answe
 
 def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: Operated) -> None:
     operated.apply()
-    snapshot(operated, "early", timeout="2s")
+    snapshot(operated, "early", timeout="8s")
     until_snapshot(operated, "early", "Pending")
     status = until_snapshot(operated, "early", "Failed")
     assert status["reason"] == "JobNotRunning"

@@ -45,6 +45,23 @@ class Operated:
     folder: Path
     port: int = field(default_factory=free_port)
     operator: Operator | None = None
+    name: str = NAME
+
+    def document(self, **spec: Any) -> dict[str, Any]:
+        """The job of this namespace, not yet created."""
+        return job(self.namespace, self.name, **spec)
+
+    def finish_task(self, name: str, *, failed: bool = False) -> None:
+        """Play the Job controller's last word about an engine command."""
+        stamp = "2026-01-01T00:00:00Z"
+        kinds = ("FailureTarget", "Failed") if failed else ("SuccessCriteriaMet", "Complete")
+        ends = [
+            {"type": kind, "status": "True", "reason": "Played", "lastTransitionTime": stamp}
+            for kind in kinds
+        ]
+        done: dict[str, Any] = {"conditions": ends, "startTime": stamp, "active": 0, "ready": 0}
+        done |= {"failed": 1} if failed else {"succeeded": 1, "completionTime": stamp}
+        self.patch_status("job", name, {**done, "uncountedTerminatedPods": {}})
 
     @property
     def kubelet(self) -> Kubelet:
@@ -140,9 +157,14 @@ class Operated:
         return {event["reason"] for event in self.cluster.items("events", self.namespace)}
 
     def end(self) -> None:
-        """Stop the operator; its log must hold no error."""
+        """Stop the operator, let everything go that it held; its log must hold no error."""
         if self.operator is None:
             return
         if self.operator.alive:
             self.operator.stop()
+        for kind in ("ssj", "snap"):
+            for one in self.cluster.items(kind, self.namespace):
+                patch = '{"metadata":{"finalizers":[]}}'
+                where = ["-n", self.namespace, "--type=merge", "-p", patch]
+                self.cluster.kubectl("patch", kind, one["metadata"]["name"], *where)
         assert self.operator.errors() == []

@@ -76,7 +76,7 @@ def start(
     environment: Mapping[str, str] | None = None,
     name: str = "operator",
 ) -> Operator:
-    """Start one that watches ``namespaces``; its Lease is in the first. End it with ``stop`` or ``kill``."""
+    """Start one that watches ``namespaces``; its Lease is called like the first. End it with ``stop`` or ``kill``."""
     key = folder / "key"
     key.write_text(KEY)
     log = folder / f"{name}-{time.monotonic_ns()}.log"
@@ -90,8 +90,17 @@ def start(
         "--listen",
         "127.0.0.1:0",
     ]
-    command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", namespaces[0], "--lease-seconds", "6"]
-    command += ["--identity", name, "--resync-seconds", "20", "--progress-seconds", "0"]
+    command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", "default", "--lease-seconds", "6"]
+    command += [
+        "--lease-name",
+        namespaces[0],
+        "--identity",
+        name,
+        "--resync-seconds",
+        "20",
+        "--progress-seconds",
+        "0",
+    ]
     command += ["--engine-image", "example/engine:1"]
     for namespace in namespaces:
         command += ["--namespace", namespace]

@@ -126,10 +126,7 @@ class Applier:
             case actions.DeleteChild(child):
                 await self.delete_child(child, namespace)
             case actions.DeleteRevision(child):
-                await self._write(
-                    Write.DELETE_REVISION,
-                    lambda: self._kube.delete(k.REVISIONS, namespace, child.name, uid=child.uid),
-                )
+                await self._delete_revision(child, namespace)
             case actions.TriggerSavepoint():
                 await self.trigger(action, job.uid)
             case actions.CreateSnapshot(body):
@@ -246,6 +243,12 @@ class Applier:
             Write.DELETE_CHILD, lambda: self._kube.delete(kind, namespace, child.name, uid=child.uid)
         )
 
+    async def _delete_revision(self, child: observed.Child, namespace: str) -> None:
+        await self._write(
+            Write.DELETE_REVISION,
+            lambda: self._kube.delete(k.REVISIONS, namespace, child.name, uid=child.uid),
+        )
+
     async def delete_stray(self, kind: k.Kind, child: observed.Child, namespace: str) -> None:
         """What bears the name of a job that is gone, whatever it is."""
         uid = str(child.body["metadata"]["labels"].get(labels.JOB_UID, ""))
@@ -257,6 +260,8 @@ class Applier:
             await self._write(
                 Write.DELETE_TASK, lambda: self._kube.delete(k.TASKS, namespace, child.name, uid=child.uid)
             )
+        elif kind is k.REVISIONS:
+            await self._delete_revision(child, namespace)
         elif child.kind in STANDING:
             await self.delete_child(child, namespace)
 

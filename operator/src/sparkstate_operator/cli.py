@@ -61,9 +61,9 @@ def main() -> None:
 @click.option("--lease-seconds", default=15, show_default=True, type=click.IntRange(5, 300))
 @click.option(
     "--identity",
-    default=socket.gethostname,
+    default=lambda: f"{socket.gethostname()}-{os.getpid()}",
     envvar="SPARKSTATE_POD_NAME",
-    help="Name of this process in the Lease. Default: the host's.",
+    help="Name of this process in the Lease; who comes back under the same name leads at once. Default: host and pid.",
 )
 @click.option(
     "--listen",
@@ -104,7 +104,6 @@ def run(**options: Any) -> None:
             f"--key-file {options['key_file']} holds {len(key)} bytes; it must hold at least 16"
         )
     host, _, port = options["listen"].rpartition(":")
-    identity = f"{options['identity']}-{os.getpid()}"
     config = Config(
         namespaces=tuple(options["namespaces"]),
         cluster=options["cluster"],
@@ -117,7 +116,7 @@ def run(**options: Any) -> None:
     )
     started = process.Process(
         lease=LeaseSettings(
-            options["lease_namespace"], options["lease_name"], identity, options["lease_seconds"]
+            options["lease_namespace"], options["lease_name"], options["identity"], options["lease_seconds"]
         ),
         key=key,
         hooks=hooks.from_environment(os.environ),

@@ -73,7 +73,9 @@ class Reconciler:
             return found
         except errors.Conflict as error:
             result = "conflict"
-            _log.info("somebody wrote first: %s", error, extra=key._asdict())
+            _log.info(
+                "somebody wrote first: %s", error, extra={"object": key.name, "namespace": key.namespace}
+            )
             return Later(0.2)
         finally:
             self._metrics.reconciles.labels(key.kind, result).inc()
@@ -118,8 +120,8 @@ class Reconciler:
         if known is not None and known[:2] == (job.uid, job.generation):
             return known[2:]
         fixed = None
-        if job.status.get("maxParallelism") and job.status.get("shards"):
-            fixed = settings.KeySpace(int(job.status["maxParallelism"]), int(job.status["shards"]))
+        if job.status.get("shards"):
+            fixed = settings.KeySpace(int(job.status["shards"]))
         try:
             resolved = settings.resolve(job.spec, self._config.defaults, fixed)
             problems.raise_if_any(memory_sums.problems(resolved, memory_sums.sums(resolved)))

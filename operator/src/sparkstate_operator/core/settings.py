@@ -17,10 +17,10 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KeySpace:
-    """What a job's first checkpoint has fixed for ever."""
+    """What a job's first checkpoint has fixed for ever. None: not known."""
 
-    max_parallelism: int
     shards: int
+    max_parallelism: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _fixed(given: Mapping[str, Given], fixed: KeySpace | None) -> list[Problem]:
             f"spec.{path}", f"was fixed as {value} by the job's state; leave it out or write that", f"{told}"
         )
         for path, value in (("maxParallelism", fixed.max_parallelism), ("shards", fixed.shards))
-        if path in given and (told := given[path].value) != value
+        if value is not None and path in given and (told := given[path].value) != value
     ]
     if given["slots"].value > fixed.shards:
         text = f"must lie between 1 and the job's {fixed.shards} shards, which were fixed by its state"

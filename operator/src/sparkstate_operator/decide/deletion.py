@@ -136,4 +136,5 @@ def _remove_all(draft: Draft) -> None:
         )
     draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
     draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
+    draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
     draft.acts.append(actions.RemoveFinalizer())

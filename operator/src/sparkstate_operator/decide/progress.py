@@ -26,6 +26,8 @@ def take(draft: Draft) -> None:
         draft.put("stateSize", size(int(document["state_bytes"])))
     if slots := document.get("slots"):
         draft.put("slots", len(slots))
+        if shards := sum(len(slot.get("shards") or ()) for slot in slots):
+            draft.put("shards", shards)  # bounds a later spec's slots
     for name, source in (("lastCheckpoint", "last_checkpoint"), ("lastSavepoint", "last_savepoint")):
         if document.get(source):
             _newer(draft, name, checkpoint(document[source]))

@@ -127,7 +127,6 @@ class StatefulSparkJobStatus(Model):
     lineage: str | None = status_field("Id of the state's lineage in storage.")
     revision: str | None = status_field("ControllerRevision that runs.")
     slots: int | None = status_field("Slots that run.")
-    max_parallelism: int | None = status_field("Key groups, fixed by the job's first checkpoint.")
     shards: int | None = status_field("Stores, fixed by the job's first checkpoint; bounds slots.")
     selector: str | None = status_field("Label selector of the job's pods, for the scale subresource.")
     backend: str | None = status_field("State backend that runs.")

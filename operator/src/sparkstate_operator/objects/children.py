@@ -145,18 +145,11 @@ def secret(context: Context, attempt: int, key: bytes) -> Object:
 
 
 def revision(context: Context) -> Object:
-    """The ControllerRevision. Owned by the job: it is of no use without it."""
+    """The ControllerRevision. Not owned by the job, like all its children: the finalizer removes it. (An owner would
+    also make an orphaning deletion hang: the garbage collector's patch sends ``data`` in another spelling, which is
+    then refused as a change.)"""
     job = context.job
     meta = parts.metadata(context, context.revision.name)
-    meta["ownerReferences"] = [
-        {
-            "apiVersion": "sparkstate.io/v1alpha1",
-            "kind": "StatefulSparkJob",
-            "name": job.name,
-            "uid": job.uid,
-            "controller": True,
-        }
-    ]
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",

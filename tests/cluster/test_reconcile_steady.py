@@ -1,0 +1,306 @@
+"""What the operator does when nothing happens, when its status is wiped, when the API server has a bad day, and when
+two of it run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.kubernetes.api_faults import Loss
+from support.kubernetes.cluster import Cluster
+from support.operated import Operated
+
+from sparkstate_operator import lease, rbac
+
+QUICK = ["--resync-seconds", "2"]
+ACCOUNT = "operator"
+
+
+@pytest.fixture
+def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
+    """No operator runs yet."""
+    found = Operated(cluster, namespace, tmp_path)
+    yield found
+    found.end()
+
+
+def account(cluster: Cluster, namespace: str) -> Path:
+    """A ServiceAccount with the rights of the chart's table and no others; its kubeconfig."""
+    meta = {"name": ACCOUNT, "namespace": namespace}
+    leases = {"name": f"{namespace}-leases", "namespace": "default"}
+    group = "rbac.authorization.k8s.io"
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "Role",
+            "metadata": meta,
+            "rules": rbac.rules(),
+        },
+        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": leases, "rules": rbac.lease_rules()},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": leases,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": leases["name"]},
+            "subjects": [{"kind": "ServiceAccount", **meta}],
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": ACCOUNT},
+            "subjects": [{"kind": "ServiceAccount", **meta}],
+        },
+    )
+    return cluster.kubeconfig_of(namespace, ACCOUNT)
+
+
+def user(namespace: str) -> str:
+    return f"system:serviceaccount:{namespace}:{ACCOUNT}"
+
+
+@pytest.mark.own_cluster
+def test_further_reconciles_write_nothing(operated: Operated) -> None:
+    kubeconfig = account(operated.cluster, operated.namespace)
+    operated.start(kubeconfig=kubeconfig, options=QUICK)
+    operated.apply(deployment="cluster")
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(1)
+        operated.running()
+        time.sleep(3)
+        mark = operated.cluster.audit.mark()
+        time.sleep(10)
+        requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    reads = [request for request in requests if request.resource == "statefulsparkjobs"]
+    assert reads, "it did not look again"
+    writes = [
+        (r.verb, r.resource, r.subresource, r.name) for r in requests if r.writes and r.resource != "leases"
+    ]
+    assert writes == []
+
+
+@pytest.mark.own_cluster
+def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
+    kubeconfig = account(operated.cluster, operated.namespace)
+    first = operated.start(kubeconfig=kubeconfig)
+    operated.apply()
+    operated.running()
+    time.sleep(2)
+    first.stop()
+    mark = operated.cluster.audit.mark()
+    operated.start(kubeconfig=kubeconfig, options=QUICK)
+    time.sleep(8)
+    requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    assert [(r.verb, r.resource, r.name) for r in requests if r.writes and r.resource != "leases"] == []
+    assert [r for r in requests if r.resource == "statefulsparkjobs" and r.verb == "get"]
+
+
+@pytest.mark.own_cluster
+def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
+    """Every request is allowed, and no verb of the table is never used by a job's whole life."""
+    kubeconfig = account(operated.cluster, operated.namespace)
+    mark = operated.cluster.audit.mark()
+    operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "3"])
+    operated.apply(deployment="cluster", savepoints={"interval": "3s", "maxCount": 1})
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.kubelet.run("orders-driver-1")
+
+        def a_savepoint_went() -> bool:
+            for request in driver.requests():
+                driver.complete(request, f"s3://bucket/savepoint-{request.trigger_id}")
+            for task in operated.cluster.items("jobs", operated.namespace):
+                if not task["status"].get("conditions"):
+                    operated.finish_task(task["metadata"]["name"])
+            return "DataDeleted" in operated.reasons()
+
+        operated.cluster.until(a_savepoint_went, "a savepoint came and went", 60)
+    operated.cluster.kubectl("delete", "service", "orders-driver", "-n", operated.namespace)
+    operated.cluster.until(
+        lambda: operated.cluster.get("service", "orders-driver", operated.namespace),
+        "the Service comes back",
+        60,
+    )
+    operated.delete()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    refused = sorted({request.right for request in requests if request.code == 403})
+    assert refused == []
+    used = {request.right for request in requests}
+    granted = {
+        (verb, rule["apiGroups"][0], rule["resources"][0])
+        for rule in [rbac._rule(*row) for row in rbac.VERBS] + rbac.lease_rules()
+        for verb in rule["verbs"]
+    }
+    assert sorted(granted - used - NOT_IN_EVERY_LIFE) == []
+
+
+NOT_IN_EVERY_LIFE = {
+    (
+        "get",
+        "apps",
+        "controllerrevisions",
+    ),  # after a restart: test_a_restarted_operator_goes_on_with_what_runs
+    ("get", "batch", "jobs"),  # "exists already": test_reconcile_crashes, after create-task
+    ("get", "", "configmaps"),  # "exists already": test_reconcile_crashes, after create-config-map
+}
+"""Rights that only other tests use; each is named there."""
+
+
+def wipe(operated: Operated) -> None:
+    body = operated.job()
+    body.pop("status", None)
+    path = f"/apis/sparkstate.io/v1alpha1/namespaces/{operated.namespace}/statefulsparkjobs/orders/status"
+    body["metadata"].pop("resourceVersion")
+    operated.cluster.kubectl("replace", "--raw", path, "-f", "-", text=json.dumps(body))
+
+
+def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: Operated) -> None:
+    operated.start(options=QUICK)
+    operated.apply()
+    operated.running()
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.running(2)
+    before = operated.status()
+    wipe(operated)
+    after = operated.until_phase("Running")
+    for name in ("attempt", "revision", "selector", "phase"):
+        assert after[name] == before[name], name
+    assert "deletionTimestamp" not in operated.until_pod(2)["metadata"]
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Failing", "Upgrading", "Suspending", "Deleting"])
+def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: Operated, phase: str) -> None:
+    operated.start(options=QUICK)
+    operated.apply()
+    operated.until_pod(1)
+    if phase != "Starting":
+        operated.running()
+    if phase == "Failing":
+        operated.kubelet.gone("orders-driver-1")
+    elif phase == "Upgrading":
+        operated.apply(image="example/job:2")
+    elif phase == "Suspending":
+        operated.apply(state="suspended")
+    elif phase == "Deleting":
+        operated.delete()
+    operated.until_phase(phase)
+    wipe(operated)
+    if phase in ("Upgrading", "Suspending", "Deleting"):
+        operated.until_deleting("orders-driver-1")
+        operated.kubelet.finish_deletion("orders-driver-1")
+    if phase == "Suspending":
+        operated.until_phase("Suspended")
+    elif phase == "Deleting":
+        operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    else:
+        attempt = 1 if phase == "Starting" else 2
+        operated.until_pod(attempt, timeout_s=60)
+        operated.running(attempt)
+        assert operated.status()["attempt"] == attempt
+
+
+def test_a_restarted_operator_goes_on_with_what_runs(operated: Operated) -> None:
+    first = operated.start()
+    operated.apply()
+    operated.running()
+    first.kill()
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.start()
+    operated.running(2)
+    assert operated.status()["restarts"]["operator"] == 1
+
+
+@pytest.mark.own_cluster
+@pytest.mark.parametrize("status", [409, 429, 500])
+def test_errors_of_the_api_server_delay_and_change_nothing(operated: Operated, status: int) -> None:
+    account(operated.cluster, operated.namespace)
+    with operated.cluster.faults() as proxy:
+        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        operated.start(kubeconfig=kubeconfig, options=QUICK)
+        for method in ("POST", "PUT", "PATCH"):
+            proxy.answer(status, pattern="statefulsparkjobs|pods|configmaps|services", method=method, times=3)
+        operated.apply()
+        operated.running()
+        proxy.answer(status, pattern="pods", method="GET", times=2)
+        operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+        operated.running(2)
+        assert operated.status()["attempt"] == 2
+        assert operated.operator
+        operated.operator.stop()
+
+
+@pytest.mark.own_cluster
+def test_lost_answers_make_nothing_twice(operated: Operated) -> None:
+    account(operated.cluster, operated.namespace)
+    with operated.cluster.faults() as proxy:
+        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        operated.start(kubeconfig=kubeconfig, options=QUICK)
+        for loss in (Loss.BEFORE, Loss.AFTER):
+            proxy.lose(loss, pattern="statefulsparkjobs/orders/status", method="PUT", times=1)
+            proxy.lose(loss, pattern="/configmaps|/services|/secrets", method="POST", times=1)
+        operated.apply()
+        operated.cluster.until(
+            lambda: operated.cluster.items("pods", operated.namespace, "sparkstate.io/role=driver"),
+            "a pod is there",
+            60,
+        )
+        pods = operated.cluster.items("pods", operated.namespace, "sparkstate.io/role=driver")
+        assert len(pods) == 1
+        assert operated.operator
+        operated.operator.stop()
+
+
+@pytest.mark.own_cluster
+def test_dropped_watches_miss_nothing(operated: Operated) -> None:
+    account(operated.cluster, operated.namespace)
+    with operated.cluster.faults() as proxy:
+        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        operated.start(kubeconfig=kubeconfig)
+        operated.apply()
+        operated.running()
+        assert proxy.drop_watches() >= 3
+        operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+        operated.running(2)
+        assert operated.operator
+        operated.operator.stop()
+
+
+def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) -> None:
+    operated.apply()
+    first = operated.start(name="first")
+    operated.running()
+    first.pause()
+    second = operated.start(name="second")
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.running(2)
+    first.resume()
+    assert first.wait() == lease.EXIT_CODE
+    assert second.alive
+    holder: dict[str, Any] = yaml.safe_load(
+        operated.cluster.kubectl("get", "lease", operated.namespace, "-n", "default", "-o", "yaml")
+    )
+    assert holder["spec"]["holderIdentity"] == "second"
+
+
+def test_a_leader_that_ends_hands_over_at_once(operated: Operated) -> None:
+    operated.apply()
+    first = operated.start(name="first")
+    operated.running()
+    second = operated.start(name="second")
+    time.sleep(3)
+    first.stop()
+    started = time.monotonic()
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.until_pod(2)
+    assert time.monotonic() - started < 8
+    assert second.alive

@@ -1,0 +1,136 @@
+"""The keyed queue, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from sparkstate_operator.queue import Backoff, KeyedQueue, Later
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def queue(clock: Clock, **rest: object) -> KeyedQueue[str]:
+    async def work(key: str) -> None:
+        raise AssertionError("these tests take and end keys by hand")
+
+    return KeyedQueue(work, monotonic=clock, rng=random.Random(1), **rest)  # type: ignore[arg-type]
+
+
+def test_a_key_that_is_added_often_is_taken_once() -> None:
+    found = queue(Clock())
+    for _ in range(5):
+        found.add("a")
+    assert found.take() == "a"
+    assert found.take() is None
+
+
+def test_a_key_is_never_taken_while_it_runs_and_comes_again_after_it() -> None:
+    found = queue(Clock())
+    found.add("a")
+    assert found.take() == "a"
+    found.add("a")
+    found.add("a")
+    assert found.take() is None
+    found.done("a", None)
+    assert found.take() == "a"
+    found.done("a", None)
+    assert found.take() is None
+    assert len(found) == 0
+
+
+def test_the_earliest_of_several_times_counts() -> None:
+    clock = Clock()
+    found = queue(clock)
+    found.add("a", 60.0)
+    found.add("a", 5.0)
+    found.add("a", 30.0)
+    assert found.next_due_s() == 5.0
+    clock.now_s += 5.0
+    assert found.take() == "a"
+    found.done("a", None)
+    assert found.next_due_s() is None
+
+
+def test_failures_in_a_row_wait_longer_and_longer_and_a_success_ends_that() -> None:
+    clock = Clock()
+    found = queue(clock, backoff=Backoff(1.0, 2.0, 5.0), jitter=0.0)
+    waited = []
+    found.add("a")
+    for _ in range(5):
+        assert found.take() == "a"
+        found.done("a", OSError("no"))
+        delay_s = found.next_due_s()
+        assert delay_s is not None
+        waited.append(delay_s)
+        clock.now_s += delay_s
+    assert waited == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert found.take() == "a"
+    found.done("a", Later(0.0, exact=True))
+    assert found.take() == "a"
+    found.done("a", OSError("no"))
+    assert found.next_due_s() == 1.0
+
+
+def test_a_healthy_key_comes_back_with_jitter() -> None:
+    clock = Clock()
+    found = queue(clock, jitter=0.1)
+    times = set()
+    for name in ("a", "b", "c"):
+        found.add(name)
+        assert found.take() == name
+        found.done(name, Later(100.0))
+    while (due_s := found.next_due_s()) is not None:
+        clock.now_s += due_s
+        times.add(round(clock.now_s - 100.0, 3))
+        key = found.take()
+        assert key is not None
+        found.done(key, None)
+    assert len(times) == 3
+    assert all(100.0 <= moment <= 110.0 for moment in times)
+
+
+def test_work_that_does_not_end_is_seen_as_a_stall() -> None:
+    clock = Clock()
+    found = queue(clock)
+    assert found.stalled_s() == 0.0
+    found.add("a")
+    found.take()
+    clock.now_s += 400.0
+    assert found.stalled_s() == 400.0
+    found.done("a", None)
+    assert found.stalled_s() == 0.0
+
+
+def test_keys_are_worked_on_at_once_and_one_failure_ends_nothing() -> None:
+    done: list[str] = []
+
+    async def scenario() -> None:
+        reached = asyncio.Event()
+        both = asyncio.Barrier(2)
+
+        async def work(key: str) -> None:
+            if key == "bad" and "bad" not in done:
+                done.append("bad")
+                raise OSError("no")
+            await both.wait()
+            done.append(key)
+            reached.set()
+
+        loop = asyncio.get_running_loop()
+        found = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1), backoff=Backoff(60.0))
+        for key in ("bad", "a", "b"):
+            found.add(key)
+        task = asyncio.create_task(found.run(2))
+        await asyncio.wait_for(reached.wait(), 5)
+        await asyncio.sleep(0.05)
+        task.cancel()
+
+    asyncio.run(scenario())
+    assert sorted(done) == ["a", "b", "bad"]
