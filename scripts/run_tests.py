@@ -1,8 +1,9 @@
 """``make test``: the test suite in stages, one after the other, with a verdict at the end.
 
 A stage is a folder under ``tests/``; each runs in a pytest of its own, so that a crash of one leaves the
-others, and stages with Spark never compete for memory. All stages run, whatever the earlier ones said. JUnit
-files go to ``build/junit``, and the feature list is compared with them last.
+others. All stages run, whatever the earlier ones said. Where there are two processors the longest stage, whole
+jobs on Spark, runs beside the others: what a stage says is then shown when it ends. JUnit files go to
+``build/junit``, and the feature list is compared with them last.
 
 Arguments choose stages (``make test ARGS="unit tidy"``); ``--extras`` adds the tests marked ``extra``.
 """
@@ -10,14 +11,18 @@ Arguments choose stages (``make test ARGS="unit tidy"``); ``--extras`` adds the 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import features
 import junit
@@ -26,6 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "junit"
 SUMMARY = ROOT / "build" / "test-report.txt"
 NO_TESTS_COLLECTED = 5
+RUNNING: set[subprocess.Popen[bytes]] = set()
+INTERRUPTED = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Stage:
     reruns: int = 0
     """How often a test is run again that a slow machine broke (a time limit, a connection). A failed assertion
     is final: a wrong result is wrong, however rare."""
+    beside: bool = False
+    """Whether it runs beside the other stages."""
 
 
 STAGES = (
@@ -49,7 +58,7 @@ STAGES = (
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
     Stage("cluster", 1500, fetches="cluster"),
-    Stage("integration", 2700, fetches="tests", reruns=1),
+    Stage("integration", 2700, fetches="tests", reruns=1, beside=True),
 )
 
 
@@ -72,8 +81,47 @@ class Result:
         return self.exit_code in {0, NO_TESTS_COLLECTED}
 
 
-def run_stage(stage: Stage, extras: bool) -> Result:
-    """Runs one folder; its output goes straight to the screen."""
+def lanes(chosen: Sequence[Stage], processors: int) -> list[list[Stage]]:
+    """Which stages run one after another; the lanes run side by side."""
+    aside = [stage for stage in chosen if stage.beside]
+    others = [stage for stage in chosen if not stage.beside]
+    return [aside, others] if aside and others and processors > 1 else [list(chosen)]
+
+
+def run_lanes(chosen: Sequence[Stage], extras: bool) -> list[Result]:
+    """The results in the order of the stages."""
+    together = lanes(chosen, len(os.sched_getaffinity(0)))
+    screen = threading.Lock()
+
+    def run_lane(lane: Sequence[Stage]) -> list[Result]:
+        return [
+            run_shown(stage, extras, screen if len(together) > 1 else None)
+            for stage in lane
+            if not INTERRUPTED.is_set()
+        ]
+
+    with ThreadPoolExecutor(len(together)) as pool:
+        done = [result for lane in pool.map(run_lane, together) for result in lane]
+    return sorted(done, key=lambda result: chosen.index(result.stage))
+
+
+def run_shown(stage: Stage, extras: bool, screen: threading.Lock | None) -> Result:
+    """Run a stage that has the screen for itself (``screen`` None), or show what it said when it has ended."""
+    if screen is None:
+        print(f"\n[{stage.name}]", flush=True)
+        return run_stage(stage, extras)
+    print(f"[{stage.name}] begins", flush=True)
+    output = REPORTS.parent / f"{stage.name}.log"
+    with output.open("wb") as file:
+        result = run_stage(stage, extras, file)
+    with screen:
+        print(f"\n[{stage.name}] {'ok' if result.ok else 'FAILED'} after {result.seconds:.0f} s", flush=True)
+        print(output.read_text(errors="replace"), flush=True)
+    return result
+
+
+def run_stage(stage: Stage, extras: bool, output: IO[bytes] | None = None) -> Result:
+    """Runs one folder; its output goes to the screen or to a file."""
     report = REPORTS / f"{stage.name}.xml"
     command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
     command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
@@ -81,20 +129,29 @@ def run_stage(stage: Stage, extras: bool) -> Result:
     if stage.reruns:
         command += [f"--reruns={stage.reruns}", "--rerun-except=AssertionError"]
     started = time.monotonic()
-    exit_code = run_with_limit(command, stage.limit_s)
+    exit_code = run_with_limit(command, stage.limit_s, output)
     cases = list(junit.read_file(report)) if report.exists() else []
     return Result(stage, exit_code, time.monotonic() - started, cases)
 
 
-def run_with_limit(command: Sequence[str], limit_s: int) -> int:
-    """The exit code, or -1 after the limit; what the command started ends with it."""
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True)
+def run_with_limit(command: Sequence[str], limit_s: int, output: IO[bytes] | None = None) -> int:
+    """The exit code, or -1 after the limit; what the command started ends with it, also when we are interrupted."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT if output else None,
+        start_new_session=True,
+    )
+    RUNNING.add(process)
     try:
         return process.wait(limit_s)
     except subprocess.TimeoutExpired:
         print(f"\nstopped after {limit_s} s", flush=True)
         return -1
     finally:
+        RUNNING.discard(process)
         end_group(process)
 
 
@@ -132,15 +189,15 @@ def failures(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def closing_line(results: Sequence[Result]) -> str:
+def closing_line(results: Sequence[Result], seconds: float | None = None) -> str:
     """The sum of all stages in the form of pytest's own last line."""
     totals = {
         outcome: sum(result.count(outcome) for result in results)
         for outcome in (junit.FAILED, junit.PASSED, junit.SKIPPED)
     }
     said = ", ".join(f"{number} {outcome}" for outcome, number in totals.items() if number) or "no tests ran"
-    seconds = sum(result.seconds for result in results)
-    return f" {said} in {seconds:.0f}s ".center(100, "=")
+    took = sum(result.seconds for result in results) if seconds is None else seconds
+    return f" {said} in {took:.0f}s ".center(100, "=")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -160,19 +217,37 @@ def main(arguments: Sequence[str]) -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     for old in REPORTS.glob("*.xml"):
         old.unlink()
-    results = []
-    for number, stage in enumerate(chosen, 1):
-        print(f"\n[{number}/{len(chosen)}] {stage.name}", flush=True)
-        results.append(run_stage(stage, options.extras))
+    started = time.monotonic()
+    with ended_with_us():
+        results = run_lanes(chosen, options.extras)
     problems = features.compare_with_run(REPORTS) if len(chosen) == len(STAGES) else []
-    return report(results, problems)
+    return report(results, problems, time.monotonic() - started)
 
 
-def report(results: Sequence[Result], problems: Sequence[str]) -> int:
-    """Prints and stores the summary; returns the exit code."""
+@contextlib.contextmanager
+def ended_with_us() -> Iterator[None]:
+    """Ctrl-C or SIGTERM ends what runs; it is in sessions of its own and would not notice."""
+
+    def end(*_: object) -> None:
+        INTERRUPTED.set()
+        for process in list(RUNNING):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        raise SystemExit(130)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def report(results: Sequence[Result], problems: Sequence[str], seconds: float | None = None) -> int:
+    """Prints and stores the summary; returns the exit code. ``seconds``: how long all of it took."""
     ok = all(result.ok for result in results) and not problems
     listed = [f"FEATURES {problem}" for problem in problems]
-    parts = [table(results), failures(results), "\n".join(listed), closing_line(results)]
+    parts = [table(results), failures(results), "\n".join(listed), closing_line(results, seconds)]
     text = "\n\n".join(part for part in parts if part)
     SUMMARY.write_text(text + "\n")
     where = f"report: {SUMMARY.relative_to(ROOT)}, JUnit files: {REPORTS.relative_to(ROOT)}/"

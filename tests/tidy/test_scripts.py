@@ -159,6 +159,14 @@ class Package(metadata.Distribution):
         return Path()
 
 
+def test_whole_jobs_run_beside_the_other_stages_where_there_are_two_processors() -> None:
+    unit, long = run_tests.Stage("unit", 1), run_tests.Stage("integration", 1, beside=True)
+    assert run_tests.lanes([unit, long], 2) == [[long], [unit]]
+    assert run_tests.lanes([unit, long], 1) == [[unit, long]]
+    assert run_tests.lanes([long], 2) == [[long]]
+    assert sum(stage.beside for stage in run_tests.STAGES) == 1
+
+
 @pytest.mark.parametrize(
     ("lines", "shipped", "fits"),
     [
