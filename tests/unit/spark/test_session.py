@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pyspark.cloudpickle
 import pytest
 
 from sparkstate import errors
@@ -54,3 +61,28 @@ def test_what_cannot_work_is_refused_with_its_reason(key: str, value: str, reaso
     with pytest.raises(errors.SpecInvalid, match=reason) as refused:
         session.effective_conf(settings(spark_conf={key: value}))
     assert key in str(refused.value)
+
+
+def test_functions_of_the_jobs_file_and_of_modules_beside_it_run_in_workers(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def triple(value):\n    return 3 * value\n")
+    module = types.ModuleType("a_file_that_no_worker_can_import")
+    code = "def scaled(value):\n    import beside\n    return beside.triple(value) + OFFSET\nOFFSET = 1\n"
+    exec(code, module.__dict__)
+    sys.modules[module.__name__] = module
+    context = types.SimpleNamespace(environment={"PYTHONPATH": "/before"})
+    session.ship(types.SimpleNamespace(sparkContext=context), module, (str(tmp_path),))  # type: ignore[arg-type]
+    try:
+        shipped = pyspark.cloudpickle.dumps(module.__dict__["scaled"])
+    finally:
+        pyspark.cloudpickle.unregister_pickle_by_value(module)
+        del sys.modules[module.__name__]
+    assert context.environment["PYTHONPATH"] == f"{tmp_path}:/before"
+    worker = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(4))"
+    done = subprocess.run(
+        [sys.executable, "-c", worker],
+        input=shipped,
+        env={**os.environ, **context.environment},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"13\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +90,9 @@ class JobDriver:
         spark = session.start(self._settings, durable.token.life)
         try:
             job, python_path = entry.load(self._settings.entry)
+            session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
             declared = graph.declare(job, spark, dict(self._settings.entry.params))
+            check_sinks(self._settings, declared)
             durable.operators = tuple(declared.operators)
             durable.sink_paths = {n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)}
             if declared.backend is not None:
@@ -208,6 +211,18 @@ class JobDriver:
         deadline = self._clock.monotonic() + seconds
         while self._clock.monotonic() < deadline and not self._requests.ending():
             self._clock.sleep(0.05)
+
+
+def check_sinks(settings: JobSettings, declared: graph.Graph) -> None:
+    """Files of a sink are written where the slots are: a folder has to be one for all pods, and said to be."""
+    if settings.deployment != "cluster":
+        return
+    for node in declared.sinks:
+        if isinstance(node.sink, FileSink) and "://" not in node.sink.path:
+            raise errors.SpecInvalid(
+                f"the sink of {node.uid!r} is FileSink({node.sink.path!r}): with deployment: cluster every executor "
+                "has a file system of its own; write s3://bucket/prefix, or file:///path where all pods mount it"
+            )
 
 
 def _key_space(settings: JobSettings, restored: Restored) -> KeySpace:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Final
 
+import pyspark.cloudpickle
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -14,7 +16,7 @@ from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
 from sparkstate.spark import kubernetes
 
-__all__ = ["SparkSession", "check_conf", "effective_conf", "start"]
+__all__ = ["SparkSession", "check_conf", "effective_conf", "ship", "start"]
 
 _DEFAULTS: Final[Mapping[str, str]] = {
     # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
@@ -102,3 +104,17 @@ def start(settings: JobSettings, life: int = 1) -> SparkSession:
     session = SparkSession.builder.appName(settings.name).config(conf=conf).getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))
     return session
+
+
+def ship(session: SparkSession, module: ModuleType | None, python_path: Sequence[str]) -> None:
+    """Let the job's own functions run in Spark's workers (``udf``, ``mapInArrow``).
+
+    Those of ``module`` travel by value: workers cannot import a file by its path. Modules beside it are found in
+    ``python_path``, where the workers have these folders.
+    """
+    if module is not None:
+        pyspark.cloudpickle.register_pickle_by_value(module)
+    if python_path:
+        environment = session.sparkContext.environment
+        known = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []
+        environment["PYTHONPATH"] = os.pathsep.join([*python_path, *known])
