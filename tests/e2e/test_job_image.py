@@ -1,0 +1,88 @@
+"""The job's image on a real node: driver and executors in pods under the restricted profile, without an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import images
+import pytest
+from support import s3server
+from support.kubernetes import flights
+from support.kubernetes.driver_pods import DriverPods
+from support.kubernetes.flights import Bucket, FlightsJob
+from support.kubernetes.nodes import NodeCluster
+
+pytestmark = pytest.mark.slow
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture(scope="module")
+def image(machine: NodeCluster) -> str:
+    job = images.image("job")
+    machine.import_image(job.archive)
+    return job.tag
+
+
+@pytest.fixture(scope="module")
+def bucket(machine: NodeCluster) -> Iterator[Bucket]:
+    with s3server.running() as server:
+        port = int(server.endpoint.rpartition(":")[2])
+        reached = machine.offer(9000, ("127.0.0.1", port))
+        keys = {name: value for name, value in server.environment.items() if name.startswith("AWS_")}
+        yield Bucket(f"http://{reached}", "state", keys)
+
+
+@pytest.fixture
+def job(machine: NodeCluster, image: str, bucket: Bucket, tmp_path: Path) -> Iterator[FlightsJob]:
+    data = flights.prepared(tmp_path / "prepared", rows=3_000, files=24)
+    with machine.cluster.namespace("image", RESTRICTED) as namespace:
+        folder = machine.folder / namespace
+        made = FlightsJob(machine.cluster, namespace, folder, image, bucket, data)
+        made.prepare()
+        yield made
+
+
+def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_and_then_the_driver_goes(
+    job: FlightsJob,
+) -> None:
+    manifest = job.manifest(
+        {
+            "deployment": "cluster",
+            "slotsPerExecutor": 1,
+            "executor": {"cores": 1, "memory": "512Mi"},
+            # The node of the tests has two cores, and three pods want one each.
+            "sparkConf": {"spark.kubernetes.executor.request.cores": "100m"},
+            "driverTemplate": {
+                "spec": {
+                    **job.manifest()["spec"]["driverTemplate"]["spec"],
+                    "terminationGracePeriodSeconds": 40,
+                }
+            },
+        }
+    )
+    container = manifest["spec"]["driverTemplate"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": "100m"}}
+    pods = DriverPods(job.cluster, job.namespace, manifest)
+    first = pods.start(1)
+    job.feed(1.0)
+    status = pods.until(first, lambda seen: seen["checkpoints_completed"] >= 1, "a checkpoint completes", 240)
+    assert (status["job_uid"], status["attempt"]) == (pods.uid, 1)
+    hosts = {slot["host"] for slot in status["slots"]}
+    assert hosts == {"flights-1-exec-1", "flights-1-exec-2"}
+
+    job.cluster.kubectl("delete", "pod", "flights-1-exec-1", "-n", job.namespace, "--wait=false")
+    status = pods.until(
+        first, lambda seen: seen["incarnation"] == 2 and seen["phase"] == "RUNNING", "it comes back", 240
+    )
+    assert {slot["host"] for slot in status["slots"]} <= {"flights-1-exec-2", "flights-1-exec-3"}
+    before = status["epoch"]
+    pods.until(first, lambda seen: seen["epoch"] > before, "epochs go on", 120)
+
+    job.cluster.kubectl("delete", "pod", first, "-n", job.namespace)
+    second = pods.start(2)
+    status = pods.until(second, lambda seen: seen["phase"] == "RUNNING", "the second attempt runs", 240)
+    assert status["restored_from"]
+    assert all(pod["metadata"]["name"].startswith("flights-2-") for pod in pods.executors())
+    job.finish(300)
+    job.check()

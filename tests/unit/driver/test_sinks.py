@@ -1,0 +1,31 @@
+"""Where a sink's files may go when slots have file systems of their own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sparkstate import FileSink, errors
+from sparkstate.driver import job
+from sparkstate.settings import EntryPoint, JobSettings
+
+
+def check(path: str, deployment: str) -> None:
+    settings = JobSettings(name="job", entry=EntryPoint(module="m"), deployment=deployment)  # type: ignore[arg-type]
+    declared = SimpleNamespace(sinks=[SimpleNamespace(uid="totals", sink=FileSink(path))])
+    job.check_sinks(settings, declared)  # type: ignore[arg-type]
+
+
+def test_a_plain_folder_is_refused_where_every_executor_has_its_own() -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"'totals' is FileSink.'/data/out'.*s3://bucket"):
+        check("/data/out", "cluster")
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/out", "file:///shared/out"])
+def test_a_url_is_taken_at_its_word(path: str) -> None:
+    check(path, "cluster")
+
+
+def test_a_folder_will_do_in_one_pod() -> None:
+    check("/data/out", "local")
