@@ -2,73 +2,198 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from support.checkpoints import JOB, take
 from support.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import CompletedCheckpointStore, carry_out, decide_restore
+from sparkstate.checkpoint import CompletedCheckpointStore, Downloader, carry_out, decide_restore
+from sparkstate.checkpoint import metadata as codec
 from sparkstate.log import LineageLog, open_lineage
+from sparkstate.log.lineage import find
 
-CONTENTS = {0: {"1.sst": b"a" * 40, "OPTIONS": b"o" * 30}}
+CONTENTS = {0: {"1.sst": b"a" * 400, "OPTIONS": b"o" * 300}}
 
 
 class Job:
-    """A lineage with two completed checkpoints."""
+    """A lineage with two completed checkpoints; the second has a state file of its own beside the first one's."""
 
     def __init__(self, root, folder) -> None:
-        self.root = root
+        self.root, self.folder = root, folder
         self.lineage = open_lineage(root, JOB, ManualClock())
         self.log = LineageLog(self.lineage.store, ManualClock())
         self.log.claim(1, "a test")
-        self.incarnation = self.log.begin_incarnation("")
         self.completed = CompletedCheckpointStore(self.lineage.store, self.log, retained=2)
-        for number in (1, 2):
-            taken = take(
-                self.lineage.store,
-                folder,
-                CONTENTS,
-                checkpoint_id=number,
-                incarnation=1,
-                lineage=self.lineage.id,
-            )
-            self.completed.commit(taken)
+        self.log.begin_incarnation("")
+        self.checkpoint(1)
+        self.checkpoint(2)
 
-    def change(self, path, change):
-        """Put other bytes where an object was."""
-        data = self.lineage.store.get(path)
-        self.lineage.store.delete([path])
-        self.lineage.store.put_if_absent(path, change(data))
+    def checkpoint(self, number):
+        contents = {0: {**CONTENTS[0], f"{number + 1}.sst": b"b" * 200 * number}}
+        store = self.lineage.store
+        taken = take(store, self.folder, contents, checkpoint_id=number, lineage=self.lineage.id)
+        self.completed.commit(taken)
+
+    def change(self, key, change):
+        """Put other bytes where an object was; None takes it away."""
+        data = self.root.get(key)
+        self.root.delete([key])
+        if (changed := change(data)) is not None:
+            self.root.put_if_absent(key, changed)
 
     def restore(self):
+        """Read what the newest checkpoint's restore reads, in a process that knows nothing yet."""
         log = LineageLog(self.lineage.store, ManualClock())
         plan = decide_restore(log.refresh(), self.lineage.store.url, None, False)
-        return carry_out(plan, self.lineage, lambda url: self.root)
+        return self.fetch(carry_out(plan, self.lineage, lambda url: self.root).metadata)
+
+    def fetch(self, metadata):
+        downloader = Downloader(self.lineage.store, threads=2)
+        try:
+            return downloader.fetch(metadata.shards[0], self.folder / f"restored-{metadata.checkpoint_id}")
+        finally:
+            downloader.close()
+
+    def objects(self):
+        return {info.key: info.size for info in self.root.list("")}
+
+
+@pytest.fixture
+def job(root, tmp_path):
+    return Job(root, tmp_path)
 
 
 def flipped(data):
     return data[:60] + bytes([data[60] ^ 1]) + data[61:]
 
 
+def of_a_later_version(data):
+    return data[:4] + struct.pack(">H", 9) + data[6:]
+
+
+DAMAGES = [
+    pytest.param("cut in the middle", lambda data: data[: len(data) // 2], id="cut"),
+    pytest.param("one bit changed", flipped, id="flipped"),
+    pytest.param("empty", lambda data: b"", id="empty"),
+    pytest.param("replaced by something else", lambda data: b"<html>404</html>" * 20, id="other"),
+]
+MISSING = pytest.param("gone", lambda data: None, id="gone")
+
+
 @pytest.mark.fault(
     broken="`_metadata` of the newest checkpoint: {damage}",
     when="before a restore",
-    expected="the restore is blocked, with the file's name and what to do; the log and all files stay",
+    expected="RestoreBlocked (exit code 3) with the file's name and what to do; no object is changed",
 )
-@pytest.mark.parametrize(
-    ("damage", "change"),
-    [
-        pytest.param("cut in the middle", lambda data: data[: len(data) // 2], id="cut"),
-        pytest.param("one bit changed", flipped, id="flipped"),
-        pytest.param("empty", lambda data: b"", id="empty"),
-        pytest.param("replaced by something else", lambda data: b"<html>404</html>" * 20, id="other"),
-    ],
-)
-def test_a_damaged_metadata_blocks_the_restore_and_nothing_is_lost(root, tmp_path, damage, change):
-    job = Job(root, tmp_path)
-    job.change("chk-2/_metadata", change)
-    before = {info.key: info.size for info in job.lineage.store.list("")}
+@pytest.mark.parametrize(("damage", "change"), [*DAMAGES, MISSING])
+def test_a_damaged_metadata_blocks_the_restore_and_nothing_is_lost(job, damage, change):
+    job.change(f"{job.lineage.id}/chk-2/_metadata", change)
+    before = job.objects()
     with pytest.raises(errors.RestoreBlocked, match=r"chk-2/_metadata.*startEmpty") as refused:
         job.restore()
     assert refused.value.exit_code == 3
-    assert {info.key: info.size for info in job.lineage.store.list("")} == before
+    assert job.objects() == before
+    job.fetch(job.completed.completed()[0].metadata)  # the checkpoint before it is whole
+
+
+@pytest.mark.fault(
+    broken="`_metadata` of the newest checkpoint has an unknown format version",
+    when="before a restore by an older sparkstate",
+    expected="RestoreBlocked (exit code 3), which says to take the version that wrote it; that one restores",
+)
+def test_a_metadata_of_a_later_version_blocks_the_restore_and_is_no_damage(job, monkeypatch):
+    with monkeypatch.context() as later:
+        later.setattr(codec, "FORMAT_VERSION", 9)
+        job.checkpoint(3)
+        job.restore()
+    before = job.objects()
+    with pytest.raises(
+        errors.RestoreBlocked, match=r"format version 9.*the sparkstate version that wrote it"
+    ):
+        job.restore()
+    assert job.objects() == before
+
+
+@pytest.mark.fault(
+    broken="a state file of the newest checkpoint: {damage}",
+    when="before a restore",
+    expected="CorruptData with the file's name and what to do; the checkpoint before restores; put back, all does",
+)
+@pytest.mark.parametrize(("damage", "change"), [*DAMAGES, MISSING])
+def test_a_damaged_state_file_is_noticed_before_anything_is_restored_from_it(job, damage, change):
+    older, newest = (done.metadata for done in job.completed.completed())
+    path = next(iter({f.path for f in newest.shards[0].files if f.shared} - older.paths()))
+    key = f"{job.lineage.id}/{path}"
+    whole = job.root.get(key)
+    job.change(key, change)
+    with pytest.raises(errors.CorruptData, match=rf"{path}.*keep the") as refused:
+        job.restore()
+    assert "restoreFrom" in str(refused.value)
+    job.fetch(older)
+    job.root.delete([key])
+    job.root.put_if_absent(key, whole)
+    assert {name: file.stat().st_size for name, file in job.restore().items()}["3.sst"] == 400
+
+
+@pytest.mark.fault(
+    broken="an entry of the log: {damage}",
+    when="when a driver starts",
+    expected="an error that names the entry (exit code 5); nothing is claimed, no object is changed",
+)
+@pytest.mark.parametrize(
+    ("damage", "change", "error"),
+    [
+        *[pytest.param(*case.values, errors.CorruptData, id=case.id) for case in DAMAGES],
+        pytest.param(
+            "of a later format version", of_a_later_version, errors.UnknownFormat, id="later-version"
+        ),
+    ],
+)
+def test_a_damaged_log_is_never_a_shorter_history(job, damage, change, error):
+    job.change(f"{job.lineage.id}/log/000000000003", change)
+    before = job.objects()
+    with pytest.raises(error, match="log/000000000003") as refused:
+        LineageLog(job.lineage.store, ManualClock()).claim(2, "another")
+    assert refused.value.exit_code == 5
+    assert job.objects() == before
+
+
+@pytest.mark.fault(
+    broken="the pointer from the job's name to its state: {damage}",
+    when="when a driver starts",
+    expected="an error that names the pointer; no new, empty state is begun beside the old one",
+)
+@pytest.mark.parametrize(
+    ("damage", "change", "error"),
+    [
+        *[pytest.param(*case.values, errors.CorruptData, id=case.id) for case in DAMAGES],
+        pytest.param(
+            "of a later format version", of_a_later_version, errors.UnknownFormat, id="later-version"
+        ),
+    ],
+)
+def test_a_damaged_pointer_never_begins_an_empty_state(job, damage, change, error):
+    pointer = next(info.key for info in job.root.list("by-name/"))
+    job.change(pointer, change)
+    before = job.objects()
+    for look in (lambda: find(job.root, JOB), lambda: open_lineage(job.root, JOB, ManualClock())):
+        with pytest.raises(error, match="by-name/"):
+            look()
+    assert job.objects() == before
+
+
+@pytest.mark.fault(
+    broken="the log's hint that spares readers the old entries: {damage}",
+    when="when a driver starts",
+    expected="it is ignored; the whole log is read",
+)
+@pytest.mark.parametrize(("damage", "change"), DAMAGES)
+def test_a_damaged_hint_costs_time_and_nothing_else(job, damage, change):
+    for _ in range(50):
+        job.log.begin_incarnation("")
+    hint = next(info.key for info in job.root.list("") if "/log/_checkpoint-" in info.key)
+    wanted = job.log.refresh()
+    job.change(hint, change)
+    assert LineageLog(job.lineage.store, ManualClock()).refresh() == wanted

@@ -15,7 +15,8 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   ├── StorageUnavailable    wait: it is retried                            exit code 5
     │   ├── AlreadyExists         (internal) a create-if-absent lost
     │   ├── NotFound              (internal) no such object
-    │   └── CorruptData           restore an older checkpoint; keep the files    exit code 5
+    │   ├── CorruptData           restore an older checkpoint; keep the files    exit code 5
+    │   └── UnknownFormat         use the sparkstate version that wrote it       exit code 5
     ├── SlotLost               nothing: the job restarts from its last checkpoint
     └── JobFailed              read the cause; the restart strategy gave up      exit code 1
 """
@@ -94,6 +95,10 @@ class NotFound(StorageError):
 
 class CorruptData(StorageError):
     """Size, checksum or format of stored bytes is not what was written."""
+
+
+class UnknownFormat(StorageError):
+    """Stored bytes have a format version that this sparkstate does not know. They are not damaged."""
 
 
 class SlotLost(SparkstateError):

@@ -95,7 +95,7 @@ def encode(metadata: CheckpointMetadata) -> bytes:
 
 
 def decode(data: bytes, name: str) -> CheckpointMetadata:
-    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``StorageError`` for
+    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``UnknownFormat`` for
     newer formats.
     """
     metadata = framing.parse(_DECODER, framing.unframe(MAGIC, FORMAT_VERSION, data, name), name)

@@ -137,6 +137,10 @@ def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> Restore
         snapshot = open_snapshot(plan.url, opened)
     except errors.StorageUnavailable:
         raise
+    except errors.UnknownFormat as error:
+        raise errors.RestoreBlocked(
+            f"cannot restore: {plan.message}, but {error}. Starting empty (startEmpty: true) would lose the state"
+        ) from error
     except (errors.CorruptData, errors.NotFound) as error:
         raise errors.RestoreBlocked(
             f"cannot restore: {plan.message}, but {error}. Starting empty would lose the state: put the "

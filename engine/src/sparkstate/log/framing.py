@@ -36,7 +36,7 @@ def frame(magic: bytes, version: int, payload: bytes) -> bytes:
 def unframe(magic: bytes, version: int, data: bytes, name: str) -> bytes:
     """The verified payload.
 
-    Raises ``CorruptData`` for wrong magic, length or checksum, and ``StorageError`` for a version newer than
+    Raises ``CorruptData`` for wrong magic, length or checksum, and ``UnknownFormat`` for a version newer than
     ``version``, which is no damage: a newer sparkstate wrote it. ``name`` is for the message.
     """
     if len(data) < HEAD_SIZE:
@@ -49,7 +49,7 @@ def unframe(magic: bytes, version: int, data: bytes, name: str) -> bytes:
             f"{name} begins with {found_magic!r}, not with {magic!r}; it is no such file"
         )
     if not 1 <= found_version <= version:
-        raise errors.StorageError(
+        raise errors.UnknownFormat(
             f"{name} has the format version {found_version}, this sparkstate reads 1 to {version}; "
             "use the sparkstate version that wrote it, or a newer one"
         )

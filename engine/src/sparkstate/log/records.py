@@ -136,5 +136,5 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes, name: str) -> Entry:
-    """The inverse of :func:`encode`. Raises ``CorruptData`` or, for a newer format, ``StorageError``."""
+    """The inverse of :func:`encode`. Raises ``CorruptData`` or, for a newer format, ``UnknownFormat``."""
     return framing.parse(_DECODER, framing.unframe(MAGIC, VERSION, data, name), name)

@@ -89,7 +89,8 @@ class TypeInformation(ABC):
         if data[:1] != SCHEMA_PREFIX:
             raise errors.CorruptData(
                 f"a stored value of type {self.describe()} has schema id {data[:1].hex() or 'none'}; "
-                f"this version reads schema id {SCHEMA_ID} only"
+                f"this version reads schema id {SCHEMA_ID} only; use the sparkstate version that wrote it, or restore "
+                "an older checkpoint"
             )
         try:
             return self.unpack(self._unpack_bytes(data[1:]))

@@ -54,9 +54,10 @@ class S3Store:
         self._bucket, _, prefix = self._url.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._ids = ids
-        session = boto3.session.Session()
-        self._once = _client(session, settings, attempts=1, connections=4 * threads)
-        self._client = _client(session, settings, attempts=3, connections=4 * threads)
+        with _opening(self._url, settings):
+            session = boto3.session.Session()
+            self._once = _client(session, settings, attempts=1, connections=4 * threads)
+            self._client = _client(session, settings, attempts=3, connections=4 * threads)
         self._parts = ThreadPoolExecutor(threads, thread_name_prefix="s3-part")
 
     @property
@@ -132,10 +133,14 @@ class S3Store:
                         )
 
     def copy(self, source: str, target: str) -> None:
-        with self._mapped("copy", source):
-            self._client.copy(
-                {"Bucket": self._bucket, "Key": self._full(source)}, self._bucket, self._full(target)
-            )
+        try:
+            with self._mapped("copy", source):
+                self._client.copy(
+                    {"Bucket": self._bucket, "Key": self._full(source)}, self._bucket, self._full(target)
+                )
+        except errors.NotFound:
+            self._require_bucket(source)
+            raise
 
     def delete(self, keys: Iterable[str]) -> None:
         names = [self._full(key) for key in keys]
@@ -157,16 +162,15 @@ class S3Store:
                     )
 
     def _require_bucket(self, key: str) -> None:
-        """The answer to HEAD has no body, so that a missing bucket looks like a missing object; tell them
-        apart.
+        """The answer to HEAD has no body, so that a missing bucket, and with some servers an unknown access key,
+        looks like a missing object; tell them apart.
         """
         try:
             with self._mapped("look up", key):
                 self._client.head_bucket(Bucket=self._bucket)
-        except errors.NotFound as error:
-            raise s3_errors.translate(
-                "NoSuchBucket", 404, "", operation="look up", bucket=self._bucket, key=self._prefix + key
-            ) from error
+        except errors.NotFound:
+            with self._mapped("look up", key):
+                self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=1)
 
     def _full(self, key: str) -> str:
         return self._prefix + naming.check_key(key)
@@ -230,11 +234,6 @@ class S3Store:
             raise errors.StorageError(
                 f"s3://{self._bucket}/{full}: {operation} failed: {error}; correct the storage URL"
             ) from error
-        except botocore.exceptions.PartialCredentialsError as error:
-            raise errors.StorageError(
-                f"s3://{self._bucket}/{full}: {operation} failed: {error}; set both AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY"
-            ) from error
         except (KeyError, ValueError) as error:
             # An answer that was cut within its head lacks fields, or has half of one.
             raise errors.StorageUnavailable(
@@ -246,6 +245,22 @@ class S3Store:
             raise errors.StorageUnavailable(
                 f"s3://{self._bucket}/{full}: {operation} failed: {error}"
             ) from error
+
+
+@contextlib.contextmanager
+def _opening(url: str, settings: S3Settings) -> Iterator[None]:
+    """Errors of making a client: nothing was sent yet, so they are all about what was configured."""
+    try:
+        yield
+    except ValueError as error:
+        raise errors.SpecInvalid(
+            f"spec.s3.endpoint is {settings.endpoint!r}: {error}; write it as http://host:port or https://host"
+        ) from error
+    except botocore.exceptions.BotoCoreError as error:
+        raise errors.StorageError(
+            f"{url} cannot be opened: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a "
+            "profile that exists, and spec.s3.region"
+        ) from error
 
 
 def _client(session: boto3.Session, settings: S3Settings, attempts: int, connections: int) -> S3Client:

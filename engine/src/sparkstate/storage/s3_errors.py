@@ -7,9 +7,18 @@ from sparkstate import errors
 _SLOW = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "InternalError"}
 )
-_MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
+# Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
+_MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
 _DENIED = frozenset(
-    {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "403"}
+    {
+        "AccessDenied",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+        "403",
+        "XAdminUserNotFound",  # versitygw's answer to an unknown access key, with status 404
+    }
 )
 
 
@@ -34,7 +43,7 @@ def translate(
         return errors.StorageUnavailable(what)
     if status in (409, 429) or code in _SLOW or (status >= 500 and status != 501):
         return errors.StorageUnavailable(what)
-    if status == 404 or code in _MISSING:
+    if code in _MISSING and (code or status == 404):
         return errors.NotFound(what)
     if status == 403 or code in _DENIED:
         return errors.StorageError(

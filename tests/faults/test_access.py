@@ -1,0 +1,137 @@
+"""An S3 storage that cannot be reached or refuses: each says bucket, cause and remedy, and whether to wait."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from support import s3server
+
+from sparkstate import errors
+from sparkstate.settings import S3Settings
+from sparkstate.storage import open_store
+from sparkstate.storage.retrying import RetryPolicy
+
+pytestmark = pytest.mark.s3
+ONCE = RetryPolicy(attempts=1)
+
+
+def operations(store, tmp_path):
+    """Each operation once."""
+    (tmp_path / "file").write_bytes(b"data")
+    return {
+        "create": lambda: store.put_if_absent("a", b"data"),
+        "store": lambda: store.put_file("b", tmp_path / "file"),
+        "read": lambda: store.get("a"),
+        "read-file": lambda: store.get_file("a", tmp_path / "target"),
+        "look-up": lambda: store.head("a"),
+        "list": lambda: list(store.list("")),
+        "copy": lambda: store.copy("a", "b"),
+        "delete": lambda: store.delete(["a"]),
+    }
+
+
+def assert_each_says(store, tmp_path, words, kind=errors.StorageError):
+    for name, operation in operations(store, tmp_path).items():
+        with pytest.raises(kind, match=words) as refused:
+            operation()
+        assert refused.value.exit_code == 5, name
+        waiting_helps = isinstance(refused.value, errors.StorageUnavailable)
+        assert waiting_helps == (kind is errors.StorageUnavailable), name
+        assert not isinstance(refused.value, errors.NotFound), "it would read as: there is no state"
+
+
+@pytest.mark.fault(
+    broken="the bucket does not exist",
+    when="at each of the eight operations of a storage",
+    expected="StorageError (exit code 5) with the bucket's name and how to make it; never `no such object`",
+)
+def test_a_missing_bucket_is_named(s3, tmp_path):
+    store = open_store("s3://missing/jobs", s3.settings, retry=ONCE)
+    assert_each_says(store, tmp_path, "no bucket 'missing'.*aws s3 mb s3://missing")
+
+
+@pytest.mark.fault(
+    broken="wrong credentials: {what}",
+    when="at each of the eight operations of a storage",
+    expected="StorageError (exit code 5) which says where credentials come from; no secret in the message",
+)
+@pytest.mark.parametrize("what", ["an unknown access key", "a wrong secret key"])
+def test_wrong_credentials_are_refused_with_a_remedy(s3, tmp_path, monkeypatch, what):
+    name = "AWS_ACCESS_KEY_ID" if "unknown" in what else "AWS_SECRET_ACCESS_KEY"
+    monkeypatch.setenv(name, "WRONGWRONGWRONG")
+    store = open_store("s3://state/jobs", s3.settings, retry=ONCE)
+    assert_each_says(store, tmp_path, "'state'|s3://state.*credentials of this process")
+    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+        store.get("a")
+    assert s3.secret_key not in str(refused.value) and "WRONGWRONGWRONG" not in str(refused.value)
+
+
+@pytest.mark.fault(
+    broken="half of the credentials: no AWS_SECRET_ACCESS_KEY",
+    when="when a storage is opened",
+    expected="StorageError (exit code 5) with the names of both variables",
+)
+def test_half_of_the_credentials_is_an_error_and_no_outage(s3, monkeypatch):
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(errors.StorageError, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
+        open_store("s3://state/jobs", s3.settings, check=True, retry=ONCE)
+    assert not isinstance(refused.value, errors.StorageUnavailable)
+
+
+@pytest.mark.fault(
+    broken="nobody listens at the endpoint",
+    when="at each of the eight operations of a storage",
+    expected="StorageUnavailable with the endpoint: waiting is right; nothing reads as missing",
+)
+def test_an_endpoint_that_refuses_is_an_outage(s3, tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        settings = S3Settings(endpoint=endpoint, region="us-east-1", path_style=True)
+        store = open_store("s3://state/jobs", settings, retry=ONCE)
+        assert_each_says(store, tmp_path, endpoint.removeprefix("http://"), errors.StorageUnavailable)
+
+
+@pytest.mark.fault(
+    broken="the endpoint is no URL: {endpoint}",
+    when="when a storage is opened",
+    expected="SpecInvalid (exit code 2) with the field, the value and an example",
+)
+@pytest.mark.parametrize("endpoint", ["minio:9000", "http://", "not a url"])
+def test_an_endpoint_that_is_no_url_is_a_wrong_field(endpoint):
+    with pytest.raises(errors.SpecInvalid, match=r"s3\.endpoint.*http") as refused:
+        open_store("s3://state/jobs", S3Settings(endpoint=endpoint, region="us-east-1"))
+    assert repr(endpoint) in str(refused.value)
+
+
+@pytest.mark.fault(
+    broken="the bucket's name is none that S3 allows",
+    when="at the first operation",
+    expected="StorageError (exit code 5) with the name: it is not waited for",
+)
+def test_a_bucket_name_that_cannot_be_is_no_outage(s3):
+    with pytest.raises(errors.StorageError, match="Bad_Bucket!.*correct the storage URL") as refused:
+        open_store("s3://Bad_Bucket!/jobs", s3.settings, check=True, retry=ONCE)
+    assert not isinstance(refused.value, errors.StorageUnavailable)
+
+
+@pytest.mark.fault(
+    broken="the server is stopped and started again",
+    when="between two operations",
+    expected="StorageUnavailable while it is away, all objects afterwards",
+)
+def test_after_an_outage_everything_is_there_again(monkeypatch):
+    with s3server.running() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        store = open_store("s3://state/jobs", server.settings, retry=ONCE)
+        store.put_if_absent("a", b"data")
+        server.stop()
+        for look in (lambda: store.get("a"), lambda: list(store.list("")), lambda: store.head("a")):
+            with pytest.raises(errors.StorageUnavailable):
+                look()
+        server.start()
+        assert store.get("a") == b"data"
+        with pytest.raises(errors.AlreadyExists):
+            store.put_if_absent("a", b"other")

@@ -1,0 +1,124 @@
+"""A checkpoint folder on a volume that is full, read-only, or gone: a clear error, and what was kept stays kept."""
+
+from __future__ import annotations
+
+import pytest
+from support import volumes
+from support.checkpoints import JOB, take
+from support.stores import ManualClock
+
+from sparkstate import errors
+from sparkstate.checkpoint import CompletedCheckpointStore, Downloader
+from sparkstate.log import LineageLog, open_lineage
+from sparkstate.storage import open_store
+from sparkstate.storage.retrying import RetryPolicy
+
+KIB = 1024
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture
+def volume(tmp_path):
+    with volumes.mounted(tmp_path / "volume") as mounted:
+        yield mounted
+
+
+class Job:
+    """A lineage on a volume; ``checkpoint(n)`` stores 64 KiB and commits."""
+
+    def __init__(self, url, folder) -> None:
+        self.folder = folder
+        self.root = open_store(url, retry=ONCE)
+        self.lineage = open_lineage(self.root, JOB, ManualClock())
+        self.log = LineageLog(self.lineage.store, ManualClock())
+        self.log.claim(1, "a test")
+        self.log.begin_incarnation("")
+        self.completed = CompletedCheckpointStore(self.lineage.store, self.log)
+
+    def checkpoint(self, number):
+        contents = {0: {f"{number}.sst": bytes([number]) * 64 * KIB, "OPTIONS": b"o" * 300}}
+        taken = take(self.lineage.store, self.folder, contents, checkpoint_id=number, lineage=self.lineage.id)
+        self.completed.commit(taken)
+        self.completed.subsume()
+
+    def assert_restores(self, number):
+        """A process that knows nothing finds that checkpoint as the newest, whole."""
+        log = LineageLog(self.lineage.store, ManualClock())
+        newest = CompletedCheckpointStore(self.lineage.store, log).latest()
+        assert newest.record.checkpoint_id == number
+        downloader = Downloader(self.lineage.store)
+        files = downloader.fetch(newest.metadata.shards[0], self.folder / f"restored-{number}")
+        downloader.close()
+        assert files[f"{number}.sst"].read_bytes() == bytes([number]) * 64 * KIB
+
+
+@pytest.fixture
+def job(volume, tmp_path):
+    made = Job(str(volume.path / "state"), tmp_path)
+    made.checkpoint(1)
+    return made
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is full ({left} KiB are left)",
+    when="while a checkpoint is stored",
+    expected="StorageUnavailable, which says to free space; the one before restores; with space again the next commits",
+)
+@pytest.mark.parametrize("left", [0, 8, 66, 72])
+def test_a_full_disk_fails_the_checkpoint_and_keeps_the_one_before(job, volume, left):
+    volume.fill(leave=left * KIB)
+    before = {info.key: info.size for info in job.root.list("")}
+    with pytest.raises(errors.StorageUnavailable, match="free some space or enlarge the volume"):
+        for number in range(2, 9):
+            job.checkpoint(number)
+    newest = job.log.refresh().checkpoints[-1].checkpoint_id
+    job.assert_restores(newest)
+    after = {info.key: info.size for info in job.root.list("")}
+    assert newest > 1 or before.items() <= after.items()
+    assert list((volume.path / "state" / ".tmp").iterdir()) == [], "half a file was left"
+    volume.free()
+    job.checkpoint(20)
+    job.assert_restores(20)
+
+
+@pytest.mark.fault(
+    broken="the checkpoint folder is not writable (a read-only volume)",
+    when="while a job runs, and when the next one opens it",
+    expected="StorageError (exit code 5) with folder, user and remedy; writable again, the last checkpoint restores",
+)
+def test_a_folder_that_is_not_writable_is_said_with_the_user_and_the_remedy(job, volume, tmp_path):
+    volume.remount("ro")
+    for action in (
+        lambda: job.checkpoint(2),
+        lambda: open_store(str(volume.path / "state"), check=True, retry=ONCE),
+    ):
+        with pytest.raises(
+            errors.StorageError, match=r"volume/state.*give this user \(\d+\) read and write"
+        ) as refused:
+            action()
+        assert not isinstance(refused.value, errors.StorageUnavailable), "waiting would not help"
+        assert refused.value.exit_code == 5
+    job.assert_restores(1)
+    volume.remount("rw")
+    job.checkpoint(3)
+    job.assert_restores(3)
+
+
+@pytest.mark.fault(
+    broken="the checkpoint folder is gone (its volume is not mounted)",
+    when="while a job runs",
+    expected="StorageUnavailable, never an empty answer; back again, the last checkpoint restores",
+)
+def test_a_volume_that_went_away_is_no_empty_storage(job, volume):
+    state, away = volume.path / "state", volume.path / "away"
+    state.rename(away)
+    for look in (
+        lambda: job.log.refresh(),
+        lambda: list(job.root.list("")),
+        lambda: job.checkpoint(2),
+        lambda: job.root.delete(["x"]),
+    ):
+        with pytest.raises(errors.StorageUnavailable, match="gone.*volume mounted"):
+            look()
+    away.rename(state)
+    job.assert_restores(1)
