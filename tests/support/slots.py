@@ -17,6 +17,7 @@ from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.settings import S3Settings, StateBackendSettings
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.plan import SinkPlan, SlotPlan
@@ -122,9 +123,7 @@ class Slot:
                     processing_time=0,
                 ),
             )
-            with connection.makefile("wb") as sink, pa.ipc.new_stream(sink, ROWS) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
+            slot_batches.send_all(connection, ROWS, batches)
             return protocol.receive_reply(connection)
 
     def finish(self, epoch: int, attempt: int) -> protocol.Finished:
@@ -153,8 +152,7 @@ class Slot:
             request = protocol.ReadOutput(incarnation=self.plan.incarnation, epoch=epoch, operator="sum")
             protocol.send(connection, request)
             assert isinstance(protocol.receive_reply(connection), protocol.Ok)
-            with connection.makefile("rb") as source, pa.ipc.open_stream(source) as stream:
-                return [row for batch in stream for row in batch.to_pylist()]
+            return [row for batch in slot_batches.receive(connection) for row in batch.to_pylist()]
 
     def value(self, key: str, group: int = 0) -> str:
         request = protocol.ReadState(operator="sum", state="total", key=f'"{key}"', key_group=group)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 from support import slots
 
-from sparkstate.slots import protocol
+from sparkstate import errors
 
 
 class Recorder(slots.Sum):
@@ -86,8 +86,8 @@ def test_two_attempts_at_once_never_call_it_at_once(slot: slots.Slot) -> None:
 
 def test_it_is_closed_after_an_exception_of_its_own_too(slot: slots.Slot) -> None:
     slot.restore()
-    reply = slot.feed(0, 1, slots.rows(("a", 13)))
-    assert isinstance(reply, protocol.Failed)
-    assert "13 brings bad luck" in reply.message
+    slot.feed(0, 1, slots.rows(("a", 13)))
+    with pytest.raises(errors.UserCodeError, match="13 brings bad luck"):
+        slot.finish(0, 1)
     slot.close()
     assert Recorder.calls == ["open", "element", "close"]

@@ -182,7 +182,7 @@ class Incarnation:
         assert self._runner is not None and self._checkpoints is not None
         if frame is None:  # whether timers are due is known when the epoch before is complete
             self._aside.settle()
-        fed = self._runner.feed(frame, epoch)
+        fed = self._runner.begin(frame, epoch)
         self._aside.settle()
         if frame is not None and not self._checkpoints.wants_epoch():
             self._aside.start(lambda: self._complete(fed, idle=False))

@@ -1,12 +1,16 @@
 """What a slot does, without its sockets: stores, operators, overlays, held output.
 
 Concurrency. Requests arrive on several connections. ``_run`` guards user code and overlays: one Arrow batch, one finish
-at a time. ``_commit_gate`` orders commits and the synchronous part of snapshots: a commit waits until the snapshots
-accepted before it are prepared (this wait is the pause of a checkpoint); feeding and finishing go on beside them.
+at a time. What a task brings is processed in a thread of its own, after the commit of every earlier epoch
+(``slots.incoming``); an epoch's finish waits for it. ``_commit_gate`` orders commits and the synchronous part of
+snapshots: a commit waits until the snapshots accepted before it are prepared (this wait is the pause of a checkpoint);
+feeding and finishing go on beside them.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import os
 import resource
@@ -26,6 +30,7 @@ from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
+from sparkstate.slots.incoming import Incoming
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import restore_shards, state_metas
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
@@ -36,13 +41,17 @@ class Attempts:
 
     def __init__(self) -> None:
         self.by_attempt: dict[int, Overlay] = {}
+        self.incoming: dict[int, Incoming] = {}
         self.winner: Overlay | None = None
 
     def give_up(self) -> None:
         """Forget those that did not win, and what they have on disk."""
         for overlay in self.by_attempt.values():
             overlay.close()
+        for incoming in self.incoming.values():
+            incoming.give_up(errors.SlotLost("another attempt was taken"))
         self.by_attempt.clear()
+        self.incoming.clear()
 
     def close(self) -> None:
         """Forget all of them."""
@@ -60,6 +69,9 @@ class SlotRuntime:
         self._clock = clock_
         self._phases = phases_
         self._run = threading.Lock()
+        self._turns = threading.Condition()
+        self._committed = -1
+        self._incoming_numbers = itertools.count()
         self._commit_gate = threading.Condition()
         self._epochs: dict[tuple[int, str], Attempts] = {}
         self._operators: dict[str, operator_runtime.KeyedOperator] = {}
@@ -113,25 +125,44 @@ class SlotRuntime:
 
     # -- one epoch ----------------------------------------------------------------------------------------------
 
-    def begin_feed(self, request: protocol.Feed) -> Overlay:
-        """A fresh overlay for this task attempt."""
+    def begin_feed(self, request: protocol.Feed) -> Incoming:
+        """A fresh overlay for this task attempt; where its batches go."""
         self._check_incarnation(request.incarnation)
         operator = self._operator(request.operator)
         with self._run:
             self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
             overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
-            self._attempts(request.epoch, request.operator).by_attempt[request.attempt] = overlay
-        return overlay
+            attempts = self._attempts(request.epoch, request.operator)
+            attempts.by_attempt[request.attempt] = overlay
+            incoming = attempts.incoming[request.attempt] = Incoming(
+                functools.partial(self._feed, operator, overlay),
+                functools.partial(self._has_turn, request.epoch),
+                functools.partial(self._wait_for_turn, request.epoch),
+                self._directory / "incoming" / str(next(self._incoming_numbers)),
+            )
+        return incoming
 
-    def feed(self, uid: str, overlay: Overlay, batch: pa.RecordBatch) -> None:
-        """Run the operator over one batch, against that overlay only."""
+    def _feed(
+        self, operator: operator_runtime.KeyedOperator, overlay: Overlay, batch: pa.RecordBatch
+    ) -> None:
         with self._run:
-            self._operators[uid].process_batch(overlay, batch)
+            operator.process_batch(overlay, batch)
+
+    def _has_turn(self, epoch: int) -> bool:
+        """Whether every earlier epoch that was fed is committed: records see the state that it left."""
+        return not any(self._committed < earlier < epoch for earlier, _ in list(self._epochs))
+
+    def _wait_for_turn(self, epoch: int) -> None:
+        with self._turns:
+            self._turns.wait_for(lambda: self._has_turn(epoch))
 
     def finish(self, request: protocol.Finish) -> protocol.Finished:
         """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
         self._check_incarnation(request.incarnation)
         operator = self._operator(request.operator)
+        incoming = self._attempts(request.epoch, request.operator).incoming.pop(request.attempt, None)
+        if incoming is not None:
+            incoming.wait()
         with self._run:
             self._phases.enter(phases.Phase.FINISH, epoch=request.epoch, incarnation=request.incarnation)
             attempts = self._attempts(request.epoch, request.operator)
@@ -176,6 +207,9 @@ class SlotRuntime:
                 for key in [key for key in self._epochs if key[0] <= request.epoch]:
                     self._epochs.pop(key).close()
                 event, processing = self._next_timers()
+        with self._turns:
+            self._committed = max(self._committed, request.epoch)
+            self._turns.notify_all()
         return protocol.Committed(
             next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000
         )

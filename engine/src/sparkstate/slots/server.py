@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import cloudpickle
-import pyarrow as pa
 
 from sparkstate import errors
-from sparkstate.slots import protocol
+from sparkstate.slots import batches, protocol
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 
@@ -106,28 +105,29 @@ class SlotServer:
             protocol.send(connection, _reply(self._runtime, request))
 
     def _feed(self, connection: socket.socket, runtime: SlotRuntime, request: protocol.Feed) -> None:
-        overlay = runtime.begin_feed(request)
-        failure: errors.SparkstateError | None = None
-        with connection.makefile("rb", buffering=1 << 20) as source, pa.ipc.open_stream(source) as stream:
-            for batch in stream:
-                if failure is not None:
-                    continue  # drained, so that the task reads the answer instead of a broken pipe
-                try:
-                    runtime.feed(request.operator, overlay, batch)
-                except errors.SparkstateError as error:
-                    failure = error
-        if failure is not None:
-            raise failure
-        protocol.send(connection, protocol.FeedAck(rows=overlay.rows_in))
+        try:
+            incoming = runtime.begin_feed(request)
+        except errors.SparkstateError:
+            for _ in batches.receive(connection):
+                pass  # drained, so that the task reads the answer instead of a broken pipe
+            raise
+        try:
+            for batch in batches.receive(connection):
+                incoming.put(batch)
+        except BaseException as error:
+            incoming.give_up(error)
+            raise
+        incoming.end()
+        if incoming.failure is not None:
+            raise incoming.failure
+        protocol.send(connection, protocol.FeedAck(rows=incoming.rows))
 
     def _send_output(
         self, connection: socket.socket, runtime: SlotRuntime, request: protocol.ReadOutput
     ) -> None:
-        schema, batches = runtime.output(request)
+        schema, output = runtime.output(request)
         protocol.send(connection, protocol.Ok())
-        with connection.makefile("wb", buffering=1 << 20) as sink, pa.ipc.new_stream(sink, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
+        batches.send_all(connection, schema, output)
 
 
 def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:

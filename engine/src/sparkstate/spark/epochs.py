@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,24 @@ class EpochResult:
 
 
 @dataclass(frozen=True)
+class Fed:
+    """An epoch whose rows the slots have taken; what :meth:`EpochRunner.complete` goes on with."""
+
+    epoch: int
+    before: int
+    """Watermark of the epoch before."""
+    after: Watermarks
+    now: int
+    """The epoch's processing time, ms."""
+    attempts: Mapping[str, Mapping[int, int]]
+    """By operator: the attempt that fed each slot."""
+    ended: bool
+    nothing: bool
+    """No rows, and no timer is due: there is nothing to complete."""
+    started: float
+
+
+@dataclass(frozen=True)
 class _Feed:
     """Prepared once per operator: the columns shipped and the slot of a row. Column objects are unresolved names."""
 
@@ -44,7 +62,11 @@ class _Feed:
 
 
 class EpochRunner:
-    """Runs epochs of one incarnation. Not thread-safe: one epoch at a time."""
+    """Runs epochs of one incarnation: :meth:`begin`, then :meth:`complete`, each for one epoch at a time and in order.
+
+    ``begin`` of an epoch may run beside ``complete`` of the one before, in another thread: Spark plans and shuffles
+    while the slots still work. An epoch without rows must not, since whether timers are due is known after the commit.
+    """
 
     def __init__(
         self,
@@ -108,27 +130,36 @@ class EpochRunner:
     # -- the epoch ----------------------------------------------------------------------------------------------
 
     def run(self, batch: DataFrame | None, epoch: int, *, ended: bool = False) -> EpochResult:
-        """Run one epoch up to its commit. ``batch`` None: no new rows, timers only; ``ended``: watermark +∞."""
+        """A whole epoch. ``batch`` None: no new rows, timers only; ``ended``: watermark +∞."""
+        return self.complete(self.begin(batch, epoch, ended=ended))
+
+    def begin(self, batch: DataFrame | None, epoch: int, *, ended: bool = False) -> Fed:
+        """Bring the rows to the slots, where they wait for the commit of the epoch before."""
         started = self._clock.monotonic()
         before = self.watermarks.current
         self._may_go_on()
         self._enter(phases.Phase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
-        rows_out: dict[tuple[str, str | None], int] = {}
-        totals = [0, 0, 0]
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
-        if batch is None and not ended and not self._timers_due(after.current, now):
-            self.watermarks = after
-            return self._result(epoch, totals, 0.0, started)
+        nothing = batch is None and not ended and not self._timers_due(after.current, now)
+        attempts: dict[str, dict[int, int]] = {}
         for uid, prepared in self._feeds.items():
-            attempts: dict[int, int] = {}
-            frame = self._input(prepared.operator, batch, epoch, rows_out)
-            if frame is not None:
-                acks = self._feed(prepared, frame, epoch, before, now)
-                attempts = {ack.slot: ack.attempt for ack in acks}
-                if prepared.operator.upstream is None:
-                    after = self._advance(after, acks, now, ended)
-            for reply in self._finish(uid, epoch, attempts, before, after.current, now):
+            if batch is not None and prepared.operator.upstream is None:
+                acks = self._feed(prepared, batch, epoch, before, now)
+                attempts[uid] = {ack.slot: ack.attempt for ack in acks}
+                after = self._advance(after, acks, now, ended)
+        self.watermarks = after
+        return Fed(epoch, before, after, now, attempts, ended, nothing, started)
+
+    def complete(self, fed: Fed) -> EpochResult:
+        """Finish, the operators behind others, sinks, commit."""
+        totals = [0, 0, 0]
+        if fed.nothing:
+            return self._result(fed, totals, 0.0)
+        rows_out: dict[tuple[str, str | None], int] = {}
+        for uid, prepared in self._feeds.items():
+            attempts = fed.attempts.get(uid) or self._feed_from_output(prepared, fed, rows_out)
+            for reply in self._finish(uid, fed.epoch, attempts, fed.before, fed.after.current, fed.now):
                 for tag, rows in reply.rows_by_tag.items():
                     key = (uid, tag or None)
                     rows_out[key] = rows_out.get(key, 0) + rows
@@ -136,10 +167,18 @@ class EpochRunner:
                     totals[0] += reply.rows_in
                 totals[1] += reply.late_rows
                 totals[2] += reply.timers_fired
-        self._call_sinks(epoch, rows_out)
-        waited = self._commit(epoch)
-        self.watermarks = after
-        return self._result(epoch, totals, waited, started)
+        self._call_sinks(fed.epoch, rows_out)
+        return self._result(fed, totals, self._commit(fed.epoch))
+
+    def _feed_from_output(
+        self, prepared: _Feed, fed: Fed, rows_out: Mapping[tuple[str, str | None], int]
+    ) -> dict[int, int]:
+        upstream = prepared.operator.upstream
+        if upstream is None or not rows_out.get(upstream):
+            return {}
+        frame = self._output(*upstream, fed.epoch, with_timestamps=upstream[1] is None)
+        acks = self._feed(prepared, frame, fed.epoch, fed.before, fed.now)
+        return {ack.slot: ack.attempt for ack in acks}
 
     def _advance(self, after: Watermarks, acks: Sequence[feed.Ack], now: int, ended: bool) -> Watermarks:
         largest: dict[int, int] = {}
@@ -154,19 +193,6 @@ class EpochRunner:
             return True
         event_due = self._next_event is not None and self._next_event <= watermark
         return event_due or (self._next_processing is not None and self._next_processing <= now)
-
-    def _input(
-        self,
-        operator: graph.Operator,
-        batch: DataFrame | None,
-        epoch: int,
-        rows_out: dict[tuple[str, str | None], int],
-    ) -> DataFrame | None:
-        if operator.upstream is None:
-            return batch
-        if not rows_out.get(operator.upstream):
-            return None
-        return self._output(*operator.upstream, epoch, with_timestamps=operator.upstream[1] is None)
 
     def _output(self, uid: str, tag: str | None, epoch: int, *, with_timestamps: bool = False) -> DataFrame:
         struct = plans.output_type(self._graph, uid, tag)
@@ -210,7 +236,7 @@ class EpochRunner:
         return acks
 
     def _finish(
-        self, uid: str, epoch: int, attempts: dict[int, int], before: int, watermark: int, now: int
+        self, uid: str, epoch: int, attempts: Mapping[int, int], before: int, watermark: int, now: int
     ) -> list[protocol.Finished]:
         self._enter(phases.Phase.FINISH, epoch)
         return self._group.each(
@@ -264,17 +290,17 @@ class EpochRunner:
         self._know_timers = True
         return max(reply.waited_ms for reply in replies)
 
-    def _result(self, epoch: int, totals: Sequence[int], waited: float, started: float) -> EpochResult:
+    def _result(self, fed: Fed, totals: Sequence[int], waited: float) -> EpochResult:
         return EpochResult(
-            epoch,
+            fed.epoch,
             totals[0],
             totals[1],
             totals[2],
-            self.watermarks,
+            fed.after,
             self._next_event,
             self._next_processing,
             waited,
-            (self._clock.monotonic() - started) * 1000,
+            (self._clock.monotonic() - fed.started) * 1000,
         )
 
     def _enter(self, phase: phases.Phase, epoch: int) -> None:

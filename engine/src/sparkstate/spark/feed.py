@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import clock, columns, errors, phases
+from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
 
 ACK_DDL = "slot int, attempt bigint, rows bigint, largest binary, reason string, message string"
@@ -89,18 +90,14 @@ class FeedTask:
                     processing_time=self.processing_time,
                 ),
             )
-            with connection.makefile("wb", buffering=1 << 20) as sink:
-                writer: pa.ipc.RecordBatchStreamWriter | None = None
-                for batch in batches:
-                    if writer is None:
-                        writer = pa.ipc.new_stream(sink, batch.schema)
-                    writer.write_batch(batch)
-                    if not rows:
-                        sink.flush()
-                        _enter(phases.Phase.FEED, self.epoch, self.incarnation)
-                    rows += batch.num_rows
-                    self._note_largest(batch, largest)
-                (writer or pa.ipc.new_stream(sink, pa.schema([]))).close()
+            sender = slot_batches.Sender(connection)
+            for batch in batches:
+                sender.send(batch)
+                if not rows:
+                    _enter(phases.Phase.FEED, self.epoch, self.incarnation)
+                rows += batch.num_rows
+                self._note_largest(batch, largest)
+            sender.end()
             return rows, largest, protocol.receive_reply(connection)
 
     def _note_largest(self, batch: pa.RecordBatch, largest: dict[int, int]) -> None:
@@ -152,11 +149,10 @@ class OutputTask:
             reply = protocol.receive_reply(connection)
             if isinstance(reply, protocol.Failed):
                 raise client.error_of(reply.reason, reply.message)
-            with connection.makefile("rb", buffering=1 << 20) as source, pa.ipc.open_stream(source) as stream:
-                for number, batch in enumerate(stream):
-                    yield batch
-                    if number == 0:
-                        _enter(phases.Phase.OUTPUT, self.epoch, self.incarnation)
+            for number, batch in enumerate(slot_batches.receive(connection)):
+                yield batch
+                if number == 0:
+                    _enter(phases.Phase.OUTPUT, self.epoch, self.incarnation)
 
 
 def _enter(phase: phases.Phase, epoch: int, incarnation: int) -> None:

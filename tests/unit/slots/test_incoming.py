@@ -1,0 +1,134 @@
+"""What a task brings, between socket and operator: order, turns, bounds, failures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support import slots
+
+from sparkstate.slots.incoming import Incoming
+
+
+def batch(number: int, rows: int = 1000) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": pa.array([number] * rows, pa.int64())})
+
+
+class Operator:
+    """Notes what it is given, when it is its turn."""
+
+    def __init__(self, directory: Path) -> None:
+        self.turn = threading.Event()
+        self.held = threading.Lock()
+        self.seen: list[int] = []
+        self.directory = directory
+
+    def process(self, given: pa.RecordBatch) -> None:
+        number = given.column(0)[0].as_py()
+        if number == 13:
+            raise ValueError("13 brings bad luck")
+        with self.held:
+            self.seen.append(number)
+
+    def incoming(self, limit_bytes: int) -> Incoming:
+        return Incoming(self.process, self.turn.is_set, self.wait, self.directory / "overflow", limit_bytes)
+
+    def wait(self) -> None:
+        self.turn.wait()
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    return Operator(tmp_path)
+
+
+def in_thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_before_its_turn_everything_is_taken_and_nothing_processed_and_what_does_not_fit_waits_on_disk(
+    operator: Operator,
+) -> None:
+    incoming = operator.incoming(limit_bytes=20_000)
+    for number in range(100, 150):
+        incoming.put(batch(number))
+    incoming.end()
+    assert operator.seen == []
+    assert len(list((operator.directory / "overflow").iterdir())) == 1
+    operator.turn.set()
+    incoming.wait()
+    assert operator.seen == list(range(100, 150))
+    assert not (operator.directory / "overflow").exists()
+
+
+def test_in_its_turn_the_socket_is_read_later_when_too_much_waits(operator: Operator) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=20_000)
+
+    def put_all() -> None:
+        for number in range(20, 70):
+            incoming.put(batch(number))
+
+    with operator.held:
+        putting = in_thread(put_all)
+        putting.join(0.3)
+        assert putting.is_alive()
+    putting.join(10)
+    incoming.end()
+    incoming.wait()
+    assert operator.seen == list(range(20, 70))
+    assert not (operator.directory / "overflow").exists()
+
+
+def test_a_failure_comes_at_the_wait_and_later_batches_go_nowhere(operator: Operator) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=1 << 20)
+    incoming.put(batch(13))
+    with pytest.raises(ValueError, match="bad luck"):
+        incoming.wait()
+    incoming.put(batch(1))
+    incoming.end()
+    assert operator.seen == []
+    assert incoming.rows == 2000
+
+
+def test_an_attempt_that_is_given_up_before_its_turn_processes_nothing(operator: Operator) -> None:
+    incoming = operator.incoming(limit_bytes=1 << 20)
+    incoming.put(batch(1))
+    incoming.give_up(ConnectionError("the task is gone"))
+    operator.turn.set()
+    with pytest.raises(ConnectionError, match="the task is gone"):
+        incoming.wait()
+    assert operator.seen == []
+
+
+def test_an_epoch_is_taken_while_the_one_before_is_not_committed_and_sees_its_state_all_the_same(
+    tmp_path: Path,
+) -> None:
+    slot = slots.Slot(tmp_path / "slot", slots.plan(tmp_path))
+    slot.restore()
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.feed(1, 2, slots.rows(("a", 10)))
+    slot.finish(0, 1)
+    assert slot.output(0) == [{"k": "a", "total": 1}]
+    slot.commit(0)
+    slot.finish(1, 2)
+    assert slot.output(1) == [{"k": "a", "total": 11}]
+    slot.commit(1)
+    assert slot.value("a") == "11"
+    slot.close()
+
+
+def test_a_late_attempt_of_a_committed_epoch_holds_nothing_back(tmp_path: Path) -> None:
+    slot = slots.Slot(tmp_path / "slot", slots.plan(tmp_path))
+    slot.restore()
+    slot.epoch(0, slots.rows(("a", 1)))
+    slot.feed(0, 7, slots.rows(("a", 100)))
+    slot.epoch(1, slots.rows(("a", 1)))
+    assert slot.value("a") == "2"
+    slot.close()
