@@ -39,8 +39,26 @@ PLANTED = {
     "state/__init__.py": ("import rocksdict", "rocksdict only in sparkstate.backends.rocksdb"),
     "log/__init__.py": ("import botocore.exceptions", "boto3 and botocore only in sparkstate.storage.s3"),
     "runner/__init__.py": ("import uvicorn", "FastAPI and uvicorn only in sparkstate.control"),
-    "sinks/__init__.py": ("import click", "click only in sparkstate.cli"),
+    "sinks/__init__.py": ("import click", "click only in the command line of each distribution"),
+    "serde/__init__.py": ("import httpx", "httpx only in the two clients of the control endpoint"),
 }
+PLANTED_IN_THE_OPERATOR = {
+    "queue.py": ("import kopf", "kopf only in sparkstate_operator.edges.handlers: it watches, nothing else"),
+    "events.py": ("import kubernetes", "The Kubernetes client only in sparkstate_operator.edges.kube"),
+    "errors.py": (
+        "from sparkstate_operator import model",
+        "Operator: the arithmetic knows models and errors, and no others",
+    ),
+    "core/units.py": (
+        "from sparkstate_operator import observe",
+        "Operator: models and arithmetic reach no edge",
+    ),
+}
+PLACES = {
+    **{f"engine/src/sparkstate/{name}": planted for name, planted in PLANTED.items()},
+    **{f"operator/src/sparkstate_operator/{name}": each for name, each in PLANTED_IN_THE_OPERATOR.items()},
+}
+CONTRACTS = {contract for _, contract in PLACES.values()}
 
 
 def verdicts(folder: Path) -> Mapping[str, str]:
@@ -82,8 +100,8 @@ def as_it_is(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def with_violations(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     folder = copy_of_the_sources(tmp_path_factory.mktemp("planted"))
-    for name, (line, _) in PLANTED.items():
-        with (folder / "engine" / "src" / "sparkstate" / name).open("a") as file:
+    for name, (line, _) in PLACES.items():
+        with (folder / name).open("a") as file:
             file.write(f"\n{line}\n")
     return verdicts(folder)
 
@@ -93,9 +111,9 @@ def test_every_contract_is_kept(as_it_is: Mapping[str, str]) -> None:
 
 
 def test_every_contract_has_a_planted_violation(as_it_is: Mapping[str, str]) -> None:
-    assert set(as_it_is) == {contract for _, contract in PLANTED.values()}
+    assert set(as_it_is) == CONTRACTS
 
 
-@pytest.mark.parametrize("contract", sorted({contract for _, contract in PLANTED.values()}))
+@pytest.mark.parametrize("contract", sorted(CONTRACTS))
 def test_a_planted_violation_is_reported(contract: str, with_violations: Mapping[str, str]) -> None:
     assert with_violations[contract] == "BROKEN"
