@@ -144,6 +144,7 @@ def deletion_life(restarted: Restarted) -> None:
         return operated.cluster.get("ssj", operated.name, operated.namespace) is None
 
     restarted.until(gone, "the job is gone")
+    restarted.until(lambda: restarted.crashed, "the write was reached", 10)
     for kind in ("pods", "configmaps", "services", "secrets", "serviceaccounts", "controllerrevisions"):
         assert operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders") == []
 

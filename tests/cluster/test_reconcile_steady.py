@@ -18,6 +18,7 @@ from support.operated import Operated
 from sparkstate_operator import lease, rbac
 
 QUICK = ["--resync-seconds", "2"]
+SHORT = ["--lease-seconds", "8"]
 ACCOUNT = "operator"
 
 
@@ -277,10 +278,10 @@ def test_dropped_watches_miss_nothing(operated: Operated) -> None:
 
 def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) -> None:
     operated.apply()
-    first = operated.start(name="first")
+    first = operated.start(name="first", options=SHORT)
     operated.running()
     first.pause()
-    second = operated.start(name="second")
+    second = operated.start(name="second", options=SHORT)
     operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
     operated.running(2)
     first.resume()
@@ -294,9 +295,9 @@ def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) 
 
 def test_a_leader_that_ends_hands_over_at_once(operated: Operated) -> None:
     operated.apply()
-    first = operated.start(name="first")
+    first = operated.start(name="first", options=SHORT)
     operated.running()
-    second = operated.start(name="second")
+    second = operated.start(name="second", options=SHORT)
     time.sleep(3)
     first.stop()
     started = time.monotonic()

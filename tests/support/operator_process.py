@@ -90,7 +90,7 @@ def start(
         "--listen",
         "127.0.0.1:0",
     ]
-    command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", "default", "--lease-seconds", "6"]
+    command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", "default"]
     command += [
         "--lease-name",
         namespaces[0],

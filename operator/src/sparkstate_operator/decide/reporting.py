@@ -22,9 +22,8 @@ def finished(draft: Draft) -> actions.Decision:
     old = draft.seen.job.status
     changed = {name for name in {*old, *status} if old.get(name) != status.get(name)}
     if changed and changed <= set(PROGRESS_FIELDS) and not draft.seen.progress_due and not draft.intent:
-        return draft.decision(
-            {**status, **{name: old[name] for name in changed if name in old}} if old else status
-        )
+        kept = {name: value for name, value in status.items() if name not in changed}
+        return draft.decision({**kept, **{name: old[name] for name in changed if name in old}})
     return draft.decision(status)
 
 

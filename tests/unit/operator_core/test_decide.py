@@ -1,0 +1,294 @@
+"""The decision about a job as a table: what is seen, and what follows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sparkstate_operator import actions, clock, labels, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import settings
+from sparkstate_operator.decide import decide
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SPEC: dict[str, Any] = {
+    "image": "example/job:1",
+    "pythonFile": "/app/job.py",
+    "deployment": "local",
+    "state": "running",
+    "upgradeMode": "last-state",
+    "checkpointing": {"storage": "s3://bucket/state"},
+}
+DEATH_S = 30 + 60 + 10
+
+
+def revision(**spec: Any) -> plan.Revision:
+    return plan.of_spec("orders", settings.resolve({**SPEC, **spec}))
+
+
+def job(
+    status: Mapping[str, Any] | None = None, *, generation: int = 1, deleting: bool = False, **spec: Any
+) -> observed.Job:
+    return observed.Job(
+        name="orders",
+        namespace="shop",
+        uid="uid-1",
+        resource_version="7",
+        generation=generation,
+        created=NOW - timedelta(hours=1),
+        spec={**SPEC, **spec},
+        status=status or {},
+        finalizers=(labels.FINALIZER,),
+        deleting_at=NOW if deleting else None,
+    )
+
+
+def pod(attempt: int = 1, **fields: Any) -> observed.Pod:
+    base = observed.Pod(
+        name=f"orders-driver-{attempt}",
+        uid=f"pod-{attempt}",
+        resource_version="1",
+        attempt=attempt,
+        revision=revision().name,
+        phase="Running",
+        node="node-1",
+        ip="10.0.0.1",
+        ready=True,
+        has_statuses=True,
+    )
+    return dataclasses.replace(base, **fields)
+
+
+def ended(code: int, reason: str = "", **word: Any) -> observed.Ended:
+    message = json.dumps({"reason": reason, "message": f"{reason} happened", "exit_code": code, **word})
+    return observed.Ended(code, "Completed" if code == 0 else "Error", message if reason else "", NOW)
+
+
+def trace(attempt: int) -> observed.Child:
+    body = {"metadata": {"labels": {labels.REVISION: revision().name}, "annotations": {}}}
+    return observed.Child("ConfigMap", f"orders-{attempt}", f"cm-{attempt}", "1", attempt, body)
+
+
+def running_status(attempt: int = 1, **fields: Any) -> dict[str, Any]:
+    return {
+        "phase": "Running",
+        "attempt": attempt,
+        "revision": revision().name,
+        "observedGeneration": 1,
+        "selector": "x",
+        **fields,
+    }
+
+
+def look(seen: observed.Observed, invalid: str = "") -> actions.Decision:
+    known = {found.name: found for found in (revision(), revision(image="example/job:2"))}
+    wanted = None if invalid else plan.of_spec("orders", settings.resolve(seen.job.spec))
+    return decide(seen, known, wanted, invalid, Config())
+
+
+def acts(decision: actions.Decision, kind: type[Any]) -> list[Any]:
+    return [action for action in decision.actions if isinstance(action, kind)]
+
+
+def test_the_intent_comes_before_anything_is_made() -> None:
+    first = look(observed.Observed(job(), NOW))
+    assert first.status["intent"]["action"] == "start"
+    assert first.status["attempt"] == 1
+    assert not acts(first, actions.StartAttempt)
+    second = look(observed.Observed(job(first.status), NOW))
+    assert [start.attempt for start in acts(second, actions.StartAttempt)] == [1]
+    third = look(observed.Observed(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),)))
+    assert "intent" not in third.status
+
+
+def test_a_number_that_left_a_trace_is_never_used_again() -> None:
+    status = running_status(
+        3, phase="Starting", intent={"action": "start", "attempt": 3, "since": clock.text(NOW)}
+    )
+    seen = observed.Observed(job(status), NOW, config_maps=(trace(3),))
+    decision = look(seen)
+    assert not acts(decision, actions.StartAttempt)
+    assert decision.status["attempt"] == 4
+    assert clock.parse(decision.status["intent"]["notBefore"]) >= NOW + timedelta(seconds=DEATH_S)  # type: ignore[operator]
+
+
+def test_a_refused_pod_is_tried_again_under_its_number() -> None:
+    status = running_status(
+        3, phase="Starting", intent={"action": "start", "attempt": 3, "since": clock.text(NOW)}
+    )
+    seen = observed.Observed(job(status), NOW, config_maps=(trace(3),), never_made=3)
+    assert [start.attempt for start in acts(look(seen), actions.StartAttempt)] == [3]
+
+
+def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
+    seen = observed.Observed(job(), NOW, drivers=(pod(4),), config_maps=(trace(4),))
+    status = look(seen).status
+    assert (status["attempt"], status["revision"]) == (4, revision().name)
+    assert not acts(look(seen), actions.DeletePod)
+
+
+@pytest.mark.parametrize(
+    ("end", "phase", "next_attempt"),
+    [
+        pytest.param(ended(0, "Finished"), "Finished", None, id="finished"),
+        pytest.param(ended(0, "Terminated"), "Failing", 2, id="terminated"),
+        pytest.param(ended(0, "Fenced", claimed_attempt=7), "Failing", 8, id="fenced by a higher attempt"),
+        pytest.param(ended(1, "SlotLost"), "Failing", 2, id="crashed"),
+        pytest.param(ended(137), "Failing", 2, id="killed"),
+        pytest.param(ended(1, "UserCodeError"), "Failed", None, id="the user's code"),
+        pytest.param(ended(1, "JobFailed"), "Failed", None, id="the engine gave up"),
+        pytest.param(ended(2, "SpecInvalid"), "Failed", None, id="spec invalid"),
+        pytest.param(ended(3, "RestoreBlocked"), "RestoreBlocked", None, id="restore blocked"),
+        pytest.param(ended(5, "StorageUnavailable"), "Failing", 2, id="storage away"),
+        pytest.param(ended(5, "CorruptData"), "Failed", None, id="storage damaged"),
+    ],
+)
+def test_what_a_drivers_end_means(end: observed.Ended, phase: str, next_attempt: int | None) -> None:
+    gone = pod(phase="Succeeded" if end.exit_code == 0 else "Failed", ready=False, ended=end)
+    status = look(observed.Observed(job(running_status()), NOW, drivers=(gone,))).status
+    assert status["phase"] == phase
+    assert (status.get("intent") or {}).get("attempt") == next_attempt
+
+
+def test_a_pod_that_ended_without_the_kubelets_word_is_followed_only_after_the_fence() -> None:
+    lost = pod(phase="Failed", ready=False, reason="NodeLost")
+    status = look(observed.Observed(job(running_status()), NOW, drivers=(lost,))).status
+    begin = clock.parse(status["intent"]["notBefore"])
+    assert begin is not None
+    assert begin >= NOW + timedelta(seconds=DEATH_S)
+
+
+def test_a_pod_that_hangs_in_its_deletion_is_followed_after_grace_and_fence() -> None:
+    hanging = pod(deleting_at=NOW - timedelta(seconds=DEATH_S - 5))
+    waiting = look(observed.Observed(job(running_status()), NOW, drivers=(hanging,)))
+    assert "intent" not in waiting.status
+    later = NOW + timedelta(seconds=6)
+    followed = look(observed.Observed(job(running_status()), later, drivers=(hanging,)))
+    assert followed.status["intent"]["attempt"] == 2
+
+
+def test_no_pod_is_made_while_an_older_one_may_live() -> None:
+    status = running_status(
+        2, phase="Failing", intent={"action": "start", "attempt": 2, "since": clock.text(NOW)}
+    )
+    decision = look(observed.Observed(job(status), NOW, drivers=(pod(1),)))
+    assert not acts(decision, actions.StartAttempt)
+    assert [action.pod.attempt for action in acts(decision, actions.DeletePod)] == [1]
+
+
+def test_a_new_default_of_the_chart_changes_nothing_that_runs() -> None:
+    seen = observed.Observed(job(running_status()), NOW, drivers=(pod(),))
+    wanted = revision(image="example/job:2")
+    decision = decide(seen, {revision().name: revision()}, wanted, "", Config())
+    assert decision.status["revision"] == revision().name
+    assert decision.check is None
+
+
+def test_a_new_generation_is_an_upgrade_that_is_checked_first() -> None:
+    seen = observed.Observed(
+        job(running_status(), generation=2, image="example/job:2"), NOW, drivers=(pod(),)
+    )
+    decision = look(seen)
+    assert decision.check is not None
+    assert decision.status["intent"]["action"] == "upgrade"
+    refused = look(dataclasses.replace(seen, refused="no such class"))
+    assert "intent" not in refused.status
+    assert refused.status["revision"] == revision().name
+
+
+def test_a_stateless_upgrade_starts_without_state_once() -> None:
+    spec = {"image": "example/job:2", "upgradeMode": "stateless"}
+    seen = observed.Observed(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),))
+    first = look(seen)
+    dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    second = look(observed.Observed(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))
+    assert second.status["attempt"] == 2
+    assert second.status["start"] == {"empty": True, "since": 2}
+
+
+def test_a_start_instruction_is_carried_on_with_the_number_that_it_was_given_to() -> None:
+    status = running_status(2, start={"empty": True, "since": 2})
+    crashed = pod(2, phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+    after = look(observed.Observed(job(status), NOW, drivers=(crashed,))).status
+    assert after["attempt"] == 3
+    assert after["start"] == {"empty": True, "since": 2}
+
+
+def test_a_completed_checkpoint_makes_the_start_instruction_void() -> None:
+    report = observed.Report({"phase": "RUNNING", "checkpoints_completed": 1, "slots": [{}, {}]})
+    status = running_status(start={"empty": True, "since": 1})
+    after = look(observed.Observed(job(status), NOW, drivers=(pod(),), report=report)).status
+    assert "start" not in after
+
+
+def test_progress_alone_is_written_only_when_it_is_time() -> None:
+    info = {"id": 3, "epoch": 9, "trigger_ms": 1_767_225_600_000, "duration_ms": 400, "path": "s3://b/chk-3"}
+    report = observed.Report({"phase": "RUNNING", "last_checkpoint": info})
+    settled = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),))).status
+    seen = observed.Observed(job(settled), NOW, drivers=(pod(),), report=report, progress_due=False)
+    assert look(seen).status == settled
+    assert look(dataclasses.replace(seen, progress_due=True)).status["lastCheckpoint"]["id"] == 3
+
+
+def test_a_second_look_at_the_same_changes_nothing() -> None:
+    settled = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),))).status
+    again = look(observed.Observed(job(settled), NOW + timedelta(minutes=5), drivers=(pod(),)))
+    assert again.status == settled
+    assert again.actions == ()
+
+
+def test_an_invalid_spec_is_told_and_the_running_revision_stays() -> None:
+    seen = observed.Observed(job(running_status(), generation=2), NOW, drivers=(pod(),))
+    decision = look(seen, invalid="spec.slots: too many")
+    conditions = {one["type"]: one for one in decision.status["conditions"]}
+    assert conditions["Stalled"]["message"] == "spec.slots: too many"
+    assert decision.status["phase"] == "Running"
+    assert not acts(decision, actions.DeletePod)
+
+
+@pytest.mark.parametrize("strategy", ["none", "fixed-delay"])
+def test_restarts_end_where_the_strategy_says(strategy: str) -> None:
+    spec = {
+        "restart": {"strategy": strategy, **({"fixedDelay": {"attempts": 2}} if strategy != "none" else {})}
+    }
+    recent = (
+        [clock.text(NOW - timedelta(minutes=minutes)) for minutes in (2, 1)] if strategy != "none" else []
+    )
+    wanted = revision(**spec)
+    status = {**running_status(), "revision": wanted.name, "restarts": {"recent": recent}}
+    crashed = pod(phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+    seen = observed.Observed(job(status, **spec), NOW, drivers=(crashed,))
+    after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
+    assert after["phase"] == "Failed"
+    assert "intent" not in after
+
+
+def test_a_drained_driver_does_not_count_against_the_strategy() -> None:
+    spec = {"restart": {"strategy": "none"}}
+    wanted = revision(**spec)
+    gone = pod(phase="Failed", ready=False, ended=ended(143), disrupted="EvictionByEvictionAPI")
+    seen = observed.Observed(job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,))
+    after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
+    assert after["intent"]["attempt"] == 2
+
+
+def test_executors_of_a_dead_driver_are_swept() -> None:
+    status = running_status(2)
+    old, new = pod(1, name="orders-1-exec-1"), pod(2, name="orders-2-exec-1")
+    seen = observed.Observed(job(status), NOW, drivers=(pod(2),), executors=(old, new))
+    assert [action.pod.name for action in acts(look(seen), actions.DeletePod)] == ["orders-1-exec-1"]
+
+
+def test_a_deletion_in_a_closing_namespace_keeps_the_state_and_asks_for_nothing() -> None:
+    spec = {"deletion": {"policy": "purge"}}
+    seen = observed.Observed(
+        job(running_status(), deleting=True, **spec), NOW, drivers=(pod(),), namespace_terminating=True
+    )
+    decision = look(seen)
+    assert decision.status["intent"]["policy"] == "retain"
+    assert [note.reason for note in decision.notes] == ["DeletionDegraded"]
