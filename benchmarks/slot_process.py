@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import secrets
@@ -32,6 +31,7 @@ from sparkstate.state.descriptors import ValueStateDescriptor
 KEY_SPACE = KeySpace(128, 8)
 INPUT = pa.schema([("k", pa.int64()), ("v", pa.int64()), (columns.KEY_GROUP, pa.int32())])
 OUTPUT = pa.schema([("k", pa.int64()), ("size", pa.int64())])
+LINEAGE = "0123456789abcdef"
 BATCH_ROWS = 65_536
 """As Spark sends them."""
 _NOISE_BYTES = 1 << 20
@@ -125,7 +125,7 @@ class SlotProcess:
             slot=0,
             slots=1,
             incarnation=incarnation,
-            lineage="0123456789abcdef",
+            lineage=LINEAGE,
             key_space=KEY_SPACE,
             operators=(spec,),
             sinks=(),
@@ -232,8 +232,3 @@ class SlotProcess:
 def payload_of(shards: Iterable[ShardHandle]) -> int:
     """Bytes of all files that the handles name."""
     return sum(file.size for shard in shards for file in shard.files)
-
-
-def as_dict(value: Any) -> dict[str, Any]:
-    """A result for JSON."""
-    return dataclasses.asdict(value)
