@@ -186,6 +186,15 @@ def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
         ({"slots": "3"}, "defaults.slots: "),
         ({"slotz": 3}, "defaults.slotz: "),
         ({"checkpointing": {"interval": "soon"}}, "defaults.checkpointing.interval: "),
+        ({"checkpointing": {"storage": "gs://b/x"}}, "defaults.checkpointing.storage: .*not in this version"),
+        ({"checkpointing": {"storage": "s3a://b/x"}}, "defaults.checkpointing.storage: the scheme must be"),
+        (
+            {"savepoints": {"storage": "s3://key:word@b/x"}},
+            r"a URL never holds credentials; use s3.secretRef$",
+        ),
+        ({"fenceTimeout": "1s"}, "defaults.fenceTimeout: must be at least 3s"),
+        ({"driver": {"memory": "256Mi"}}, "defaults.driver.memory: must be at least 512Mi"),
+        ({"savepoints": {"schedule": "0 0 30 2 *"}}, "defaults.savepoints.schedule: names no time"),
     ],
 )
 def test_bad_defaults_are_refused_by_their_path(defaults: dict[str, Any], said: str) -> None:

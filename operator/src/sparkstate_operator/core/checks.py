@@ -3,7 +3,9 @@ layers; and what must be there to run at all."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import croniter
@@ -14,6 +16,7 @@ from sparkstate_operator.core.layers import Given
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
+from sparkstate_operator.model.values import LATER_SCHEMES
 
 Leaves = Mapping[str, Given]
 
@@ -138,7 +141,43 @@ def defaults(values: Mapping[str, Any]) -> list[Problem]:
         StatefulSparkJobSpec.model_validate(dict(values))
     except pydantic.ValidationError as error:
         return [*own, *(_typed(found) for found in error.errors())]
-    return own
+    given = layers.fold(values, "helm")
+    judged = (problem for check in DEFAULTS for problem in check(given))
+    return [*own, *(replace(found, field=found.field.replace("spec", "defaults", 1)) for found in judged)]
+
+
+LOCATIONS = ("checkpointing.storage", "savepoints.storage")
+PLACES: tuple[tuple[str, bool, str], ...] = (
+    (LATER_SCHEMES, False, "storage on Google Cloud, Azure or HDFS is not in this version"),
+    (f"^(?!.*://)|^(s3|file)://|{LATER_SCHEMES}", True, "the scheme must be s3:// or file://"),
+    ("^[a-z0-9]+://[^/]*@", False, "a URL never holds credentials; use s3.secretRef"),
+)
+"""(pattern, whether it must match, message): what the CRD's rules say of a job's own URLs."""
+LEAST_DURATIONS = {"fenceTimeout": "3s", "sinkTimeout": "1ms", "checkpointing.interval": "1ms"}
+LEAST_SIZES = {
+    "managedMemoryPerSlot": "1Mi", "fixedMemoryPerSlot": "1Mi", "driver.memory": "512Mi",
+    "executor.memory": "512Mi",
+}  # fmt: skip
+
+
+def _places(given: Leaves) -> Iterator[Problem]:
+    for path in LOCATIONS:
+        url = _value(given, path)
+        for pattern, wanted, message in PLACES if isinstance(url, str) else ():
+            if bool(re.search(pattern, url)) != wanted:
+                # Not with the value: it may hold a key.
+                yield Problem(f"spec.{path}", message)
+
+
+def _least(given: Leaves) -> Iterator[Problem]:
+    bounds = [(path, least, units.duration_ms) for path, least in LEAST_DURATIONS.items()]
+    bounds += [(path, least, units.size_bytes) for path, least in LEAST_SIZES.items()]
+    for path, least, read in bounds:
+        if path in given and read(given[path].value) < read(least):
+            yield Problem(f"spec.{path}", f"must be at least {least}", _told(given, path))
+
+
+DEFAULTS = (_places, _least, _ratios, _schedule)
 
 
 def _typed(found: Any) -> Problem:
