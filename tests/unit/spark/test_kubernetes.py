@@ -60,12 +60,6 @@ def test_an_overhead_that_the_user_names_is_the_jvm_s_and_the_slots_come_on_top(
     assert conf(job)["spark.executor.memoryOverhead"] == f"{500 + 2 * (100 + 192)}m"
 
 
-def test_modules_beside_the_job_s_file_are_found_in_executors() -> None:
-    assert conf()["spark.executorEnv.PYTHONPATH"] == "/opt/job"
-    module = replace(JOB, entry=settings.EntryPoint(module="shop.orders"))
-    assert "spark.executorEnv.PYTHONPATH" not in conf(module)
-
-
 @pytest.mark.parametrize(
     ("name", "attempt", "life", "prefix"),
     [

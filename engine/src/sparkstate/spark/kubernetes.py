@@ -77,11 +77,4 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
-        **_python_path(settings),
     }
-
-
-def _python_path(settings: JobSettings) -> dict[str, str]:
-    """Modules beside the job's file can be imported by functions that Spark runs in executors."""
-    file = settings.entry.python_file
-    return {"spark.executorEnv.PYTHONPATH": file.rpartition("/")[0]} if file and "/" in file else {}
