@@ -6,11 +6,11 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from sparkstate.control import documents, server
-from sparkstate_operator.objects import children
-
 from support import control_job
 from support.operator_process import KEY
+
+from sparkstate.control import documents, server
+from sparkstate_operator.objects import children
 
 
 class PlayedDriver(control_job.InMemoryJob):

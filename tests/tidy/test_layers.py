@@ -53,6 +53,14 @@ PLANTED_IN_THE_OPERATOR = {
         "from sparkstate_operator import observe",
         "Operator: models and arithmetic reach no edge",
     ),
+    "decide/progress.py": (
+        "import asyncio",
+        "Operator: deciding and building children are pure: they reach no edge",
+    ),
+    "observe.py": (
+        "from sparkstate_operator import reconcile",
+        "Operator: watch, reconcile, read and write, build, decide, compute",
+    ),
 }
 PLACES = {
     **{f"engine/src/sparkstate/{name}": planted for name, planted in PLANTED.items()},

@@ -20,6 +20,7 @@ class OperatorError(Exception):
 
     @property
     def reason(self) -> str:
+        """The class name."""
         return type(self).__name__
 
 

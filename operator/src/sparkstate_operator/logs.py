@@ -25,6 +25,7 @@ class JsonLines(logging.Formatter):
     """One line per record; what was given as ``extra`` becomes fields."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The line."""
         document: dict[str, Any] = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 15)
@@ -13,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._phases: set[str] = set()
         self.requests = Counter(
             "sparkstate_operator_api_requests_total",
             "Requests to the API server.",
@@ -61,6 +65,15 @@ class Metrics:
     def count_request(self, verb: str, resource: str, status: int) -> None:
         """One request to the API server; status 0 is no answer."""
         self.requests.labels(verb, resource, str(status)).inc()
+
+    def count_jobs(self, phases: Iterable[str]) -> None:
+        """The phases of all jobs."""
+        found = Counts(phases)
+        for phase in self._phases:
+            self.jobs.labels(phase).set(found.get(phase, 0))
+        for phase, number in found.items():
+            self._phases.add(phase)
+            self.jobs.labels(phase).set(number)
 
     def text(self) -> bytes:
         """In Prometheus' text format."""

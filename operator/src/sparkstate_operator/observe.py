@@ -29,6 +29,9 @@ class Memory:
     deep_s: float | None = None
     deep_wanted: bool = True
     phase_since_s: float | None = None
+    phase: str = ""
+    leftovers: bool = False
+    """Whether there was anything of older attempts."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Observer:
         drivers = tuple(pod for pod in pods if roles[pod.name] == "driver")
         snapshots = await self._snapshots(job, deep=deep)
         known = await self._revisions(job, drivers, memory)
-        needs_attempts = deep or not job.status.get("attempt") or bool(job.status.get("intent"))
+        needs_attempts = memory.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
         seen = observed.Observed(
             job=job,
             now=now,
@@ -83,6 +86,7 @@ class Observer:
             never_made=memory.never_made,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
+        memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
 
     async def _children(

@@ -159,6 +159,7 @@ class Snapshot:
 
     @property
     def periodic(self) -> bool:
+        """Whether the operator made it by the clock."""
         return self.labels.get(labels.SNAPSHOT_TYPE) == labels.PERIODIC
 
 

@@ -59,6 +59,10 @@ class Reconciler:
         for attempt in sorted(memory.sightings)[:-3]:
             del memory.sightings[attempt]
 
+    def phases(self) -> list[str]:
+        """Of all jobs that were looked at."""
+        return [memory.phase for memory in list(self._memories.values()) if memory.phase]
+
     def look_deep(self, key: Key) -> None:
         """Compare all children at the next look."""
         self._memories.setdefault(key, Memory()).deep_wanted = True
@@ -111,6 +115,7 @@ class Reconciler:
                 seen = dataclasses.replace(seen, refused=refused)
                 decision = decide(seen, look.revisions, wanted, invalid, self._config)
         await self._carry_out_job(seen, decision, known, memory)
+        memory.phase = str(decision.status.get("phase") or "")
         wait_s = decision.wait_s if decision.wait_s is not None else self._config.resync_s
         return Later(wait_s, exact=wait_s < 1.0)
 

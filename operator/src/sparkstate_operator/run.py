@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sparkstate_operator import clock
@@ -56,6 +57,7 @@ class _Operator:
         self._clock = clock.SystemClock()
         self._metrics = Metrics()
         self._queue: KeyedQueue[Key] | None = None
+        self._phases: Callable[[], list[str]] = list
         self._loop_s = self._clock.monotonic()
 
     async def run(self) -> None:
@@ -89,7 +91,7 @@ class _Operator:
         queue: KeyedQueue[Key] = KeyedQueue(
             reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
         )
-        self._queue = queue
+        self._queue, self._phases = queue, reconciler.phases
         stop = asyncio.Event()
         registry = handlers.registry(stop.set, queue.add, reconciler.saw_pod, process.kubeconfig)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
@@ -116,6 +118,7 @@ class _Operator:
             await asyncio.sleep(1.0)
 
     def _text(self) -> bytes:
+        self._metrics.count_jobs(self._phases())
         return self._metrics.text()
 
     def _alive(self) -> str:

@@ -34,6 +34,7 @@ class Item:
 
     @property
     def total(self) -> int:
+        """Bytes of the line."""
         return self.each * self.count
 
     def __str__(self) -> str:

@@ -47,6 +47,7 @@ class Draft:
 
     @property
     def phase(self) -> str:
+        """Where the job stands; empty before the first look."""
         return str(self.status.get("phase") or "")
 
     @phase.setter

@@ -36,6 +36,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
+        """As documents spell it: ``v1``, ``apps/v1``."""
         return self.api.removeprefix("apis/").removeprefix("api/")
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:

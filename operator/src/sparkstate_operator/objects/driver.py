@@ -159,6 +159,7 @@ def _token(context: Context, attempt: int) -> Object:
 
 
 def tolerations() -> list[Object]:
+    """For taints of nodes that do not answer."""
     return [
         {
             "key": f"node.kubernetes.io/{state}",
