@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, Callable[[], object]]] = {
         "Spark's Kafka source": lambda: maven.jars("spark-kafka"),
         "archive of the JVM's classes": jvm.build_archive,
     },
+    "s3": {"S3 server (versitygw)": s3server.find_binary},
     "cluster": {"Kubernetes' control plane": lambda: build.binaries(build.CONTROL_PLANE)},
     "node": {"Kubernetes' nodes": lambda: build.binaries(build.NODE)},
 }

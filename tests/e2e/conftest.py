@@ -1,20 +1,49 @@
-"""Clusters with real nodes, and on them the operator as a user installs it."""
+"""Clusters with real nodes, and on them the operator as a user installs it, with an S3 server beside them.
+
+Each test gets a job of example 01 in a namespace of its own. Whatever a test does, it fails also when the operator's
+log holds an error that the test did not announce. What is needed to find a reason stays under ``build/e2e/``.
+"""
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.kubernetes import nodes
+from support import s3server
+from support.kubernetes import flights, installed, nodes
+from support.kubernetes.flights import Bucket, FlightsJob, Prepared
+from support.kubernetes.installed import Operator
 from support.kubernetes.nodes import NodeCluster
+from support.kubernetes.pod_logs import PodLogs
+from support.s3server import S3Server
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-# The defaults wait longer than a test wants to: 50 s until a silent node counts as gone.
+import images  # noqa: E402
+
+KEPT = ROOT / "build" / "e2e"
+MakeJob = Callable[..., FlightsJob]
+
+# The default waits longer than a test wants to: 50 s until a silent node counts as gone.
 MANAGER = ("--node-monitor-grace-period=20s",)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Tells the fixtures at their end whether the test has failed."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+
+
+FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +51,97 @@ def machine() -> Iterator[NodeCluster]:
     """A cluster of our own with one node; two-node tests add another."""
     with nodes.running(MANAGER) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def job_image(machine: NodeCluster) -> str:
+    """The images of the Dockerfile are on the nodes; the tag of ``job``."""
+    for target in images.TARGETS:
+        one = images.image(target)
+        if not one.archive.exists():
+            raise RuntimeError(f"{one.archive} is missing: make images")
+        machine.import_image(one.archive)
+    return images.image("job").tag
+
+
+@pytest.fixture(scope="session")
+def storage() -> Iterator[S3Server]:
+    """The S3 server, on this machine's loopback."""
+    with s3server.running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bucket(machine: NodeCluster, storage: S3Server) -> Bucket:
+    """Its bucket as pods reach it."""
+    address = machine.offer(0, ("127.0.0.1", storage.port))
+    return Bucket(f"http://{address}", "state", storage.environment)
+
+
+@pytest.fixture(scope="session")
+def logs(machine: NodeCluster) -> Iterator[PodLogs]:
+    """What every container printed, on three nodes at most."""
+    sources = [machine.folder / f"node-{number + 1}" / "pod-logs" for number in range(nodes.MOST_NODES)]
+    with PodLogs(sources, machine.folder / "kept-logs").keeping() as kept:
+        yield kept
+
+
+@pytest.fixture(scope="session")
+def operator(machine: NodeCluster, job_image: str, logs: PodLogs) -> Iterator[Operator]:
+    """The operator, installed by helm."""
+    with installed.running(machine.cluster, logs, machine.folder) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """The first eight days of real flights, and what must come of them."""
+    return flights.prepared(tmp_path_factory.mktemp("prepared"))
+
+
+@pytest.fixture
+def make_job(
+    request: pytest.FixtureRequest,
+    machine: NodeCluster,
+    operator: Operator,
+    job_image: str,
+    bucket: Bucket,
+    data: Prepared,
+    logs: PodLogs,
+) -> Iterator[MakeJob]:
+    """``make_job(slots=3, …)``: a job of example 01 that is prepared and not applied; fields go into its spec."""
+    cluster = machine.cluster
+    before = len(operator.complaints())
+    with cluster.namespace("e2e", installed.RESTRICTED) as namespace:
+        made: list[FlightsJob] = []
+
+        def make(name: str = "flights", **changes: Any) -> FlightsJob:
+            folder = machine.folder / "data" / namespace / name
+            job = FlightsJob(cluster, namespace, folder, job_image, bucket, data, name, changes)
+            job.prepare()
+            made.append(job)
+            return job
+
+        yield make
+        if request.node.stash.get(FAILED, True):
+            _keep(request.node.name, machine, namespace, logs)
+        for job in made:
+            job.stop_feeding()
+            cluster.kubectl(
+                "delete", "ssj", job.name, "-n", namespace, "--ignore-not-found", "--timeout=120s"
+            )
+        assert operator.complaints()[before:] == []
+
+
+def _keep(test: str, machine: NodeCluster, namespace: str, logs: PodLogs) -> None:
+    target = KEPT / re.sub(r"\W+", "-", test)
+    shutil.rmtree(target, ignore_errors=True)
+    logs.copy(target, namespace)
+    logs.copy(target, installed.NAMESPACE)
+    kinds = "ssj,snap,pods,jobs,configmaps,services,controllerrevisions"
+    for name, words in {
+        "objects.yaml": ("get", kinds, "-o", "yaml"),
+        "objects.txt": ("get", kinds, "-o", "wide"),
+        "events.txt": ("get", "events", "--sort-by=.lastTimestamp"),
+    }.items():
+        (target / name).write_text(machine.cluster.kubectl(*words, "-n", namespace))

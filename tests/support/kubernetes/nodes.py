@@ -74,16 +74,18 @@ class NodeCluster:
         return added
 
     def import_image(self, archive: Path) -> None:
-        """Loads an image archive into every node, and into those that come later."""
-        for each in self.nodes:
-            each.import_image(archive)
-        self.archives.append(archive)
+        """Loads an image archive into every node, and into those that come later; once for each archive."""
+        if archive not in self.archives:
+            for each in self.nodes:
+                each.import_image(archive)
+            self.archives.append(archive)
 
     def offer(self, port: int, target: netns.Address) -> str:
-        """Lets pods reach a server of the host's loopback; returns host and port as pods see it."""
+        """Lets pods reach a server of the host's loopback, at that port (0: any); returns host and port as pods
+        see it."""
         forward = netns.out_of(self.door, (ADDRESS, port), target)
         self.stack.callback(forward.close)
-        return f"{ADDRESS}:{port}"
+        return f"{ADDRESS}:{forward.port}"
 
 
 def require() -> None:

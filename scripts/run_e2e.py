@@ -1,0 +1,82 @@
+"""``make e2e``: the operator on real nodes, with images from the Dockerfile, a real S3 server and real Spark.
+
+``--smoke`` runs the shortest way through everything: install, apply, run, lose the driver, be exact. It needs root on
+Linux: the nodes are kubelets in network namespaces of this machine. Other arguments go to pytest.
+
+What a failed test leaves for whoever looks for the reason stands under ``build/e2e/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import run_tests
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.kubernetes import nodes  # noqa: E402
+
+REPORT = ROOT / "build" / "junit-e2e" / "e2e.xml"
+LIMITS_S = {True: 1200, False: 7200}
+"""Of the tests alone, smoke or all: a hang must not hide what the others say."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Entry point; 0 when all that ran has passed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="only the tests marked smoke")
+    parser.add_argument(
+        "--no-images", action="store_true", help="take the archives under build/images as they are"
+    )
+    options, more = parser.parse_known_args(arguments)
+    try:
+        nodes.require()
+    except nodes.CannotRunNodes as error:
+        print(f"make e2e: {error}", file=sys.stderr)
+        return 1
+    started = time.monotonic()
+    steps = [[sys.executable, "scripts/fetch_parts.py", "s3", "cluster", "node"]]
+    if not options.no_images:
+        steps.append([sys.executable, "scripts/images.py"])
+    environment = {**os.environ, "SPARKSTATE_INSTALL_TOOLS": "1"}
+    for step in steps:
+        if subprocess.run(step, cwd=ROOT, env=environment, check=False).returncode:
+            return 1
+    prepared_s = time.monotonic() - started
+
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/e2e",
+        "-v",
+        "--no-header",
+        "--durations=0",
+        "--durations-min=5",
+    ]
+    command += [
+        "-o",
+        "junit_family=xunit1",
+        f"--junitxml={REPORT}",
+        *(["-m", "smoke"] if options.smoke else []),
+        *more,
+    ]
+    code = run_tests.run_with_limit(command, LIMITS_S[options.smoke])
+    tests_s = time.monotonic() - started - prepared_s
+    verdict = "PASS" if code == 0 else "FAIL"
+    print(
+        f"{verdict}  parts and images {prepared_s:.0f} s, tests {tests_s:.0f} s  ({REPORT.relative_to(ROOT)})"
+    )
+    return 0 if code == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The operator as a user installs it: ``helm install`` of the chart with our images."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support.kubernetes.cluster import Cluster
+from support.kubernetes.pod_logs import PodLogs, complaints
+
+CHART = Path(__file__).resolve().parents[3] / "charts" / "sparkstate-operator"
+NAMESPACE = "sparkstate-system"
+RELEASE = "sparkstate"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+# The images lie on the nodes under the names that containerd gives to short ones. Tests look into the status more
+# often than people.
+VALUES: dict[str, Any] = {
+    "global": {"imageRegistry": "docker.io"},
+    "extraArgs": ["--progress-seconds=2"],
+}
+
+
+@dataclass
+class Operator:
+    """An installed operator."""
+
+    cluster: Cluster
+    logs: PodLogs
+
+    @property
+    def deployment(self) -> str:
+        """Name of its Deployment."""
+        found = self.cluster.items("deployment", NAMESPACE)
+        return str(found[0]["metadata"]["name"])
+
+    def scale(self, replicas: int) -> None:
+        """Returns when so many pods of it are there and ready."""
+        name = self.deployment
+        self.cluster.kubectl("scale", "deployment", name, "-n", NAMESPACE, f"--replicas={replicas}")
+        if replicas:
+            self.cluster.kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, "--timeout=120s")
+            return
+        self.cluster.until(lambda: not self.cluster.items("pod", NAMESPACE), "the operator's pod is gone", 60)
+
+    def complaints(self) -> list[str]:
+        """Errors, tracebacks and unstructured lines in all it ever printed."""
+        return complaints(self.logs.lines(NAMESPACE, "operator"))
+
+
+@contextlib.contextmanager
+def running(cluster: Cluster, logs: PodLogs, folder: Path) -> Iterator[Operator]:
+    """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards."""
+    labels = dict(RESTRICTED)
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+    )
+    values = folder / "values.yaml"
+    values.write_text(yaml.safe_dump(VALUES))
+    chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=120s"]
+    cluster.helm("install", RELEASE, CHART, *chosen)
+    try:
+        yield Operator(cluster, logs)
+    finally:
+        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout=60s")
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
