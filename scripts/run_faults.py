@@ -2,7 +2,8 @@
 
 Runs the tests that carry ``pytest.mark.fault``, with 200 seeds of the storage's life and long Hypothesis runs, in one
 pytest per file, so that a crash of one leaves the others. Arguments choose files; only their rows are then renewed.
-``--page`` runs nothing and brings the page into step with the tests: new rows say ``not run``.
+``--page`` runs nothing and brings the page into step with the tests: new rows say ``not run``. ``--junit`` runs nothing
+either and takes the results of files that runs with ``--junitxml`` left, for instance of seeds in several parts.
 """
 
 from __future__ import annotations
@@ -97,10 +98,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help="files of tests (default: all)")
     parser.add_argument("--seeds", default=str(SEEDS), metavar="N|A-B", help=f"default {SEEDS}")
+    parser.add_argument("--junit", nargs="+", type=Path, metavar="XML", help="take results from these files")
     parser.add_argument("--page", action="store_true", help="run nothing, only renew the page's rows")
     options = parser.parse_args(arguments)
-    if options.page:
-        write_page({})
+    if options.page or options.junit:
+        cases = [case for path in options.junit or () for case in junit.read_file(path)]
+        write_page(faults_page.from_cases(cases))
         return 0
     subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
     failed, cases = run(options.files or fault_files(), options.seeds)

@@ -111,7 +111,7 @@ def test_an_endpoint_that_is_no_url_is_a_wrong_field(endpoint):
     expected="StorageError (exit code 5) with the name: it is not waited for",
 )
 def test_a_bucket_name_that_cannot_be_is_no_outage(s3):
-    with pytest.raises(errors.StorageError, match="Bad_Bucket!.*correct the storage URL") as refused:
+    with pytest.raises(errors.StorageError, match=r"Bad_Bucket!.*correct the storage URL") as refused:
         open_store("s3://Bad_Bucket!/jobs", s3.settings, check=True, retry=ONCE)
     assert not isinstance(refused.value, errors.StorageUnavailable)
 

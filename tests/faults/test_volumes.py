@@ -41,6 +41,10 @@ class Job:
         self.completed.commit(taken)
         self.completed.subsume()
 
+    def checkpoints(self, first, last):
+        for number in range(first, last):
+            self.checkpoint(number)
+
     def assert_restores(self, number):
         """A process that knows nothing finds that checkpoint as the newest, whole."""
         log = LineageLog(self.lineage.store, ManualClock())
@@ -69,8 +73,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_one_before(job, volume, 
     volume.fill(leave=left * KIB)
     before = {info.key: info.size for info in job.root.list("")}
     with pytest.raises(errors.StorageUnavailable, match="free some space or enlarge the volume"):
-        for number in range(2, 9):
-            job.checkpoint(number)
+        job.checkpoints(2, 9)
     newest = job.log.refresh().checkpoints[-1].checkpoint_id
     job.assert_restores(newest)
     after = {info.key: info.size for info in job.root.list("")}
@@ -113,12 +116,12 @@ def test_a_volume_that_went_away_is_no_empty_storage(job, volume):
     state, away = volume.path / "state", volume.path / "away"
     state.rename(away)
     for look in (
-        lambda: job.log.refresh(),
+        job.log.refresh,
         lambda: list(job.root.list("")),
         lambda: job.checkpoint(2),
         lambda: job.root.delete(["x"]),
     ):
-        with pytest.raises(errors.StorageUnavailable, match="gone.*volume mounted"):
+        with pytest.raises(errors.StorageUnavailable, match=r"gone.*volume mounted"):
             look()
     away.rename(state)
     job.assert_restores(1)

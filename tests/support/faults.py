@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 SENTENCES = ("broken", "when", "expected")
 PROPERTY = "fault"
-SAMPLE = 12
+SAMPLE = 10
 """Seeds in ``make test``."""
 
 
@@ -77,6 +78,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed and any(report.when == "call" for _ in item.iter_markers("fault")):
         report.sections.append(("repeat it", f"{repeat_command(item)}"))
     return report
+
+
+def in_full(many: int, *, else_: int) -> int:
+    """How many examples Hypothesis tries: ``many`` in ``make faults``, ``else_`` in ``make test``."""
+    return many if settings.get_current_profile_name() == "faults" else else_
 
 
 def seeds(text: str) -> list[int]:

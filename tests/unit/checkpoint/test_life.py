@@ -5,16 +5,19 @@ A model in memory knows what was reported complete. Storage, log and every resto
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.checkpoints import JOB, take
+from support.faults import in_full
 from support.stores import WRITES, Crash, HookedStore, ManualClock
 
 from sparkstate import errors
@@ -26,6 +29,17 @@ RETAINED = 2
 FILES = st.dictionaries(
     st.sampled_from(["1.sst", "2.sst", "3.sst", "OPTIONS"]), st.binary(max_size=30), max_size=4
 )
+
+
+LIVES = itertools.count()
+"""Each machine takes a number, so that the page of faults can say how many lived."""
+
+
+@pytest.fixture(autouse=True)
+def counted(record_property):
+    before = next(LIVES)
+    yield
+    record_property("runs", next(LIVES) - before - 1)
 
 
 class Driver:
@@ -62,6 +76,7 @@ class Life(RuleBasedStateMachine):
         self.reported: list[int] = []
 
     def teardown(self) -> None:
+        next(LIVES)
         self.unflushed.stop()
         shutil.rmtree(self.folder)
 
@@ -223,5 +238,9 @@ def schedule(store: HookedStore, number: int, after: bool, kill: bool) -> None:
         store.before = fail
 
 
-TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+Life.TestCase.settings = settings(max_examples=in_full(150, else_=25), stateful_step_count=20, deadline=None)
+TestLife = pytest.mark.fault(
+    broken="the storage is away, answers are lost, drivers are killed before or after a write, rivals claim",
+    when="at any write of a generated life of checkpoints, retention and sweeps",
+    expected="what was reported complete is what a restart finds, whole; a fenced driver commits nothing",
+)(Life.TestCase)

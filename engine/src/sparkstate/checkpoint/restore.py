@@ -17,6 +17,8 @@ applies.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -130,13 +132,24 @@ def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> Restore
         raise errors.RestoreBlocked(plan.message)
     if plan.kind == "empty":
         return Restored(plan)
-    try:
+    with blocked_by_damage(plan):
         if isinstance(plan.record, CheckpointCommitted):
             metadata = completed.load_metadata(lineage.store, plan.record.path, plan.record.checksum)
             return Restored(plan, metadata, lineage.store, same_lineage=True)
         snapshot = open_snapshot(plan.url, opened)
-    except errors.StorageUnavailable:
-        raise
+    return Restored(
+        plan, snapshot.metadata, snapshot.store, same_lineage=snapshot.metadata.lineage == lineage.id
+    )
+
+
+@contextlib.contextmanager
+def blocked_by_damage(plan: RestorePlan) -> Iterator[None]:
+    """Whatever of ``plan``'s files is missing, damaged or of an unknown format inside raises ``RestoreBlocked``.
+
+    Trying again cannot help, and what to do instead is for a person to say. ``StorageUnavailable`` passes.
+    """
+    try:
+        yield
     except errors.UnknownFormat as error:
         raise errors.RestoreBlocked(
             f"cannot restore: {plan.message}, but {error}. Starting empty (startEmpty: true) would lose the state"
@@ -147,6 +160,3 @@ def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> Restore
             "files back, or say "
             "startEmpty: true"
         ) from error
-    return Restored(
-        plan, snapshot.metadata, snapshot.store, same_lineage=snapshot.metadata.lineage == lineage.id
-    )

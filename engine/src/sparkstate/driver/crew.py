@@ -14,6 +14,7 @@ import cloudpickle
 from pydantic import JsonValue
 
 from sparkstate import errors
+from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
@@ -80,14 +81,15 @@ class Crew:
             self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
             return
         own = restored.same_lineage and metadata.kind == "checkpoint"
-        self.group.each(
-            lambda slot: protocol.RestoreShards(
-                shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
-                base_url=store.url,
-                checkpoint_id=metadata.checkpoint_id if own else -1,
-            ),
-            protocol.Restored,
-        )
+        with restore.blocked_by_damage(restored.plan):
+            self.group.each(
+                lambda slot: protocol.RestoreShards(
+                    shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
+                    base_url=store.url,
+                    checkpoint_id=metadata.checkpoint_id if own else -1,
+                ),
+                protocol.Restored,
+            )
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""

@@ -101,7 +101,8 @@ class Durable:
             return None
         downloader = Downloader(restored.store, 1)
         try:
-            return downloader.read(restored.metadata.source_position)
+            with restore.blocked_by_damage(restored.plan):
+                return downloader.read(restored.metadata.source_position)
         finally:
             downloader.close()
 

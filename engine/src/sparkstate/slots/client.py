@@ -28,6 +28,7 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
         errors.StorageUnavailable,
         errors.NotFound,
         errors.CorruptData,
+        errors.UnknownFormat,
         errors.SlotLost,
     )
 }

@@ -1,0 +1,109 @@
+"""Real drivers on a storage that is damaged, full or closed to them: how they end, and how the next goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from support import driving, totals, volumes
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.fault(
+    broken="one bit of a state file of the newest checkpoint is changed",
+    when="before a driver restores it",
+    expected="exit code 3, RestoreBlocked with the file's name; with the file put back the next goes on; output exact",
+)
+def test_a_driver_that_finds_a_damaged_state_file_stops_and_loses_nothing(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=2)
+    document = driving.manifest(tmp_path, "totals.py", stateBackend={"type": "rocksdb"})
+    with driving.Driver(tmp_path, document) as first:
+        first.finish()
+    damaged = max((tmp_path / "checkpoints").glob("*/shared/*"), key=lambda path: path.stat().st_mtime)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+    rows += totals.make_input(tmp_path / "in", files=1, first=2, seed=5)
+    with driving.Driver(tmp_path, document, attempt=2) as second:
+        assert second.wait() == 3
+    assert second.end()["reason"] == "RestoreBlocked"
+    assert f"shared/{damaged.name}" in second.end()["message"] and "startEmpty" in second.end()["message"]
+    damaged.write_bytes(whole)
+    with driving.Driver(tmp_path, document, attempt=3) as third:
+        third.finish()
+    totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is full",
+    when="while a job runs and takes checkpoints",
+    expected="no restart, no checkpoint until there is space, then the next one; output exact",
+)
+def test_a_full_checkpoint_volume_is_waited_for(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=3)
+    with volumes.mounted(tmp_path / "volume") as volume:
+        document = driving.manifest(
+            tmp_path,
+            "totals.py",
+            trigger={"processingTime": "100ms"},
+            checkpointing={"interval": "500ms", "storage": str(volume.path / "checkpoints")},
+        )
+        with driving.Driver(tmp_path, document) as driver, driver.client() as client:
+
+            def completed() -> int:
+                return client.status().checkpoints_completed
+
+            driving.wait_for(
+                lambda: client.status().rows_total >= len(rows) and completed() > 0,
+                120,
+                "rows",
+                driver.process,
+            )
+            volume.fill()
+            before = completed()
+            rows += totals.make_input(tmp_path / "in", files=2, first=3, seed=3)
+            driving.wait_for(lambda: client.status().rows_total >= len(rows), 120, "all rows", driver.process)
+            client.trigger_checkpoint()
+            time.sleep(2)
+            assert completed() <= before + 1, "one may have been on its way"
+            stuck = completed()
+            volume.free()
+            driving.wait_for(lambda: completed() > stuck, 90, "one more", driver.process)
+            client.trigger_checkpoint()
+            driving.wait_for(lambda: completed() > stuck + 1, 90, "another", driver.process)
+            assert client.status().restarts == 0
+            client.cancel()
+            driver.finish()
+    totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.s3
+@pytest.mark.fault(
+    broken="{what}",
+    when="when a driver starts",
+    expected="exit code 5 at once, with bucket and remedy in the termination message, and no secret",
+)
+@pytest.mark.parametrize(
+    ("what", "bucket", "secret", "says"),
+    [
+        pytest.param("the bucket does not exist", "missing", None, "aws s3 mb s3://missing", id="bucket"),
+        pytest.param(
+            "the secret key is wrong", "state", "wrong-secret", "check that the credentials", id="credentials"
+        ),
+    ],
+)
+def test_a_driver_without_access_ends_with_the_remedy(tmp_path: Path, s3, what, bucket, secret, says) -> None:
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        checkpointing={"interval": "500ms", "storage": f"s3://{bucket}/jobs"},
+        s3={"endpoint": s3.endpoint, "region": "us-east-1", "pathStyle": True},
+    )
+    environment = {**s3.environment, **({"AWS_SECRET_ACCESS_KEY": secret} if secret else {})}
+    with driving.Driver(tmp_path, document, environment=environment) as driver:
+        assert driver.wait() == 5
+    assert driver.end()["reason"] == "StorageError" and driver.end()["exit_code"] == 5
+    assert says in driver.end()["message"]
+    for hidden in (s3.secret_key, "wrong-secret"):
+        assert hidden not in driver.log() and hidden not in str(driver.end())
