@@ -9,6 +9,8 @@ import pytest
 from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 
+pytestmark = pytest.mark.usefixtures("crds")
+
 
 @pytest.fixture
 def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:

@@ -175,6 +175,7 @@ def one_attempt_one_pod(operated: Operated) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize(
     ("life", "writes"),
     [

@@ -13,6 +13,9 @@ CASCADES = ("background", "foreground", "orphan")
 URI = "s3://bucket/state/savepoints/savepoint-9"
 
 
+pytestmark = pytest.mark.usefixtures("crds")
+
+
 @pytest.fixture
 def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
     found = Operated(cluster, namespace, tmp_path)

@@ -14,6 +14,9 @@ from support.played_driver import PlayedDriver
 URI = "s3://bucket/state/savepoints/savepoint-1"
 
 
+pytestmark = pytest.mark.usefixtures("crds")
+
+
 @pytest.fixture
 def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
     found = Operated(cluster, namespace, tmp_path)

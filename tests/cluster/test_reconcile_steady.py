@@ -22,6 +22,9 @@ SHORT = ["--lease-seconds", "8"]
 ACCOUNT = "operator"
 
 
+pytestmark = pytest.mark.usefixtures("crds")
+
+
 @pytest.fixture
 def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
     """No operator runs yet."""

@@ -14,6 +14,7 @@ from sparkstate_operator import actions, clock, labels, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import settings
 from sparkstate_operator.decide import decide
+from sparkstate_operator.model import StatefulSparkJobStatus
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SPEC: dict[str, Any] = {
@@ -88,7 +89,18 @@ def running_status(attempt: int = 1, **fields: Any) -> dict[str, Any]:
 def look(seen: observed.Observed, invalid: str = "") -> actions.Decision:
     known = {found.name: found for found in (revision(), revision(image="example/job:2"))}
     wanted = None if invalid else plan.of_spec("orders", settings.resolve(seen.job.spec))
-    return decide(seen, known, wanted, invalid, Config())
+    return stored(decide(seen, known, wanted, invalid, Config()))
+
+
+def stored(decision: actions.Decision) -> actions.Decision:
+    """As the API server will store it: of known fields only, and no default of the schema is left to be added."""
+    status = StatefulSparkJobStatus.model_validate_json(json.dumps(decision.status))
+    kept = json.loads(status.model_dump_json(by_alias=True, exclude_unset=True))
+    defaulted = json.loads(status.model_dump_json(by_alias=True, exclude_none=True))
+    assert kept.keys() == decision.status.keys()
+    for name in ("memory", "restarts", "intent", "start", "refused", "conditions"):
+        assert defaulted.get(name) == kept.get(name), name
+    return decision
 
 
 def acts(decision: actions.Decision, kind: type[Any]) -> list[Any]:

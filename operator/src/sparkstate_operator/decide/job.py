@@ -223,14 +223,18 @@ def _suspend(draft: Draft, wanted: Revision) -> None:
 
 
 def _memory(revision: Revision) -> dict[str, Any]:
-    """The sum as the status shows it."""
+    """The sum as the status shows it. Every field that has a default is written: the API server would add it, and the
+    status would seem to differ at each look."""
     sums = memory.sums(revision.resolved)
-    items = [
-        {
-            "name": f"{pod.role}: {item.name}" if len(sums.pods) > 1 else item.name,
-            "size": progress.size(item.total),
-        }
-        for pod in sums.pods
-        for item in pod.items
-    ]
-    return {"total": progress.size(sums.memory_bytes), "items": items}
+    return {"total": progress.size(sums.memory_bytes), "pods": [_pod_memory(pod) for pod in sums.pods]}
+
+
+def _pod_memory(pod: memory.PodSum) -> dict[str, Any]:
+    storage = {} if pod.storage_bytes is None else {"storage": progress.size(pod.storage_bytes)}
+    return {
+        "name": pod.role,
+        "count": pod.count,
+        "total": progress.size(pod.memory_bytes),
+        **storage,
+        "items": [{"name": item.name, "size": progress.size(item.total)} for item in pod.items],
+    }
