@@ -1,0 +1,163 @@
+"""Answers of an S3 server that cannot be true, or were cut: an outage to wait for, never a wrong result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import botocore.endpoint
+import pytest
+from support.checkpoints import JOB
+from support.fault_proxy import FaultProxy, Schedule
+from support.stores import ManualClock
+
+from sparkstate import errors
+from sparkstate.log import LineageLog, open_lineage
+from sparkstate.settings import S3Settings
+from sparkstate.storage import open_store
+from sparkstate.storage.retrying import RetryPolicy
+
+pytestmark = pytest.mark.s3
+PARTS = 12
+
+
+@dataclass(frozen=True)
+class CutAt(Schedule):
+    """Every answer is cut after ``part`` twelfths."""
+
+    part: int = 1
+
+    def kept(self, request, nth, length):
+        return max(1, length * self.part // PARTS)
+
+
+@pytest.fixture
+def proxy(s3, monkeypatch):
+    monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))
+    with FaultProxy(s3.port) as running:
+        yield running
+
+
+def through(proxy, folder, attempts=1):
+    settings = S3Settings(endpoint=proxy.endpoint, region="us-east-1", path_style=True)
+    retry = RetryPolicy(attempts=attempts, first_pause_s=0.001)
+    return open_store(f"s3://state/answers-{folder}", settings, retry=retry)
+
+
+@pytest.mark.fault(
+    broken="the server's answer to `{operation}` is cut, head or body",
+    when="after each twelfth of it",
+    expected="the right result or StorageUnavailable; never fewer bytes, a shorter listing or another error",
+)
+@pytest.mark.parametrize("operation", ["get", "get_file", "head", "list", "put_if_absent", "copy", "delete"])
+def test_an_answer_that_was_cut_gives_the_right_result_or_an_outage(
+    proxy, tmp_path, operation, record_property
+):
+    store = through(proxy, operation)
+    data = bytes(range(256)) * 8
+    for name in ("a", "b", "c"):
+        store.put_if_absent(name, data)
+    known = {info.key: info for info in store.list("")}
+    target = tmp_path / "target"
+
+    def act(number):
+        if operation == "get":
+            assert store.get("a") == data
+        elif operation == "get_file":
+            store.get_file("a", target)
+            assert target.read_bytes() == data
+        elif operation == "head":
+            assert store.head("a") == known["a"]
+        elif operation == "list":
+            assert {info.key for info in store.list("")} >= set(known)
+        elif operation == "put_if_absent":
+            store.put_if_absent(f"new-{number}", data)
+        elif operation == "copy":
+            store.copy("a", f"copy-{number}")
+        else:
+            store.delete([f"new-{number}"])
+
+    outages = 0
+    for number in range(1, PARTS):
+        proxy.use(CutAt(number, rate=1.0, kinds=("torn",), part=number))
+        try:
+            act(number)
+        except errors.StorageUnavailable:
+            outages += 1
+        assert not target.exists() or target.read_bytes() == data
+    # What a create or a delete did is known from the first line of its answer.
+    assert outages > 0 or operation in ("put_if_absent", "delete")
+    proxy.use(Schedule())
+    act(0)
+    record_property("runs", PARTS - 1)
+
+
+@pytest.mark.fault(
+    broken="412 for a name that is free: nothing is stored, and the server says that it exists",
+    when="when the log is appended to, or a job's name is first used",
+    expected="StorageUnavailable, tried again; the entry is written once, nobody is fenced",
+)
+def test_a_refusal_of_a_free_name_is_tried_again(proxy):
+    store = through(proxy, "free")
+    proxy.use(Schedule(1, rate=1.0, kinds=("412",)))
+    with pytest.raises(errors.StorageUnavailable, match="did not find it"):
+        open_lineage(store, JOB, ManualClock(), lambda: "lineage")
+    proxy.use(Schedule())
+    log = LineageLog(open_lineage(store, JOB, ManualClock()).store, ManualClock())
+    proxy.use(Schedule(1, rate=1.0, kinds=("412",)))
+    with pytest.raises(errors.StorageUnavailable, match="did not find it"):
+        log.claim(1, "me")
+    proxy.use(Schedule())
+    assert log.claim(1, "me").life == 1
+    assert log.refresh().last_number == 1
+
+
+@pytest.mark.fault(
+    broken="the answer to a create is lost: carried out, and answered {kind}",
+    when="when the log is appended to",
+    expected="our own entry is recognised by its bytes: the append succeeds, once, and nobody is fenced",
+)
+@pytest.mark.parametrize("kind", ["lost-409", "lost-412", "lost-500", "lost-503", "cut-after", "torn"])
+def test_an_append_whose_answer_was_lost_is_known_as_our_own(proxy, kind):
+    store = through(proxy, f"lost-{kind}", attempts=3)
+    log = LineageLog(open_lineage(store, JOB, ManualClock()).store, ManualClock())
+    proxy.use(FirstTries(1, rate=1.0, kinds=(kind,)))
+    log.claim(1, "me")
+    assert log.begin_incarnation("") == 1
+    proxy.use(Schedule())
+    assert log.check().last_number == 2
+
+
+class FirstTries(Schedule):
+    """Breaks every other conditional write, which is each one's first try, and nothing else."""
+
+    def fault(self, request, nth):
+        first = "if-none-match" in request.headers and nth % 2 == 1
+        return super().fault(request, nth) if first else None
+
+
+@pytest.mark.fault(
+    broken="the answer to the completion of an upload in parts is lost",
+    when="when a large file is stored",
+    expected="the file is stored, whole; no other error",
+)
+def test_a_large_file_whose_completion_was_answered_by_nobody_is_stored(proxy, tmp_path, monkeypatch):
+    from sparkstate.storage import s3 as module
+
+    source = tmp_path / "large"
+    source.write_bytes(b"0123456789abcdef" * (module.SINGLE_PUT_LIMIT // 16) + b"end")
+    store = through(proxy, "large", attempts=4)
+    proxy.use(FirstCompletion(1, rate=1.0, kinds=("cut-after",)))
+    store.put_file("large", source)
+    assert any("cut-after" in line for line in proxy.happened)
+    proxy.use(Schedule())
+    store.get_file("large", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == source.read_bytes()
+
+
+class FirstCompletion(Schedule):
+    """Breaks the first request that completes an upload in parts."""
+
+    def fault(self, request, nth):
+        completes = request.words[0] == "POST" and "uploadId" in request.words[1]
+        return super().fault(request, nth) if completes and nth == 1 else None
