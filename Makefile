@@ -5,10 +5,10 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults images check bench doctor reference format clean
+.PHONY: help setup demo test faults e2e e2e-smoke images check bench bench-memory bench-checkpoints doctor reference format clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
 
 setup: ## Make .venv with the locked packages (every other target does it by itself)
 	@sh scripts/bootstrap.sh
@@ -24,6 +24,14 @@ faults: ## Everything that is broken on purpose, in full (about an hour); writes
 	@sh scripts/bootstrap.sh --java-wheel
 	@$(PY) scripts/run_faults.py $(ARGS)
 
+e2e: ## The operator on real nodes of this machine: Linux and root; ARGS go to pytest
+	@sh scripts/bootstrap.sh --java-wheel
+	@$(PY) scripts/run_e2e.py $(ARGS)
+
+e2e-smoke: ## The shortest way through that: install, apply, run, lose the driver, be exact
+	@sh scripts/bootstrap.sh --java-wheel
+	@$(PY) scripts/run_e2e.py --smoke $(ARGS)
+
 images: setup ## Build the operator's and the job's container image into build/images/ (Docker, or buildah as root)
 	@$(PY) scripts/images.py $(ARGS)
 
@@ -32,6 +40,13 @@ check: setup ## Style, types, layers, generated files, licences, feature list
 
 bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/results/
 	@$(PY) benchmarks/run.py $(ARGS)
+	@[ -n "$(ARGS)" ] || { $(PY) benchmarks/checkpoints.py && $(PY) benchmarks/memory.py; }
+
+bench-memory: setup ## Resident memory of a slot with 2 GiB of state on 256 MiB; 10 minutes
+	@$(PY) benchmarks/memory.py $(ARGS)
+
+bench-checkpoints: setup ## Pause, upload and restore of checkpoints with 1 GiB in a slot
+	@$(PY) benchmarks/checkpoints.py $(ARGS)
 
 doctor: setup ## What this machine has and what it lacks
 	@.venv/bin/sparkstate doctor

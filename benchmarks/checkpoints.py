@@ -1,6 +1,6 @@
 """What a checkpoint costs: how long an epoch waits for it, how much is uploaded, how fast it is restored.
 
-    make bench ARGS=checkpoints                               1 GiB in one slot, 20 checkpoints, to a real S3 server
+    make bench-checkpoints                                    1 GiB in one slot, 20 checkpoints, to a real S3 server
     .venv/bin/python benchmarks/checkpoints.py --state-mib 256 --rounds 6
 
 One slot process is filled; then, round by round, 1 % of its keys, chosen at random, get another value in ten epochs,

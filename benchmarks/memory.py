@@ -1,6 +1,6 @@
 """Does a slot keep to its memory? Resident memory of a real slot process, far beyond its budget.
 
-    make bench ARGS=memory                                  2 GiB of state on 256 MiB, 10 minutes
+    make bench-memory                                       2 GiB of state on 256 MiB, 10 minutes
     .venv/bin/python benchmarks/memory.py --minutes 2 --state-gib 1
 
 First random keys fill the state, in epochs with more distinct keys than fit in memory; then random keys of it are

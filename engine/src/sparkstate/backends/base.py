@@ -271,7 +271,7 @@ class Spill(Protocol):
 
     def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
         """Fold in more changes; they hide those added before. Raises ``StateError`` for rows that no store
-        takes, and then has added nothing."""
+        takes; the overlay is then to be given up."""
 
     def table(self, spec: TableSpec) -> Table:
         """A table as it is with the changes: reads look here first, and then into the shard's store."""

@@ -52,11 +52,11 @@ class EpochBudget:
         return self._factory is not None and self.limit_bytes is not None
 
     def parts(self, operator: KeyedOperator, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """The batch in parts that take at most about a quarter of the bound each, judged by the rows before."""
+        """The batch in parts that take at most about an eighth of the bound each, judged by the rows before."""
         if not self.bounded or self.limit_bytes is None:
             return (batch,)
         row_bytes = self._row_bytes.get(operator.spec.uid, _UNKNOWN_ROW_BYTES)
-        size = max(_LEAST_ROWS, self.limit_bytes // 4 // max(1, row_bytes))
+        size = max(_LEAST_ROWS, self.limit_bytes // 8 // max(1, row_bytes))
         if batch.num_rows <= size:
             return (batch,)
         return (batch.slice(start, size) for start in range(0, batch.num_rows, size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,10 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 
+_SHARDS_AHEAD = 2
+"""Shards that are downloaded while another one is opened. All at once would fill the transfers' queue with the files
+of shards that nobody waits for yet."""
+
 
 def restore_shards(
     plan: SlotPlan, stores: Mapping[int, ShardStore], request: protocol.RestoreShards, directory: Path
@@ -26,19 +31,27 @@ def restore_shards(
         return protocol.Restored(bytes_read=0)
     store = storage.open_store(request.base_url, plan.s3)
     downloader = Downloader(store, plan.backend.transfer_threads)
+    ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     try:
         bytes_read = 0
-        for handle in request.shards:
-            folder = directory / f"shard-{handle.shard:05d}"
-            files = downloader.fetch(handle, folder)
-            stores[handle.shard].restore(files, handle.format)
-            shutil.rmtree(folder, ignore_errors=True)
+        fetched = [
+            (handle, ahead.submit(downloader.fetch, handle, _folder(directory, handle)))
+            for handle in request.shards
+        ]
+        for handle, files in fetched:
+            stores[handle.shard].restore(files.result(), handle.format)
+            shutil.rmtree(_folder(directory, handle), ignore_errors=True)
             bytes_read += sum(file.size for file in handle.files)
     finally:
         downloader.close()
+        ahead.shutdown(wait=True, cancel_futures=True)
     return protocol.Restored(
         bytes_read=bytes_read, states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores))
     )
+
+
+def _folder(directory: Path, handle: ShardHandle) -> Path:
+    return directory / f"shard-{handle.shard:05d}"
 
 
 def shards_needed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from sparkstate import clock, errors, phases, storage
@@ -16,6 +16,8 @@ from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
+
+_SHARDS_AT_ONCE = 8
 
 
 class SnapshotJob:
@@ -74,6 +76,7 @@ class SnapshotWorker:
         self._known = KnownFiles()
         self._uploader = self._new_uploader(plan.storage_url + "/" + plan.lineage)
         self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._shards = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard")
         self._upload = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
 
     def submit(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
@@ -95,6 +98,7 @@ class SnapshotWorker:
     def close(self) -> None:
         """End the threads; what is under way is dropped with the process."""
         self._prepare.shutdown(wait=False, cancel_futures=True)
+        self._shards.shutdown(wait=False, cancel_futures=True)
         self._upload.shutdown(wait=False, cancel_futures=True)
 
     def _run_prepare(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
@@ -104,10 +108,7 @@ class SnapshotWorker:
         self._enter(phases.Phase.CHECKPOINT_SYNC, request)
         folder = self._directory / str(request.checkpoint_id)
         try:
-            for shard, store in job.stores.items():
-                directory = folder / f"shard-{shard:05d}"
-                directory.mkdir(parents=True)
-                snapshots[shard] = store.prepare_snapshot(request.checkpoint_id, directory, request.canonical)
+            self._prepare_all(job, snapshots, folder)
         except Exception as error:
             job.failure = _ours(error, f"preparing snapshot {request.checkpoint_id}")
         finally:
@@ -115,6 +116,22 @@ class SnapshotWorker:
             job.prepared = True
             prepared()
             self._upload.submit(self._run_upload, job, snapshots, folder)
+
+    def _prepare_all(self, job: SnapshotJob, snapshots: dict[int, ShardSnapshot], folder: Path) -> None:
+        """All shards side by side: each waits for the disk several times, and the disk does not mind. What was
+        prepared is in ``snapshots`` also when another one failed."""
+
+        def prepare(shard: int) -> None:
+            directory = folder / f"shard-{shard:05d}"
+            directory.mkdir(parents=True)
+            snapshots[shard] = job.stores[shard].prepare_snapshot(
+                job.request.checkpoint_id, directory, job.request.canonical
+            )
+
+        prepared = [self._shards.submit(prepare, shard) for shard in job.stores]
+        wait(prepared)
+        for future in prepared:
+            future.result()
 
     def _run_upload(self, job: SnapshotJob, snapshots: dict[int, ShardSnapshot], folder: Path) -> None:
         started = self._clock.monotonic()

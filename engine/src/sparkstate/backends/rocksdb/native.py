@@ -23,6 +23,7 @@ _COMPRESSION: Mapping[str, Callable[[], Any]] = {
 # Options that rocksdict's setter does not call by the name with set_ before it.
 _OWN_SETTERS = {"increase_parallelism": "increase_parallelism"}
 _LEVELS = 7
+_FLUSH_THREADS = 4
 
 
 class SlotMemory:
@@ -38,6 +39,8 @@ class SlotMemory:
         self.write_buffers: Any = None
         if plan.bounded:
             allocation.settle()
+            # Of one checkpoint all stores flush at once; by default one thread of the process does it.
+            rocksdict.Env().set_high_priority_background_threads(_FLUSH_THREADS)
             self.cache = rocksdict.Cache(plan.cache)
             self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
                 plan.write_buffers, False, self.cache

@@ -14,8 +14,9 @@ Positions of list elements start at 0 here and are moved behind the store's own 
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from sparkstate.clock import Clock
 from sparkstate.serde import composite
 
 _ABOVE_POSITIONS: Final = b"\xff\xff"
+_CELLS_AT_ONCE: Final = 1000
 
 
 class SpilledTable:
@@ -262,8 +264,10 @@ class RocksSpill:
 
     def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
         database = self._open()
-        writes = [self._table(change.spec).writes(change, kgs) for change in changes]
-        database.write(writes, self._write_batch_bytes, self._make_room)
+        for change in changes:
+            for part in _parts(change):
+                writes = self._table(change.spec).writes(part, kgs)
+                database.write([writes], self._write_batch_bytes, self._make_room)
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
         standing: list[bool | None] = self._table(spec).standing(timers)
@@ -292,3 +296,13 @@ class RocksSpill:
         database.close()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._on_close(self)
+
+
+def _parts(changes: TableChanges) -> Iterator[TableChanges]:
+    """The changes a few cells at a time: their rows would be as large again as they are."""
+    for name in ("values", "lists", "maps", "timers"):
+        items = iter(getattr(changes, name).items())
+        while part := dict(itertools.islice(items, _CELLS_AT_ONCE)):
+            piece = TableChanges(changes.spec)
+            setattr(piece, name, part)
+            yield piece

@@ -16,6 +16,7 @@ GONE, STANDS, REPLACED = b"\x00", b"\x01", b"\x02"
 """The byte before a spilled value; see ``spill``."""
 
 _ROWS_AT_ONCE = 4000
+_BYTES_AT_ONCE = 1 << 20
 _TIME_BYTES = 8
 _POSITION_BYTES = 8
 
@@ -35,6 +36,7 @@ def copy_rows(
     key_group_at = _TIME_BYTES if spec.kind in TIMER_KINDS else 0
     is_list = spec.kind is StateKind.LIST
     pending: dict[int, FamilyWrites] = {}
+    count = size = 0
     for row, data in family.iterate(b""):
         shard = shard_of[composite.decode_key_group(row[key_group_at : key_group_at + 2])]
         writes = pending.get(shard)
@@ -48,10 +50,20 @@ def copy_rows(
             writes.deletes.append(row)
         else:
             writes.deletes += [key for key, _ in writes.family.scan(row)]
-        if len(writes.keys) + len(writes.deletes) >= _ROWS_AT_ONCE:
-            stores[shard].write_rows(spec, pending.pop(shard))
+        count += 1
+        size += len(row) + len(data)
+        if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            _write(spec, stores, pending)
+            count = size = 0
+    _write(spec, stores, pending)
+
+
+def _write(
+    spec: TableSpec, stores: Mapping[int, RocksDBShardStore], pending: dict[int, FamilyWrites]
+) -> None:
     for shard, writes in pending.items():
         stores[shard].write_rows(spec, writes)
+    pending.clear()
 
 
 def _moved(row: bytes, by: int) -> bytes:
