@@ -122,7 +122,7 @@ def snapshot_life(restarted: Restarted) -> None:
             for request in driver.requests():
                 driver.complete(request, f"{URI}-{request.trigger_id}")
             for task in operated.cluster.items("jobs", operated.namespace):
-                if not task["status"].get("conditions"):
+                if not task.get("status", {}).get("conditions"):
                     operated.finish_task(task["metadata"]["name"])
             return restarted.crashed and "DataDeleted" in operated.reasons()
 

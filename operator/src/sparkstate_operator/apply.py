@@ -176,7 +176,9 @@ class Applier:
                 _require_ours(live, uid)
                 seen = observed.child_of(live, kind.kind)
         if seen is not None:
-            if contains(seen.body, body):
+            # An item of a list does not say its kind.
+            fields = {field: value for field, value in body.items() if field not in ("apiVersion", "kind")}
+            if contains(seen.body, fields):
                 return
             body = {**body, "metadata": {**body["metadata"], "uid": seen.uid}}
         await self._write(write, lambda: self._kube.apply(kind, namespace, body))
