@@ -66,7 +66,7 @@ def pod(attempt: int = 1, **fields: Any) -> observed.Pod:
 
 
 def ended(code: int, reason: str = "", **word: Any) -> observed.Ended:
-    message = json.dumps({"reason": reason, "message": f"{reason} happened", "exit_code": code, **word})
+    message = json.dumps({"reason": reason, "message": f"{reason} happened", "exit_code": code} | word)
     return observed.Ended(code, "Completed" if code == 0 else "Error", message if reason else "", NOW)
 
 
@@ -149,7 +149,12 @@ def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
     [
         pytest.param(ended(0, "Finished"), "Finished", None, id="finished"),
         pytest.param(ended(0, "Terminated"), "Failing", 2, id="terminated"),
-        pytest.param(ended(0, "Fenced", claimed_attempt=7), "Failing", 8, id="fenced by a higher attempt"),
+        pytest.param(
+            ended(0, "Fenced", message="attempt 1 may not run: attempt 7 (x) has claimed the lineage"),
+            "Failing",
+            8,
+            id="fenced by a higher attempt",
+        ),
         pytest.param(ended(1, "SlotLost"), "Failing", 2, id="crashed"),
         pytest.param(ended(137), "Failing", 2, id="killed"),
         pytest.param(ended(1, "UserCodeError"), "Failed", None, id="the user's code"),

@@ -8,6 +8,7 @@ no more harm.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from sparkstate_operator import actions, clock, observed
@@ -25,6 +26,7 @@ STOPPED_WORDS = frozenset({"Suspended", "Cancelled", "Terminated"})
 """Last words of a driver that was told to end, and did in good order."""
 PULL_ERRORS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 WATCH_S = 10.0
+_ATTEMPT = re.compile(r"\battempt (\d{1,6})\b")
 
 
 def watch(draft: Draft, revision: Revision) -> None:
@@ -197,10 +199,14 @@ def _container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> No
 
 def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, ended: observed.Ended) -> None:
     """A higher number has claimed the lineage (a job of the same name, deleted and made again): go above it."""
-    claimed = ended.word.get("claimed_attempt")
-    above = claimed if isinstance(claimed, int) else pod.attempt
-    _fail(draft, "Fenced", str(ended.word.get("message", "another attempt has claimed the lineage")))
-    _again(draft, revision, above=above)
+    message = str(ended.word.get("message", "another attempt has claimed the lineage"))
+    _fail(draft, "Fenced", message)
+    _again(draft, revision, above=max(pod.attempt, claimed_attempt(message)))
+
+
+def claimed_attempt(message: str) -> int:
+    """The highest attempt that the engine's word about being fenced names; 0 if it names none."""
+    return max((int(number) for number in _ATTEMPT.findall(message)), default=0)
 
 
 def _finish(draft: Draft, word: observed.Document) -> None:
