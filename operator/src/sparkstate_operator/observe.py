@@ -70,7 +70,9 @@ class Observer:
         drivers = tuple(pod for pod in pods if roles[pod.name] == "driver")
         snapshots = await self._snapshots(job, deep=deep)
         known = await self._revisions(job, drivers, memory)
-        needs_attempts = memory.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
+        needs_attempts = (
+            deep or memory.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
+        )
         seen = observed.Observed(
             job=job,
             now=now,
