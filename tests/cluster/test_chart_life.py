@@ -55,7 +55,7 @@ class Release:
     def start(self) -> Operator:
         """The operator as a process, under the ServiceAccount and the Lease of the chart."""
         kubeconfig = self.cluster.kubeconfig_of(self.namespace, NAME)
-        options = ["--lease-name", NAME]
+        options = ["--lease-name", NAME, "--lease-namespace", self.namespace]
         started = operator_process.start(kubeconfig, self.folder, [self.namespace], options=options)
         self.operators.append(started)
         return started
