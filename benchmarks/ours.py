@@ -16,6 +16,8 @@ import cpu
 import yaml
 
 HERE = Path(__file__).parent
+LIMIT_S = 900.0
+"""No run of any contender may take longer: then the benchmark ends with an error instead of hanging."""
 _LOOK_S = 0.02
 
 
@@ -63,8 +65,11 @@ def run(setup: Setup, folder: Path, slots: int, scratch: Path) -> list[dict[str,
     process, log = start(manifest(setup, folder, slots, scratch), scratch)
     marks: list[tuple[float, dict[str, float]]] = []
     reader = Phases(log)
+    deadline = time.monotonic() + LIMIT_S
     try:
         while process.poll() is None:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"our driver took longer than {LIMIT_S:g} s; see --rows and --epochs")
             begun = [e for e in reader.new() if (e["process"], e["phase"]) == ("driver", "epoch-begin")]
             marks += [(e["t_ms"] / 1000, cpu.used(process.pid, reader.slots)) for e in begun]
             time.sleep(_LOOK_S)

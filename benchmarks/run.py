@@ -1,6 +1,6 @@
 """``make bench``: our figures beside Spark's own, in one run, on the same data, in alternating rounds.
 
-    make bench                                   everything; about 30 minutes on two cores
+    make bench                                   everything; about 35 minutes on two idle cores
     make bench ARGS=--quick                      one round, the main load, latency of 1 k; about 4 minutes
     make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
     make bench ARGS='--loads sum --no-latency'   one load
@@ -85,7 +85,7 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / "throughput.json"
+    target = RESULTS / f"{options.name}.json"
     target.write_text(json.dumps(results, indent=2) + "\n")
     print(report.text(results))
     print(f"\n{(time.monotonic() - started) / 60:.0f} minutes; written to {target}")
@@ -103,6 +103,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, help="these contenders, and identity")
     parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
     parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument(
+        "--name", default="throughput", help="name of the JSON file under benchmarks/results/"
+    )
     parser.add_argument("--quick", action="store_true", help="one round, fewer epochs, one load")
     options = parser.parse_args()
     if options.epochs <= WARM_UP:
@@ -145,7 +148,12 @@ def _run(contender: Contender, folder: Path, slots: int, private: Path) -> list[
     command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
     with (private / "contender.log").open("w+") as log:
         done = subprocess.run(
-            [*command, str(private / "query")], stdout=subprocess.PIPE, stderr=log, text=True, check=False
+            [*command, str(private / "query")],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            check=False,
+            timeout=ours.LIMIT_S,
         )
         if done.returncode != 0:
             log.seek(0)
@@ -175,7 +183,7 @@ def _result(
         "parameters": {
             key: value
             for key, value in vars(options).items()
-            if key not in ("only", "loads", "latency", "quick")
+            if key not in ("only", "loads", "latency", "quick", "name")
         },
     }
 
