@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults e2e e2e-smoke images check bench bench-memory bench-checkpoints doctor reference format clean
+.PHONY: help setup demo test faults e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,9 @@ bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/r
 
 bench-memory: setup ## Resident memory of a slot with 2 GiB of state on 256 MiB; 10 minutes
 	@$(PY) benchmarks/memory.py $(ARGS)
+
+bench-operator: setup ## Memory of the operator with 1,000 jobs, time to reconcile all, requests per idle minute
+	@$(PY) benchmarks/operator_scale.py $(ARGS)
 
 bench-checkpoints: setup ## Pause, upload and restore of checkpoints with 1 GiB in a slot
 	@$(PY) benchmarks/checkpoints.py $(ARGS)

@@ -1,0 +1,162 @@
+"""What many jobs cost the operator: memory, time to reconcile all, requests per job and idle minute.
+
+A control plane without nodes, so that pods stay pending: what is measured is the operator alone. Each job has two
+executor pods and ten registered snapshots. ``make bench-operator ARGS=--jobs=50`` for a
+quick look.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from kubernetes import client  # noqa: E402
+from support import operated, operator_process  # noqa: E402
+from support.kubernetes import control_plane  # noqa: E402
+from support.kubernetes.cluster import Cluster  # noqa: E402
+from support.kubernetes.processes import free_port  # noqa: E402
+
+NAMESPACE = "scale"
+EXECUTORS, SNAPSHOTS = 2, 10
+GROUP = ("sparkstate.io", "v1alpha1")
+AIM_MIB, AIM_REQUESTS = 200, 2.0
+
+
+def main() -> int:
+    """Print the figures as one JSON document; the exit code says whether the aims were met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--idle-seconds", type=float, default=120.0)
+    options = parser.parse_args()
+    with control_plane.running() as plane, tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(plane.admin, Path(folder), plane)
+        cluster.install_crds(ROOT / "crds")
+        figures = measure(cluster, Path(folder), options.jobs, options.idle_seconds)
+        cluster.close()
+    print(json.dumps(figures, indent=1))
+    return (
+        0
+        if figures["memory_mib"] <= AIM_MIB and figures["requests_per_job_and_idle_minute"] <= AIM_REQUESTS
+        else 1
+    )
+
+
+def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[str, Any]:
+    """Make everything, start the operator, wait until each job has its driver pod, then watch it do nothing."""
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    objects = client.CustomObjectsApi(cluster.api())
+    started = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        bodies = list(pool.map(lambda number: _make(cluster, objects, number), range(jobs)))
+    made_s = time.monotonic() - started
+    port = free_port()
+    options = ["--listen", f"127.0.0.1:{port}", "--resync-seconds", "180"]
+    process = operator_process.start(cluster.kubeconfig, folder, [NAMESPACE], options=options)
+    started = time.monotonic()
+    try:
+        while (done := _phases(port)) < jobs or _waiting(port):
+            if not process.alive or time.monotonic() - started > 1200:
+                raise RuntimeError(f"{done} of {jobs} after 20 minutes: {process.log.read_text()[-2000:]}")
+            time.sleep(1.0)
+        reconciled_s = time.monotonic() - started
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda body: _executors(cluster, body), bodies))
+        time.sleep(30)
+        before, began = _requests(port), time.monotonic()
+        time.sleep(idle_s)
+        after, minutes = _requests(port), (time.monotonic() - began) / 60
+        memory = _rss_mib(process.process.pid)
+    finally:
+        process.stop()
+    spent = {name: after[name] - before.get(name, 0) for name in after}
+    leases = sum(count for name, count in spent.items() if "leases" in name)
+    writes = {
+        name: count
+        for name, count in spent.items()
+        if count and re.match("(create|update|patch|delete) ", name)
+    }
+    return {
+        "jobs": jobs,
+        "objects_made_s": round(made_s, 1),
+        "all_reconciled_s": round(reconciled_s, 1),
+        "memory_mib": round(memory),
+        "requests_per_job_and_idle_minute": round((sum(spent.values()) - leases) / jobs / minutes, 2),
+        "writes_in_the_idle_time": {name: count for name, count in writes.items() if "leases" not in name},
+        "errors": process.errors()[:5],
+    }
+
+
+def _make(cluster: Cluster, objects: client.CustomObjectsApi, number: int) -> dict[str, Any]:
+    name = f"job-{number:04d}"
+    body = operated.job(NAMESPACE, name)
+    body["spec"]["deployment"] = "cluster"
+    made = objects.create_namespaced_custom_object(*GROUP, NAMESPACE, "statefulsparkjobs", body)
+    marks = {"sparkstate.io/job": name, "sparkstate.io/job-uid": made["metadata"]["uid"]}
+    for snapshot in range(SNAPSHOTS):
+        document = {
+            "apiVersion": "/".join(GROUP),
+            "kind": "StateSnapshot",
+            "metadata": {"name": f"{name}-{snapshot}", "labels": marks},
+            "spec": {"uri": f"s3://bucket/{name}/{snapshot}"},
+        }
+        objects.create_namespaced_custom_object(*GROUP, NAMESPACE, "statesnapshots", document)
+    return dict(made)
+
+
+def _executors(cluster: Cluster, body: dict[str, Any]) -> None:
+    name = body["metadata"]["name"]
+    marks = {"sparkstate.io/job": name, "sparkstate.io/job-uid": body["metadata"]["uid"]}
+    for executor in range(EXECUTORS):
+        labels = {**marks, "sparkstate.io/role": "executor", "sparkstate.io/attempt": "1"}
+        meta = {"name": f"{name}-1-exec-{executor}", "labels": labels}
+        container = {"name": "executor", "image": "example/job:1"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+        cluster.core().create_namespaced_pod(NAMESPACE, pod)
+
+
+def _metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def _phases(port: int) -> int:
+    """Jobs that have their driver pod."""
+    try:
+        text = _metrics(port)
+    except OSError:
+        return 0
+    found = re.findall(r'^sparkstate_operator_jobs\{phase="Starting"\} (\S+)', text, re.M)
+    return int(float(found[0])) if found else 0
+
+
+def _waiting(port: int) -> float:
+    found = re.findall(r"^sparkstate_operator_queue_waiting (\S+)", _metrics(port), re.M)
+    return float(found[0]) if found else 0.0
+
+
+def _requests(port: int) -> dict[str, float]:
+    row = r'^sparkstate_operator_api_requests_total\{resource="(\w+)",status="\d+",verb="(\w+)"\} (\S+)'
+    found: dict[str, float] = {}
+    for resource, verb, count in re.findall(row, _metrics(port), re.M):
+        found[f"{verb} {resource}"] = found.get(f"{verb} {resource}", 0.0) + float(count)
+    return found
+
+
+def _rss_mib(pid: int) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
