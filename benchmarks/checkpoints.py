@@ -191,7 +191,7 @@ def measure(options: argparse.Namespace, scratch: Path, place: Place) -> dict[st
     slot.stop()
     assert run.last is not None
     pairs = []
-    for number in range(options.restores):
+    for number in range(max(1, options.restores)):
         plain = plain_download(place, run.last.shards, settings.transfer_threads, scratch / "plain")
         ours = restore(place, run, settings, options.payload, scratch / f"restored-{number}")
         pairs.append((plain, ours))
@@ -205,7 +205,7 @@ def figures(
     shares = sorted(each.uploaded / each.whole for each in rounds)
     waits = sorted(each.waited_ms for each in rounds)
     p99 = waits[min(len(waits) - 1, int(len(waits) * 0.99))]
-    plain, ours = (statistics.median(each) for each in zip(*pairs, strict=True))
+    plain, ours = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
     whole = rounds[-1].whole
     return {
         "name": "checkpoints",

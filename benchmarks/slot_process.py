@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkstate import columns
+from sparkstate.backends import allocation
 from sparkstate.functions import MIN_WATERMARK, Context, KeyedProcessFunction, RuntimeContext
 from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace
@@ -81,7 +82,7 @@ class SlotProcess:
             [sys.executable, "-m", "sparkstate.slots"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **allocation.ENVIRONMENT, **(environment or {})},
             text=True,
             start_new_session=True,
         )

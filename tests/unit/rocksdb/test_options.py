@@ -52,13 +52,13 @@ def parts(store):
 # ---- the four predefined sets, as RocksDB got them
 
 
-def test_default_is_flinks_defaults_and_never_syncs(make_slot):
+def test_default_is_flinks_defaults_but_for_compaction_and_never_syncs(make_slot):
     db, column, table = parts(make_slot(**UNMANAGED).store())
     assert db["use_fsync"] == "false"
     assert (db["max_background_jobs"], db["max_open_files"]) == ("2", "-1")
     assert (db["max_log_file_size"], db["keep_log_file_num"]) == (str(25 * MIB), "4")
-    assert column["compaction_style"] == "kCompactionStyleLevel"
-    assert column["level_compaction_dynamic_level_bytes"] == "false"
+    assert column["compaction_style"] == "kCompactionStyleUniversal"
+    assert column["level0_file_num_compaction_trigger"] == "8"
     assert column["compression"] == "kSnappyCompression"
     assert column["target_file_size_base"] == str(64 * MIB)
     assert column["max_bytes_for_level_base"] == str(256 * MIB)
@@ -128,7 +128,7 @@ KEYS = [
     ("files.open", "200", "db", "max_open_files", "200"),
     ("log.max-file-size", "1mb", "db", "max_log_file_size", str(MIB)),
     ("log.file-num", "9", "db", "keep_log_file_num", "9"),
-    ("compaction.style", "universal", "column", "compaction_style", "kCompactionStyleUniversal"),
+    ("compaction.style", "level", "column", "compaction_style", "kCompactionStyleLevel"),
     ("compaction.style", "NONE", "column", "disable_auto_compactions", "true"),
     ("compaction.level.use-dynamic-size", "true", "column", "level_compaction_dynamic_level_bytes", "true"),
     ("compression.per.level", "LZ4_COMPRESSION", "column", "compression", "kLZ4Compression"),
@@ -156,9 +156,10 @@ KEYS = [
 def test_every_configurable_key_reaches_rocksdb_in_both_spellings(
     make_slot, key, text, part, option, value, prefix
 ):
-    # RocksDB merges fewer write buffers than there may be, so give it enough.
-    more = {"writebuffer.count": "4"} if key == "writebuffer.number-to-merge" else {}
-    slot = make_slot(options={prefix + key: text, **more}, **UNMANAGED)
+    # RocksDB merges fewer write buffers than there may be, and only LEVEL has a dynamic size of levels.
+    more = {"writebuffer.number-to-merge": {"writebuffer.count": "4"}}
+    more["compaction.level.use-dynamic-size"] = {"compaction.style": "LEVEL"}
+    slot = make_slot(options={prefix + key: text, **more.get(key, {})}, **UNMANAGED)
     found = dict(zip(("db", "column", "table"), parts(slot.store()), strict=True))
     assert found[part][option] == value
 
@@ -246,12 +247,12 @@ def test_managed_and_fixed_memory_win_over_all_three(memory_of_slot):
         options_factory=f"{FACTORIES}:ExampleFactory",
         **memory_of_slot,
     )
-    assert chosen.column["write_buffer_size"] == 2 * 256 * MIB // 6
+    assert chosen.column["write_buffer_size"] == (256 * MIB - 256 * MIB // 6) // 3
     assert (chosen.column["max_write_buffer_number"], chosen.column["min_write_buffer_number_to_merge"]) == (
         2,
         1,
     )
-    assert chosen.table["block_cache_size"] == int(2.5 * 256 * MIB / 3)
+    assert chosen.table["block_cache_size"] == int(2.5 * (256 * MIB - 256 * MIB // 6) / 3)
     assert chosen.table["cache_index_and_filter_blocks"] is True
     # What is no memory stays as it was chosen.
     assert chosen.db["max_background_jobs"] == 3

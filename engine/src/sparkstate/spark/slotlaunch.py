@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkstate import errors
+from sparkstate.backends import allocation
 from sparkstate.clock import Clock
 from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
@@ -81,6 +82,7 @@ class StartSlot:
         with (base / f"slot-{index}.log").open("ab") as log:
             process = subprocess.Popen(
                 ["setsid", "--fork", sys.executable, "-m", "sparkstate.slots"],
+                env={**os.environ, **allocation.ENVIRONMENT},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

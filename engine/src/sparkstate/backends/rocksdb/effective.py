@@ -36,6 +36,14 @@ _BASE: Mapping[str, Any] = {
     "is_fd_close_on_exec": True,
 }
 
+# Every checkpoint flushes every store, so files of level 0 are many and small. RocksDB's own 4 would have them merged,
+# and uploaded again, twice as often; a read looks into up to 4 more files.
+_BASE_COLUMN: Mapping[str, Any] = {
+    "level_zero_file_num_compaction_trigger": 8,
+    "level_zero_slowdown_writes_trigger": 24,
+    "level_zero_stop_writes_trigger": 40,
+}
+
 
 @dataclass(frozen=True)
 class EffectiveOptions:
@@ -57,7 +65,7 @@ def resolve(
 ) -> EffectiveOptions:
     """Apply all sources in order. ``factory`` is the user's, loaded by :func:`load_options_factory`."""
     parsed = keys.parse(settings.options)
-    db, column = DBOptions(_BASE), ColumnFamilyOptions()
+    db, column = DBOptions(_BASE), ColumnFamilyOptions(_BASE_COLUMN)
     _record(db, column, keys.defaults())
     predefined.apply(
         settings.predefined_options,
