@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -238,3 +239,33 @@ def test_restore_from_a_snapshot_waits_for_it(operated: Operated) -> None:
     operated.until_pod(1, timeout_s=60)
     data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]["job.yaml"]
     assert '"uri": "s3://bucket/old"' in data
+
+
+def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path) -> None:
+    with cluster.namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
+        operated = Operated(cluster, namespace, tmp_path)
+        operated.start()
+        operated.apply(deployment="cluster", localStorage={"sizeLimit": "1Gi"})
+        operated.until_pod(1)
+        data = operated.cluster.get("configmap", "orders-1", namespace)["data"]
+        template = json.loads(data["executor.yaml"])
+        template["metadata"]["name"] = "orders-1-exec-1"
+        template["spec"]["containers"][0]["image"] = "example/job:1"
+        cluster.kubectl("create", "-n", namespace, "--dry-run=server", "-f", "-", text=json.dumps(template))
+        snapshot = {
+            "apiVersion": "sparkstate.io/v1alpha1",
+            "kind": "StateSnapshot",
+            "metadata": {"name": "old", "namespace": namespace},
+            "spec": {"uri": "s3://bucket/old", "deletionPolicy": "Delete"},
+        }
+        cluster.apply(snapshot)
+        cluster.until(
+            lambda: (
+                (cluster.get("snap", "old", namespace) or {}).get("status", {}).get("phase") == "Completed"
+            ),
+            "known",
+        )
+        cluster.kubectl("delete", "snap", "old", "-n", namespace, "--wait=false")
+        chosen = "sparkstate.io/role=command"
+        cluster.until(lambda: cluster.items("pods", namespace, chosen), "the engine's command has a pod")
+        operated.end()

@@ -34,8 +34,13 @@ def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Opera
     found.end()
 
 
-def account(cluster: Cluster, namespace: str) -> Path:
-    """A ServiceAccount with the rights of the chart's table and no others; its kubeconfig."""
+def account(cluster: Cluster, namespace: str, without: tuple[str, str] | None = None) -> Path:
+    """A ServiceAccount with the rights of the chart's table and no others; its kubeconfig. ``without``: a verb of a
+    resource that it does not have."""
+    rules = [dict(rule) for rule in rbac.rules()]
+    for rule in rules:
+        if without is not None and rule["resources"] == [without[1]]:
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != without[0]]
     meta = {"name": ACCOUNT, "namespace": namespace}
     leases = {"name": f"{namespace}-leases", "namespace": "default"}
     group = "rbac.authorization.k8s.io"
@@ -45,7 +50,7 @@ def account(cluster: Cluster, namespace: str) -> Path:
             "apiVersion": f"{group}/v1",
             "kind": "Role",
             "metadata": meta,
-            "rules": rbac.rules(),
+            "rules": rules,
         },
         {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": leases, "rules": rbac.lease_rules()},
         {
@@ -149,6 +154,18 @@ def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
     assert sorted(granted - used - NOT_IN_EVERY_LIFE) == []
 
 
+@pytest.mark.parametrize("resource", ["services", "serviceaccounts", "roles", "rolebindings"])
+def test_an_apply_needs_the_right_to_create_too(operated: Operated, resource: str) -> None:
+    kubeconfig = account(operated.cluster, operated.namespace, without=("create", resource))
+    process = operated.start(kubeconfig=kubeconfig)
+    operated.apply(deployment="cluster")
+    refused = f'cannot create resource "{resource}"'
+    operated.cluster.until(
+        lambda: any(refused in line["message"] for line in process.lines()), "the apply is refused", 40
+    )
+    process.stop()
+
+
 NOT_IN_EVERY_LIFE = {
     (
         "get",
@@ -157,6 +174,11 @@ NOT_IN_EVERY_LIFE = {
     ),  # after a restart: test_a_restarted_operator_goes_on_with_what_runs
     ("get", "batch", "jobs"),  # "exists already": test_reconcile_crashes, after create-task
     ("get", "", "configmaps"),  # "exists already": test_reconcile_crashes, after create-config-map
+    # An apply that creates is a patch in the audit log: test_an_apply_needs_the_right_to_create_too
+    ("create", "", "services"),
+    ("create", "", "serviceaccounts"),
+    ("create", "rbac.authorization.k8s.io", "roles"),
+    ("create", "rbac.authorization.k8s.io", "rolebindings"),
 }
 """Rights that only other tests use; each is named there."""
 

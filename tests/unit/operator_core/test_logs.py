@@ -1,0 +1,51 @@
+"""Logs are JSON lines without secrets."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from sparkstate_operator import hooks, logs
+from sparkstate_operator.actions import Write
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: Bearer 0123456789abcdef",
+        "{'authorization': 'Bearer 0123456789abcdef'}",
+        "token=0123456789abcdef",
+        '"secret_key": "0123456789abcdef"',
+        "accessKey: 0123456789abcdef",
+    ],
+)
+def test_what_stands_behind_the_name_of_a_secret_is_not_shown(text: str) -> None:
+    assert "0123456789abcdef" not in logs.redact(text)
+
+
+def test_a_record_is_one_line_with_its_fields() -> None:
+    record = logging.makeLogRecord(
+        {"msg": "phase %s", "args": ("Running",), "levelname": "INFO", "job": "orders"}
+    )
+    document = json.loads(logs.JsonLines().format(record))
+    assert (document["message"], document["job"], document["level"]) == ("phase Running", "orders", "info")
+
+
+def test_a_crash_is_at_the_write_that_is_named_and_at_no_other() -> None:
+    ended: list[int] = []
+    crash = hooks.CrashAt("after", Write.CREATE_POD, 2, ended.append)
+    for write in (Write.CREATE_POD, Write.DELETE_POD):
+        crash.before(write)
+        crash.after(write)
+    assert ended == []
+    crash.before(Write.CREATE_POD)
+    assert ended == []
+    crash.after(Write.CREATE_POD)
+    assert ended == [hooks.EXIT_CODE]
+
+
+def test_a_crash_of_no_known_write_is_refused() -> None:
+    with pytest.raises(ValueError, match="no-such-write"):
+        hooks.from_environment({hooks.VARIABLE: "before:no-such-write"})

@@ -1,0 +1,28 @@
+"""The user's pod template under the operator's pod."""
+
+from __future__ import annotations
+
+from sparkstate_operator.objects import merging
+
+
+def test_maps_merge_and_ours_wins() -> None:
+    assert merging.merge({"a": 1, "b": {"x": 1, "y": 2}}, {"b": {"y": 3}}) == {"a": 1, "b": {"x": 1, "y": 3}}
+
+
+def test_named_lists_merge_by_name_and_keep_what_is_only_theirs() -> None:
+    theirs = {"containers": [{"name": "side", "image": "s"}, {"name": "driver", "image": "x", "tty": True}]}
+    ours = {"containers": [{"name": "driver", "image": "job"}]}
+    assert merging.merge(theirs, ours) == {
+        "containers": [{"name": "driver", "image": "job", "tty": True}, {"name": "side", "image": "s"}]
+    }
+
+
+def test_mounts_are_told_apart_by_their_path() -> None:
+    theirs = {"volumeMounts": [{"name": "mine", "mountPath": "/data"}, {"name": "evil", "mountPath": "/tmp"}]}
+    ours = {"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}
+    merged = merging.merge(theirs, ours)["volumeMounts"]
+    assert merged == [{"name": "tmp", "mountPath": "/tmp"}, {"name": "mine", "mountPath": "/data"}]
+
+
+def test_other_lists_are_taken_from_ours() -> None:
+    assert merging.merge({"args": ["a", "b"]}, {"args": ["c"]}) == {"args": ["c"]}
