@@ -50,13 +50,13 @@ def complete_next(driver: PlayedDriver, known: int, location: str) -> None:
     driver.complete(driver.requests()[-1], location)
 
 
-def finish_task(operated: Operated, *, failed: bool = False) -> dict[str, Any]:
-    """Play the Job controller's last word for the engine command that is there."""
+def finish_task(operated: Operated) -> dict[str, Any]:
+    """The engine command that is there ends well."""
     task = operated.cluster.until(
         lambda: next(iter(operated.cluster.items("jobs", operated.namespace)), None), "an engine command runs"
     )
     name = task["metadata"]["name"]
-    operated.finish_task(name, failed=failed)
+    operated.finish_task(name)
     return task
 
 

@@ -71,7 +71,15 @@ class Kubelet:
             restarts=restarts,
         )
 
-    def end(self, pod: str, code: int, word: dict[str, Any] | None = None, *, reason: str = "") -> None:
+    def end(
+        self,
+        pod: str,
+        code: int,
+        word: dict[str, Any] | None = None,
+        *,
+        reason: str = "",
+        container: str = "driver",
+    ) -> None:
         """Its container has ended for good, with the engine's last word."""
         ended = {
             "exitCode": code,
@@ -80,7 +88,7 @@ class Kubelet:
             "startedAt": "2026-01-01T00:00:00Z",
             "finishedAt": "2026-01-01T00:00:00Z",
         }
-        self._status(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+        self._status(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended}, container=container)
 
     def crash_loop(self, pod: str, code: int, restarts: int, word: dict[str, Any] | None = None) -> None:
         """Its container crashed and waits to be started again."""
@@ -127,9 +135,10 @@ class Kubelet:
         ip: str = "",
         restarts: int = 0,
         last: dict[str, Any] | None = None,
+        container: str = "driver",
     ) -> None:
-        container = {
-            "name": "driver",
+        told = {
+            "name": container,
             "image": "image",
             "imageID": "",
             "ready": ready,
@@ -140,7 +149,7 @@ class Kubelet:
         status: dict[str, Any] = {
             "phase": phase,
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
-            "containerStatuses": [container],
+            "containerStatuses": [told],
         }
         if ip:
             status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
