@@ -83,6 +83,9 @@ class SlotMemory(Document):
     tables: int = Field(
         default=0, description="Index and filter blocks outside the cache, or the state itself on the heap."
     )
+    overlays: int = Field(
+        default=0, description="What running epochs have read and changed; beyond its share it goes to disk."
+    )
 
 
 class SlotStatus(Document):

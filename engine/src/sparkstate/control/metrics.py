@@ -39,7 +39,7 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_slot_up": "1 while the slot's process lives.",
     "sparkstate_slot_state_bytes": "Bytes of committed state in the slot.",
     "sparkstate_slot_state_rows": "Rows of committed state in the slot.",
-    "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables.",
+    "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables, overlays.",
     "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
 }
 COUNTERS: Final[dict[str, str]] = {

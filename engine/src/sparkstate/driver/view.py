@@ -259,5 +259,6 @@ def _slot(address: SlotAddress, reply: protocol.SlotStatus) -> documents.SlotSta
             cache=memory.get("cache", 0),
             write_buffers=memory.get("write_buffers", 0),
             tables=memory.get("tables", 0),
+            overlays=memory.get("overlays", 0),
         ),
     )

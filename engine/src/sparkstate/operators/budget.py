@@ -22,6 +22,7 @@ _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
 _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
+_WAITING: Final = 32 << 20
 _SMALL: Final = 8
 """What is less than this part of the bound is not worth a file of its own."""
 
@@ -50,6 +51,13 @@ class EpochBudget:
     def bounded(self) -> bool:
         """Whether overlays can go to disk."""
         return self._factory is not None and self.limit_bytes is not None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes of batches may wait in memory for their turn, for each attempt."""
+        return (
+            _WAITING if not self.bounded or self.limit_bytes is None else min(_WAITING, self.limit_bytes // 8)
+        )
 
     def parts(self, operator: KeyedOperator, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The batch in parts that take at most about an eighth of the bound each, judged by the rows before."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import logging
 import os
 import resource
 import threading
@@ -34,6 +35,8 @@ from sparkstate.slots.incoming import Incoming
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import restore_shards, state_metas
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
+
+_log = logging.getLogger("sparkstate.slots")
 
 
 class Attempts:
@@ -87,6 +90,7 @@ class SlotRuntime:
         self._snapshots = SnapshotWorker(plan, directory / "snapshots", clock_, phases_)
         self._jobs: dict[int, SnapshotJob] = {}
         self._processing_time = 0
+        self._warned = False
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -139,6 +143,7 @@ class SlotRuntime:
                 functools.partial(self._has_turn, request.epoch),
                 functools.partial(self._wait_for_turn, request.epoch),
                 self._directory / "incoming" / str(next(self._incoming_numbers)),
+                self._budget.waiting_bytes,
             )
         return incoming
 
@@ -279,6 +284,7 @@ class SlotRuntime:
         """Sizes and memory now."""
         with self._commit_gate:
             stats = [store.stats() for store in self._stores.values()]
+        self._warn_of_heap(sum(stat.bytes for stat in stats))
         return protocol.SlotStatus(
             slot=self.plan.slot,
             pid=os.getpid(),
@@ -288,6 +294,22 @@ class SlotRuntime:
             rss_bytes=_resident_bytes(),
             memory={**self._factory.memory(), "overlays": self._budget.used_bytes()},
             metrics=dict(self._factory.metrics()),
+        )
+
+    def _warn_of_heap(self, state_bytes: int) -> None:
+        """State on the heap has no bound but the process's; that it outgrows what the job was given for it is
+        said once."""
+        backend, overlays = self.plan.backend, self._budget.used_bytes()
+        if backend.type != "hashmap" or self._warned or state_bytes + overlays <= backend.heap_state_bytes:
+            return
+        self._warned = True
+        _log.warning(
+            "slot %d holds %d bytes of state (encoded) and %d bytes of the running epochs on the heap; "
+            "stateMemoryPerSlot is %d: raise it, add slots, or use the rocksdb backend, which keeps to its memory",
+            self.plan.slot,
+            state_bytes,
+            overlays,
+            backend.heap_state_bytes,
         )
 
     def read_state(self, request: protocol.ReadState) -> protocol.StateValue:
