@@ -6,8 +6,10 @@ import importlib.util
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "packaging" / "executor.py"
@@ -86,3 +88,11 @@ def test_the_process_becomes_the_jvm(tmp_path: Path) -> None:
     )
     told, _ = process.communicate(timeout=30)
     assert told.startswith(f"{process.pid} -Xms1024m ")
+
+
+def test_every_variable_is_one_that_this_version_of_spark_sets() -> None:
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        known = b"".join(classes.read(name) for name in classes.namelist() if name.endswith(".class"))
+    for variable in (set(POD) - {"JAVA_HOME", "SPARK_HOME"}) | {"SPARK_JAVA_OPT_"}:
+        assert variable.encode() in known, variable

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from sparkstate import errors, settings
@@ -88,3 +92,21 @@ def test_a_local_job_in_a_pod_knows_nothing_of_kubernetes() -> None:
     found = session.effective_conf(replace(JOB, deployment="local", spark_conf={}), API)
     assert found["spark.master"].startswith("local[")
     assert not [name for name in found if name.startswith("spark.kubernetes")]
+
+
+def test_every_setting_is_one_that_this_version_of_spark_knows() -> None:
+    settings_live_in = re.compile(r"(onfig|/package|KubernetesClusterManager|SecurityManager).*[.]class$")
+    known = b""
+    for jar in (Path(pyspark.__file__).parent / "jars").glob("spark-*.jar"):
+        if jar.name.startswith(("spark-core_", "spark-kubernetes_")):
+            with zipfile.ZipFile(jar) as classes:
+                known += b"".join(
+                    classes.read(name)
+                    for name in classes.namelist()
+                    if name.endswith(".class")
+                    and re.search(r"onfig|/package|KubernetesClusterManager|SecurityManager", name)
+                )
+    for name in kubernetes.conf(JOB, POD, "k8s://api", 1, MIB):
+        # Spark puts the two of authentication together from a prefix and the last word.
+        word = name.rpartition(".")[2] if ".kubernetes.authenticate." in name else name
+        assert word.encode() in known, name
