@@ -269,3 +269,22 @@ def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path)
         chosen = "sparkstate.io/role=command"
         cluster.until(lambda: cluster.items("pods", namespace, chosen), "the engine's command has a pod")
         operated.end()
+
+
+def test_a_quota_is_told_and_the_attempt_keeps_its_number(operated: Operated) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "none", "namespace": operated.namespace},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    operated.cluster.apply(quota)
+    operated.cluster.until(
+        lambda: (operated.cluster.get("resourcequota", "none", operated.namespace) or {}).get("status"),
+        "it counts",
+    )
+    operated.apply()
+    operated.cluster.until(lambda: "Forbidden" in operated.reasons(), "the quota is told", 60)
+    operated.cluster.kubectl("delete", "resourcequota", "none", "-n", operated.namespace)
+    operated.until_pod(1)
+    assert operated.status()["attempt"] == 1

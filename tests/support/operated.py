@@ -89,14 +89,14 @@ class Operated:
         """Its status, empty while it has none."""
         return dict((self.cluster.get("ssj", name, self.namespace) or {}).get("status") or {})
 
-    def until_pod(self, attempt: int, name: str = NAME, timeout_s: float = 40) -> dict[str, Any]:
+    def until_pod(self, attempt: int, name: str = NAME, timeout_s: float = 60) -> dict[str, Any]:
         """The driver pod of that attempt, once it is there."""
         pod = f"{name}-driver-{attempt}"
         return self.cluster.until(
             lambda: self.cluster.get("pod", pod, self.namespace), f"pod {pod} is there", timeout_s
         )
 
-    def until_deleting(self, pod: str, timeout_s: float = 30) -> None:
+    def until_deleting(self, pod: str, timeout_s: float = 60) -> None:
         """Wait until the pod is asked to end."""
 
         def asked() -> bool:
@@ -105,7 +105,7 @@ class Operated:
 
         self.cluster.until(asked, f"pod {pod} is being deleted", timeout_s)
 
-    def until_phase(self, phase: str, name: str = NAME, timeout_s: float = 40) -> dict[str, Any]:
+    def until_phase(self, phase: str, name: str = NAME, timeout_s: float = 60) -> dict[str, Any]:
         """The status, once the phase is that."""
         seen: list[dict[str, Any]] = []
 

@@ -159,13 +159,27 @@ class Reconciler:
         seen = dataclasses.replace(seen, job=job)
         for note in decision.notes:
             await self._tell(k.JOBS, job, job.namespace, note)
-        for action in decision.actions:
-            if isinstance(action, actions.RemoveFinalizer):
-                await self._applier.finalizer(k.JOBS, job, job.namespace, add=False)
-                continue
-            await self._applier.carry_out(action, seen, known, memory)
-            if isinstance(action, actions.StartAttempt):
-                self._metrics.attempts.inc()
+        try:
+            for action in decision.actions:
+                await self._act(action, seen, known, memory)
+        except (errors.Forbidden, errors.Invalid, errors.Foreign) as error:
+            # A quota, a policy, somebody else's object: only a person can help, who looks at the job's Events.
+            await self._tell(k.JOBS, job, job.namespace, actions.Note(error.reason, str(error), warning=True))
+            raise
+
+    async def _act(
+        self,
+        action: actions.Action,
+        seen: observed.Observed,
+        known: Mapping[str, plan.Revision],
+        memory: Memory,
+    ) -> None:
+        if isinstance(action, actions.RemoveFinalizer):
+            await self._applier.finalizer(k.JOBS, seen.job, seen.job.namespace, add=False)
+            return
+        await self._applier.carry_out(action, seen, known, memory)
+        if isinstance(action, actions.StartAttempt):
+            self._metrics.attempts.inc()
 
     def _note_phase(self, old: observed.Job, decision: actions.Decision, memory: Memory) -> None:
         before, after = str(old.status.get("phase") or ""), str(decision.status.get("phase") or "")

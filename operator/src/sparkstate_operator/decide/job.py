@@ -182,7 +182,9 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
     draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", "last-state")
     named = strongest is ChangeKind.SAVEPOINT and start != draft.start
-    draft.put("start", (actions.Start(empty=True) if mode == "stateless" and not named else start).document())
+    if mode == "stateless" and not named:
+        start = actions.Start(empty=True)
+    draft.put("start", start.document() or None)
     draft.note(
         "Upgrading", f"{', '.join(change.paths) if change else 'the spec'} changed; upgrade mode {mode}"
     )
