@@ -101,10 +101,7 @@ def test_every_setting_is_one_that_this_version_of_spark_knows() -> None:
         if jar.name.startswith(("spark-core_", "spark-kubernetes_")):
             with zipfile.ZipFile(jar) as classes:
                 known += b"".join(
-                    classes.read(name)
-                    for name in classes.namelist()
-                    if name.endswith(".class")
-                    and re.search(r"onfig|/package|KubernetesClusterManager|SecurityManager", name)
+                    classes.read(name) for name in classes.namelist() if settings_live_in.search(name)
                 )
     for name in kubernetes.conf(JOB, POD, "k8s://api", 1, MIB):
         # Spark puts the two of authentication together from a prefix and the last word.
