@@ -31,7 +31,21 @@ HOURS = 24
 USER = 185
 """Of the job's image."""
 MOUNT = "/data"
+IN_THE_CLUSTER: dict[str, Any] = {
+    "deployment": "cluster",
+    "slotsPerExecutor": 1,
+    "executor": {"cores": 1, "memory": "512Mi"},
+    "sparkConf": {"spark.kubernetes.executor.request.cores": "100m"},
+}
+"""What ``deployment: cluster`` asks for on a node with two cores."""
+KILL = """\
+import os, pathlib
+for each in pathlib.Path("/proc").glob("[0-9]*"):
+    if int(each.name) != os.getpid() and b"sparkstate.driver" in (each / "cmdline").read_bytes().split(b"\\0"):
+        os.kill(int(each.name), 9)
+"""
 Change = Mapping[str, Any]
+Output = Mapping[str, Counter[oracle.Record]]
 
 
 @dataclass(frozen=True)
@@ -172,6 +186,17 @@ class FlightsJob:
         """The newest driver's pod."""
         return self.pods("driver")[-1]
 
+    def kill_driver(self) -> None:
+        """``kill -9`` to the driver's process, inside of its container."""
+        name = self.driver()["metadata"]["name"]
+        self.cluster.kubectl("exec", name, "-n", self.namespace, "-c", "driver", "--", "python", "-c", KILL)
+
+    def delete_driver(self) -> str:
+        """Deletes the driver's pod without waiting; returns its uid."""
+        pod = self.driver()
+        self.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", self.namespace, "--wait=false")
+        return str(pod["metadata"]["uid"])
+
     # --- its data ------------------------------------------------------------------------------------------
 
     def feed(self, interval_s: float = 1.0) -> None:
@@ -184,17 +209,30 @@ class FlightsJob:
         if self._pacer:
             self._pacer.stop()
 
+    def take_over(self, other: FlightsJob) -> None:
+        """Shows this job the input that another one has had, under the same names, and the rest in ``finish``."""
+        other.stop_feeding()
+        for path in self.data.files[: other.released]:
+            pacer.release(path, self.folder / "input")
+        self._pacer = other._pacer
+
     @property
     def released(self) -> int:
         """Files that the job can see."""
         return self._pacer.released if self._pacer else 0
 
-    def finish(self, timeout_s: float = 180) -> None:
-        """Releases what is left and the end, and waits until as many records are out as there must be."""
+    def finish(self, timeout_s: float = 180, before: Output | None = None) -> None:
+        """Releases what is left and the end, and waits until as many records are out as there must be.
+
+        ``before`` is what another job has written of this input already.
+        """
         self.stop_feeding()
         for path in self.data.files[self.released :]:
             pacer.release(path, self.folder / "input")
-        wanted = {name: records.total() for name, records in self.data.expected.items()}
+        had = before or {}
+        wanted = {
+            name: (all_ - had.get(name, Counter())).total() for name, all_ in self.data.expected.items()
+        }
         deadline = time.monotonic() + timeout_s
         for number in (1, 2):
             self._release_end(number)
@@ -214,9 +252,11 @@ class FlightsJob:
             for output, columns in oracle.COLUMNS.items()
         }
 
-    def check(self) -> None:
-        """Raises unless every output equals the batch calculation, record for record."""
-        found = self.written()
+    def check(self, before: Output | None = None) -> None:
+        """Raises unless every output equals the batch calculation, record for record; with what was ``before``."""
+        found = {
+            name: records + (before or {}).get(name, Counter()) for name, records in self.written().items()
+        }
         differences = {name: oracle.compare(self.data.expected[name], found[name]) for name in found}
         wrong = [f"{name}: {each.describe()}" for name, each in differences.items() if not each.equal]
         assert wrong == []
@@ -259,7 +299,10 @@ class FlightsJob:
 def _mounting(container: str, job: str) -> dict[str, Any]:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"{job}-data"}}
     mount = {"name": "data", "mountPath": MOUNT}
-    return {"spec": {"volumes": [volume], "containers": [{"name": container, "volumeMounts": [mount]}]}}
+    # A job's cores are what Spark counts with; what the scheduler reserves is less, since the node has two for all.
+    asks = {"requests": {"cpu": "100m"}}
+    only = {"name": container, "volumeMounts": [mount], "resources": asks}
+    return {"spec": {"volumes": [volume], "containers": [only]}}
 
 
 def merged(base: Change, change: Change) -> dict[str, Any]:

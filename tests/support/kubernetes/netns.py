@@ -72,6 +72,16 @@ class Door:
         """A socket that listens inside."""
         return self._order(lambda: socket.create_server(address, backlog=128))
 
+    def listen_for_datagrams(self, address: Address) -> socket.socket:
+        """A UDP socket that is bound inside."""
+
+        def make() -> socket.socket:
+            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            made.bind(address)
+            return made
+
+        return self._order(make)
+
     def close(self) -> None:
         """Ends the thread; the sockets live on."""
         self._orders.put(None)

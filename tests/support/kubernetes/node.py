@@ -270,6 +270,8 @@ class Node:
                 "imagefs.available": "1%",
             },
             "podLogsDir": str(self.folder / "pod-logs"),
+            "clusterDNS": [ADDRESS],
+            "clusterDomain": "cluster.local",
             "resolvConf": str(self.folder / "resolv.conf"),
             "volumePluginDir": str(self.folder / "volume-plugins"),
             "serializeImagePulls": False,

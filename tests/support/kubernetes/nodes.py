@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import golang
-from support.kubernetes import build, images, netns, node
+from support.kubernetes import build, dns, images, netns, node
 from support.kubernetes.cluster import Cluster
 from support.kubernetes.control_plane import ADDRESS, ControlPlane, Place
 from support.kubernetes.node import Names, Node
@@ -162,6 +162,9 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     stack.callback(door.close)
     forward = netns.into(door, ("127.0.0.1", 6443))
     stack.callback(forward.close)
+
+    names = dns.NameServer(door.listen_for_datagrams((ADDRESS, 53)))
+    stack.callback(names.close)
 
     inside = ("nsenter", f"--net={netns.file_of(middle)}")
     place = Place(2379, 2380, 6443, bind="0.0.0.0", inside=inside, reached_by=forward.port)
