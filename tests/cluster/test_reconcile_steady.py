@@ -325,13 +325,14 @@ def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) 
 
 def test_a_leader_that_ends_hands_over_at_once(operated: Operated) -> None:
     operated.apply()
-    first = operated.start(name="first", options=SHORT)
+    long = ["--lease-seconds", "90"]
+    first = operated.start(name="first", options=long)
     operated.running()
-    second = operated.start(name="second", options=SHORT)
+    second = operated.start(name="second", options=long)
     time.sleep(3)
     first.stop()
     started = time.monotonic()
     operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
     operated.until_pod(2)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 80, "the Lease was waited for"
     assert second.alive
