@@ -1,0 +1,102 @@
+"""What people do with a job: suspend, resume, rescale, copy, delete; nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.kubernetes.flights import FlightsJob
+from support.s3server import S3Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+MakeJob = Callable[..., FlightsJob]
+
+
+def started(job: FlightsJob) -> None:
+    """Applied, fed, with a completed checkpoint."""
+    job.apply()
+    job.feed(interval_s=1.0)
+    job.until_checkpoint_after(0, 240)
+
+
+def objects(storage: S3Server, prefix: str) -> list[Path]:
+    """What the bucket holds below a prefix."""
+    return [path for path in (storage.folder / "data" / "state" / prefix).rglob("*") if path.is_file()]
+
+
+def test_a_suspended_job_has_no_pods_and_goes_on_where_it_was(make_job: MakeJob) -> None:
+    job = make_job()
+    started(job)
+    job.patch({"state": "suspended"})
+    status = job.until_phase("Suspended")
+    assert job.pods() == []
+    job.patch({"state": "running"})
+    job.until(
+        lambda now: (
+            now["phase"] == "Running" and now["lastCheckpoint"]["id"] > status["lastCheckpoint"]["id"]
+        ),
+        "it runs and completes checkpoints",
+        180,
+    )
+    job.finish()
+    job.check()
+
+
+def test_a_job_is_scaled_up_and_down_by_kubectl(make_job: MakeJob) -> None:
+    job = make_job()
+    started(job)
+    for slots in (3, 2):
+        job.cluster.kubectl("scale", "ssj", job.name, "-n", job.namespace, f"--replicas={slots}")
+        job.until(
+            lambda now, slots=slots: now["phase"] == "Running" and now.get("slots") == slots,
+            f"it runs with {slots} slots",
+            180,
+        )
+        job.until_checkpoint_after(int(job.status["lastCheckpoint"]["id"]))
+    job.finish()
+    job.check()
+
+
+def test_another_job_begins_with_a_snapshot_of_the_first(make_job: MakeJob) -> None:
+    first = make_job()
+    started(first)
+    first.patch({"state": "suspended"})
+    saved = first.until_phase("Suspended")["lastSavepoint"]
+    done = first.written()
+    second = make_job("second", restoreFrom={"uri": saved["uri"]})
+    second.take_over(first)
+    second.apply()
+    second.until_checkpoint_after(0, 240)
+    second.finish(before=done)
+    second.check(before=done)
+
+
+def test_a_retained_job_is_created_again_under_its_name(make_job: MakeJob, storage: S3Server) -> None:
+    job = make_job(deletion={"policy": "retain"})
+    started(job)
+    job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=120s")
+    assert job.pods() == []
+    assert objects(storage, f"{job.namespace}/state") != []
+    job.apply({"restoreFrom": {"latest": True}})
+    job.until_checkpoint_after(0, 240)
+    job.finish()
+    job.check()
+
+
+def test_a_job_that_is_deleted_with_a_savepoint_leaves_it(make_job: MakeJob, storage: S3Server) -> None:
+    job = make_job(deletion={"policy": "savepoint"})
+    started(job)
+    job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=120s")
+    assert job.pods() == []
+    assert [
+        path for path in objects(storage, f"{job.namespace}/savepoints") if path.name == "_metadata"
+    ] != []
+
+
+def test_a_purged_job_leaves_nothing_in_storage(make_job: MakeJob, storage: S3Server) -> None:
+    job = make_job(deletion={"policy": "purge"})
+    started(job)
+    assert objects(storage, f"{job.namespace}/state") != []
+    job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=180s")
+    assert objects(storage, job.namespace) == []
