@@ -158,9 +158,9 @@ class Driver:
         wait_for(lambda: self.is_held(process, phase), timeout_s, f"{process} held in {phase}", self.process)
         return int(next(self.holds.glob(pattern)).name.rpartition("-")[2])
 
-    def release(self) -> None:
-        """Let go of everybody who is held."""
-        for path in self.holds.glob("held-*"):
+    def release(self, process: str = "*") -> None:
+        """Let go of everybody who is held, or of ``process``."""
+        for path in self.holds.glob(f"held-{process}:*"):
             path.unlink(missing_ok=True)
 
     def kill_in(self, process: str, phase: str) -> int:
