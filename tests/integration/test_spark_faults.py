@@ -1,0 +1,155 @@
+"""What Spark itself does to tasks: errors upstream, lost shuffle files, cancelled jobs. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from support import driving, totals
+
+from sparkstate import java
+
+pytestmark = [pytest.mark.spark, pytest.mark.extra]
+
+
+@pytest.mark.fault(
+    broken="a column of the source raises at a row, once",
+    when="after earlier rows of the partition went through",
+    expected="Spark tries the task again in the same epoch; output and row count exact",
+)
+@pytest.mark.fault(
+    broken="a column of the source raises at a row, as often as Spark tries",
+    when="after earlier epochs committed",
+    expected="a new incarnation goes on from the last checkpoint; output and row count exact",
+)
+def test_an_error_upstream_changes_nothing(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=4, rows=50)
+    trouble = tmp_path / "trouble"
+    trouble.mkdir()
+    params = {"trouble": str(trouble), "raise": "70x1 130x4"}
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "troubled.py", params=params)) as driver:
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+    assert len(list(trouble.glob("raised-70-*"))) == 1
+    assert len(list(trouble.glob("raised-130-*"))) == 4
+    entries = driver.phases()
+    assert max(p["incarnation"] for p in entries) == 2
+    assert "the source fails at row 130" in driver.log()
+
+
+@pytest.mark.fault(
+    broken="a task's input breaks off: the shuffle's files are gone",
+    when="after the slot got the task's first rows",
+    expected="Spark makes the input anew and feeds a fresh attempt; what the first one fed never becomes state",
+)
+@pytest.mark.fault(
+    broken="all of Spark's jobs are cancelled",
+    when="while a task feeds its slot",
+    expected="a new incarnation goes on from the last checkpoint; output and row count exact",
+)
+def test_a_task_that_loses_its_input_or_is_cancelled_in_the_middle_changes_nothing(tmp_path: Path) -> None:
+    wide = "x" * 8000  # more than the pipes between JVM and worker hold, so that the input is not read yet
+    rows = [
+        row
+        for number in range(4)
+        for row in totals.make_input(
+            tmp_path / "in", files=1, rows=300, keys=30, seed=number, first=number, prefix=f"{number}{wide}"
+        )
+    ]
+    (tmp_path / "trouble").mkdir()
+    document = driving.manifest(
+        tmp_path,
+        "troubled.py",
+        params={"files": "2", "trouble": str(tmp_path / "trouble"), "raise": ""},
+        sparkConf={"spark.sql.execution.arrow.maxRecordsPerBatch": "10"},
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        driver.hold("worker", "feed")
+        driver.held("worker", "feed")
+        lost = list((tmp_path / "work" / "spark").rglob("shuffle_*.data"))
+        assert len(lost) == 2
+        for file in lost:
+            file.unlink()
+        driver.hold("driver", "finish")
+        driver.release("worker")
+        driver.held("driver", "finish")
+        assert len(fed(driver, epoch=0)) > 2
+
+        driver.hold("worker", "feed")
+        driver.release("driver")
+        driver.held("worker", "feed")
+        (tmp_path / "trouble" / "cancel").touch()
+        driving.wait_for(
+            lambda: not (tmp_path / "trouble" / "cancel").exists(), 30, "the cancellation", driver.process
+        )
+        driver.release()
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+    assert max(p["incarnation"] for p in driver.phases()) == 2
+    assert "cancelled" in driver.log()
+
+
+def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
+    """The tasks that brought rows in that epoch; the one after it may have begun already."""
+    entries = [p for p in driver.phases() if p["epoch"] == epoch]
+    return [p for p in entries if p["process"] == "worker" and p["phase"] == "feed"]
+
+
+EXECUTOR_HOSTS = """#!/bin/sh
+# Gives each executor of local-cluster an address of its own: Spark runs no copy of a task on a host that has it.
+before= number=
+for argument in "$@"; do
+    shift
+    [ "$before" = --executor-id ] && number=$argument
+    [ "$before" = --hostname ] && argument=127.0.0.$((number + 2))
+    set -- "$@" "$argument"
+    before=$argument
+done
+exec {java} "$@"
+"""
+
+
+def two_hosts(folder: Path) -> dict[str, str]:
+    """Environment of a driver whose ``local-cluster`` executors live on hosts of their own."""
+    home = folder / "java" / "bin"
+    home.mkdir(parents=True)
+    (home / "java").write_text(EXECUTOR_HOSTS.format(java=java.find(os.environ).home / "bin" / "java"))
+    (home / "java").chmod(0o755)
+    spark = folder / "spark"
+    spark.mkdir()
+    for name in ("bin", "jars"):
+        (spark / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return {"JAVA_HOME": str(home.parent), "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@pytest.mark.fault(
+    broken="Spark starts a second, speculative copy of a slow task on another host",
+    when="after the slow one fed its first rows",
+    expected="the copy that finishes first counts; what the other one fed never becomes state",
+)
+def test_a_speculative_copy_changes_nothing(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=2)
+    conf = {
+        "spark.master": "local-cluster[2,2,1024]",
+        "spark.executor.memory": "512m",
+        "spark.authenticate": "false",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.5",
+    }
+    document = driving.manifest(tmp_path, "totals.py", sparkConf=conf)
+    with driving.Driver(tmp_path, document, environment=two_hosts(tmp_path)) as driver:
+        driver.hold("worker", "feed")
+        slow = driver.held("worker", "feed", 150)
+        driver.hold("driver", "finish")
+        driver.held("driver", "finish")
+        assert len(fed(driver, epoch=0)) == 3, "one of the two tasks has a copy"
+        assert driver.is_held("worker", "feed"), f"{slow} was still at it when its copy had won"
+        driver.release()
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+    assert {p["incarnation"] for p in driver.phases() if p["phase"] == "feed"} == {1}
+    driving.wait_until_nothing_is_left(tmp_path)
