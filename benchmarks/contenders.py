@@ -28,7 +28,7 @@ OURS = {
     "spark.authenticate": "true",
     "spark.driver.extraJavaOptions": "-Xss8m",
 }
-"""What our session sets and what can matter for speed (``sparkstate.spark.session``)."""
+"""What the engine's session sets and what can matter for speed (``sparkstate.spark.session``)."""
 
 
 def session(name: str, slots: int) -> Any:

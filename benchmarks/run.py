@@ -5,7 +5,7 @@
     make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
     make bench ARGS='--loads sum --no-latency'   one load
 
-Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with our session's settings (the base of
+Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base of
 all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
 running; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice.
