@@ -87,9 +87,11 @@ def render(results: Mapping[Key, Result]) -> str:
 
 
 def _summary(results: Mapping[Key, Result]) -> str:
-    good = [result for result in results.values() if result.outcome == AS_EXPECTED]
     runs = sum(result.runs for result in results.values())
-    return f"{len(results)} faults, {runs} runs; {len(good)} became as expected, {len(results) - len(good)} did not."
+    good = sum(result.outcome == AS_EXPECTED for result in results.values())
+    waiting = sum(result.outcome.startswith(NOT_RUN) for result in results.values())
+    failed = len(results) - good - waiting
+    return f"{len(results)} faults, {runs} runs: {good} as expected, {failed} failed, {waiting} not run."
 
 
 def _line(key: Key, result: Result) -> str:
