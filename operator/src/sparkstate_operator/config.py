@@ -25,8 +25,6 @@ class Config:
     """A healthy job is looked at this often without any event."""
     deep_resync_s: float = 600.0
     """All its children are compared this often without any event."""
-    poll_s: float = 10.0
-    """A driver that runs is asked this often."""
     progress_s: float = 60.0
     """Progress is written into the status at most this often."""
     workers: int = 8
