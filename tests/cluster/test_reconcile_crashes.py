@@ -45,7 +45,7 @@ class Restarted:
         environment = {hooks.VARIABLE: f"{self.moment}:{self.write}"} if crashing else {}
         return self.operated.start(environment=environment)
 
-    def until(self, probe: Callable[[], object], what: str, timeout_s: float = 60) -> None:
+    def until(self, probe: Callable[[], object], what: str, timeout_s: float = 150) -> None:
         """As the cluster's, and the operator is started again when it dies."""
 
         def looked() -> object:
