@@ -5,8 +5,8 @@
     make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
     make bench ARGS='--loads sum --no-latency'   one load
 
-Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base of
-all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
+Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
+of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
 running; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice.
 A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
