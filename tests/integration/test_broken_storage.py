@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import driving, totals, volumes
+from support import driving, s3server, totals, volumes
 
 pytestmark = pytest.mark.spark
 
@@ -93,17 +93,18 @@ def test_a_full_checkpoint_volume_is_waited_for(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_driver_without_access_ends_with_the_remedy(tmp_path: Path, s3, what, bucket, secret, says) -> None:
-    document = driving.manifest(
-        tmp_path,
-        "totals.py",
-        checkpointing={"interval": "500ms", "storage": f"s3://{bucket}/jobs"},
-        s3={"endpoint": s3.endpoint, "region": "us-east-1", "pathStyle": True},
-    )
-    environment = {**s3.environment, **({"AWS_SECRET_ACCESS_KEY": secret} if secret else {})}
-    with driving.Driver(tmp_path, document, environment=environment) as driver:
-        assert driver.wait() == 5
+def test_a_driver_without_access_ends_with_the_remedy(tmp_path: Path, what, bucket, secret, says) -> None:
+    with s3server.running() as server:
+        document = driving.manifest(
+            tmp_path,
+            "totals.py",
+            checkpointing={"interval": "500ms", "storage": f"s3://{bucket}/jobs"},
+            s3={"endpoint": server.endpoint, "region": "us-east-1", "pathStyle": True},
+        )
+        environment = {**server.environment, **({"AWS_SECRET_ACCESS_KEY": secret} if secret else {})}
+        with driving.Driver(tmp_path, document, environment=environment) as driver:
+            assert driver.wait() == 5
     assert driver.end()["reason"] == "StorageError" and driver.end()["exit_code"] == 5
     assert says in driver.end()["message"]
-    for hidden in (s3.secret_key, "wrong-secret"):
+    for hidden in (server.secret_key, "wrong-secret"):
         assert hidden not in driver.log() and hidden not in str(driver.end())
