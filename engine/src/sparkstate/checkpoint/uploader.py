@@ -188,7 +188,8 @@ class Uploader:
     def _require_size(self, path: str, size: int) -> None:
         stored = self._store.head(path).size
         if stored != size:
-            stored = self._store.head(path).size  # an answer that was cut may have shown the first digits only
+            # An answer that was cut may have shown the first digits only.
+            stored = self._store.head(path).size
         if stored != size:
             raise errors.CorruptData(
                 f"{self._store.url}/{path} has {stored} bytes after the upload of {size}; the file was "
