@@ -48,7 +48,7 @@ def from_cases(cases: Iterable[junit.Case]) -> dict[Key, Result]:
     for case in cases:
         for name, value in case.properties:
             if name == "fault":
-                seen[Key(*json.loads(value), case.node)].append(case)
+                seen[Key(*json.loads(value))].append(case)
     return {key: Result(_outcome(ran), sum(map(runs_of, ran))) for key, ran in seen.items()}
 
 

@@ -62,7 +62,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        item.user_properties.extend((PROPERTY, json.dumps(fault)) for fault in faults_of(item))
+        rows = [(*fault, function_of(item)) for fault in faults_of(item)]
+        # The test's name as well: JUnit files show a state machine under the file of its library.
+        item.user_properties.extend((PROPERTY, json.dumps(row)) for row in rows)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import faults_page
@@ -16,7 +17,7 @@ SECOND = Key("a file is cut", "before a restore", "CorruptData", "tests/x/test_b
 
 
 def case(node: str, outcome: str = junit.PASSED, *properties: tuple[str, str]) -> junit.Case:
-    fault = ("fault", '["a slot is killed", "in the phase feed", "output exact"]')
+    fault = ("fault", json.dumps(["a slot is killed", "in the phase feed", "output exact", node]))
     return junit.Case(node, node, outcome, 1.0, "no root", (fault, *properties))
 
 
