@@ -30,8 +30,12 @@ def running(job: FlightsJob) -> int:
 
 
 def until_recovered(job: FlightsJob, what: str, newest: int, since: datetime) -> None:
-    """Waits for a later checkpoint and prints how long it took."""
-    status = job.until_checkpoint_after(newest, 240)
+    """Waits for a later checkpoint while it runs, and prints how long that took."""
+    status = job.until(
+        lambda now: now["phase"] == "Running" and now["lastCheckpoint"]["id"] > newest,
+        f"it runs and completed a checkpoint after {newest}",
+        240,
+    )
     done = datetime.fromisoformat(status["lastCheckpoint"]["time"])
     print(f"\n{what}: checkpoint {(done - since).total_seconds():.1f} s later", flush=True)
 
