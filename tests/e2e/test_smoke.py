@@ -14,9 +14,9 @@ pytestmark = pytest.mark.smoke
 def test_an_applied_job_runs_saves_loses_its_driver_and_stays_exact(
     make_job: Callable[..., FlightsJob], storage: S3Server
 ) -> None:
-    job = make_job(savepoints={"interval": "20s"})
+    job = make_job(savepoints={"interval": "30s"})
     job.apply()
-    job.feed(interval_s=1.0)
+    job.feed(interval_s=2.0)
 
     first = job.until_checkpoint_after(0, 180)
     assert first["phase"] == "Running"

@@ -56,7 +56,7 @@ class Prepared:
     expected: Mapping[str, Counter[oracle.Record]]
 
 
-def prepared(folder: Path, rows: int = 7_000, files: int = 60) -> Prepared:
+def prepared(folder: Path, rows: int = 7_000, files: int = 24) -> Prepared:
     """The first rows of the year (7,000 are eight days) in so many files, and the batch calculation of them."""
     written = prepare.write_files(prepare.in_disorder(prepare.read_flights(rows)), folder, files)
     return Prepared(written, oracle.expected(written, HOURS))
@@ -221,7 +221,7 @@ class FlightsJob:
         """Files that the job can see."""
         return self._pacer.released if self._pacer else 0
 
-    def finish(self, timeout_s: float = 180, before: Output | None = None) -> None:
+    def finish(self, timeout_s: float = 300, before: Output | None = None) -> None:
         """Releases what is left and the end, and waits until as many records are out as there must be.
 
         ``before`` is what another job has written of this input already.
