@@ -115,7 +115,7 @@ def test_a_pod_without_a_node_is_scheduled_nowhere_and_deleted_at_once(
         lambda: "no nodes" in str(cluster.get("pod", "pod", namespace)), "the scheduler judged the pod"
     )
     cluster.kubectl("delete", "pod", "pod", "-n", namespace, "--wait=false")
-    cluster.until_gone("pod", "pod", namespace, timeout_s=5)
+    cluster.until_gone("pod", "pod", namespace, timeout_s=25)  # a grace period would be 30
 
 
 def test_the_kubeconfig_of_the_environment_is_not_used(
