@@ -150,7 +150,7 @@ class Cluster:
     # --- waiting -------------------------------------------------------------------------------------------
 
     def until(
-        self, probe: Callable[[], T | None], what: str, timeout_s: float = 30, every_s: float = 0.1
+        self, probe: Callable[[], T | None], what: str, timeout_s: float = 90, every_s: float = 0.1
     ) -> T:
         """Calls ``probe`` until what it returns is true, and returns that. ``what`` names the wish in the error."""
         deadline = time.monotonic() + timeout_s
@@ -162,7 +162,7 @@ class Cluster:
                 raise AssertionError(f"after {timeout_s:.0f} s it is not so that {what}")
             time.sleep(every_s)
 
-    def until_gone(self, kind: str, name: str, namespace: str | None = None, timeout_s: float = 30) -> None:
+    def until_gone(self, kind: str, name: str, namespace: str | None = None, timeout_s: float = 90) -> None:
         """Waits until there is no object of that name."""
         self.until(lambda: self.get(kind, name, namespace) is None, f"{kind} {name} is gone", timeout_s)
 
