@@ -263,7 +263,8 @@ class FlightsJob:
 
     def _release_end(self, number: int) -> None:
         last = pq.read_table(self.data.files[-1]).to_pylist()[-1]
-        later = last["time_hour"] + timedelta(hours=10 * HOURS * number)
+        # Both at one instant: a later one would let the first depart.
+        later = last["time_hour"] + timedelta(hours=10 * HOURS)
         row = {**last, "tailnum": "NONE", "time_hour": later, "dep_time": 1, "arr_delay": 0}
         path = self.folder / f"flights-9{number:03d}.parquet"
         pq.write_table(pa.Table.from_pylist([row], schema=prepare.SCHEMA), path)
