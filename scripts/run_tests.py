@@ -53,12 +53,12 @@ class Stage:
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 1500, fetches="tests"),
+    Stage("unit", 1800, fetches="tests"),
     Stage("stateful", 900),
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
-    Stage("cluster", 1500, fetches="cluster"),
-    Stage("integration", 2700, fetches="tests", reruns=1, beside=True),
+    Stage("cluster", 2400, fetches="cluster"),
+    Stage("integration", 3600, fetches="tests", reruns=1, beside=True),
 )
 
 
