@@ -112,7 +112,7 @@ def test_a_pod_without_a_node_is_scheduled_nowhere_and_deleted_at_once(
         }
     )
     cluster.until(
-        lambda: "no nodes" in str(cluster.get("pod", "pod", namespace)), "the scheduler judged the pod"
+        lambda: "'Unschedulable'" in str(cluster.get("pod", "pod", namespace)), "the scheduler judged the pod"
     )
     cluster.kubectl("delete", "pod", "pod", "-n", namespace, "--wait=false")
     cluster.until_gone("pod", "pod", namespace, timeout_s=25)  # a grace period would be 30

@@ -100,10 +100,7 @@ class Observer:
         found = await asyncio.gather(*(self._listed(kind, namespace, name) for kind in kinds))
         every = [(kind, child) for kind, children_ in zip(kinds, found, strict=True) for child in children_]
         mine = [(kind, child) for kind, child in every if _uid(child) == uid]
-        strays = tuple(
-            (kind, child) for kind, child in every if _uid(child) != uid and kind is not k.REVISIONS
-        )
-        return mine, strays
+        return mine, tuple((kind, child) for kind, child in every if _uid(child) != uid)
 
     async def _listed(self, kind: k.Kind, namespace: str, name: str) -> list[observed.Child]:
         bodies = await self._kube.list(kind, namespace, f"{labels.JOB}={name}")

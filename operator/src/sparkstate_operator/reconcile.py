@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
 from sparkstate_operator import actions, clock, errors, labels, observed, plan
@@ -16,10 +17,11 @@ from sparkstate_operator.decide import decide, snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Memory, Observer
+from sparkstate_operator.observe import Look, Memory, Observer
 from sparkstate_operator.queue import Later
 
 _log = logging.getLogger(__name__)
+_STRAYS_S = 2.0
 
 
 class Key(NamedTuple):
@@ -100,6 +102,8 @@ class Reconciler:
             self._memories.pop(key, None)
             self._judged.pop(key, None)
             return None
+        if look.seen.job.deleting_at is None and self._waits_for_strays(look):
+            return Later(_STRAYS_S)
         if deep:
             memory.deep_s, memory.deep_wanted = now_s, False
         due = memory.progress_s is None or now_s - memory.progress_s >= self._config.progress_s
@@ -118,6 +122,13 @@ class Reconciler:
         memory.phase = str(decision.status.get("phase") or "")
         wait_s = decision.wait_s if decision.wait_s is not None else self._config.resync_s
         return Later(wait_s, exact=wait_s < 1.0)
+
+    def _waits_for_strays(self, look: Look) -> bool:
+        """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""
+        patience = timedelta(seconds=plan.DEFAULT_DEATH_S)
+        pods = (observed.pod_of(child.body) for kind, child in look.strays if kind is k.PODS)
+        now = self._clock.now()
+        return any(pod.deleting_at is None or now < pod.deleting_at + patience for pod in pods)
 
     def _judge(self, key: Key, job: observed.Job) -> tuple[plan.Revision | None, str]:
         """What the spec comes to with the chart's defaults, or why it cannot run."""
