@@ -44,9 +44,9 @@ class Stage:
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
     fetches: str = ""
     """What its tests start beside Python, as a group of ``fetch_parts``; fetched before the first stage."""
-    reruns: int = 0
-    """How often a test is run again that a slow machine broke (a time limit, a connection). A failed assertion
-    is final: a wrong result is wrong, however rare."""
+    rerun: str = ""
+    """Which failures are tried once more, as an option of pytest-rerunfailures: those that a slow machine makes (a time
+    limit, a connection). A wrong result is final, however rare."""
     beside: bool = False
     """Whether it runs beside the other stages."""
 
@@ -57,8 +57,8 @@ STAGES = (
     Stage("stateful", 900),
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
-    Stage("cluster", 2400, fetches="cluster"),
-    Stage("integration", 3600, fetches="tests", reruns=1, beside=True),
+    Stage("cluster", 2400, fetches="cluster", rerun="--only-rerun=s it is not so that"),
+    Stage("integration", 3600, fetches="tests", rerun="--rerun-except=AssertionError", beside=True),
 )
 
 
@@ -126,8 +126,8 @@ def run_stage(stage: Stage, extras: bool, output: IO[bytes] | None = None) -> Re
     command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
     command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
     command += [] if extras else ["-m", "not extra"]
-    if stage.reruns:
-        command += [f"--reruns={stage.reruns}", "--rerun-except=AssertionError"]
+    if stage.rerun:
+        command += ["--reruns=1", stage.rerun]
     started = time.monotonic()
     exit_code = run_with_limit(command, stage.limit_s, output)
     cases = list(junit.read_file(report)) if report.exists() else []
