@@ -74,6 +74,7 @@ def test_a_pod_runs_tells_its_output_and_is_killed_at_its_memory_limit(
     machine: NodeCluster, image: str, namespace: str
 ) -> None:
     cluster = machine.cluster
+    before = set(Path("/run/netns").iterdir())
     greedy = {"resources": {"limits": {"memory": "64Mi"}}}
     cluster.apply(
         pod("calm", namespace, image, COUNTING),
@@ -92,6 +93,8 @@ def test_a_pod_runs_tells_its_output_and_is_killed_at_its_memory_limit(
     assert said.strip() == "42"
     cluster.until(lambda: phase(cluster, namespace, "greedy") == "Failed", "the other one is killed")
     assert "OOMKilled" in json.dumps(cluster.get("pod", "greedy", namespace))
+    # The host sees nothing of the pods' network namespaces.
+    assert set(Path("/run/netns").iterdir()) == before
 
 
 def test_a_cut_node_keeps_its_process_alive_and_loses_its_pod(

@@ -16,7 +16,7 @@ MakeJob = Callable[..., FlightsJob]
 def started(job: FlightsJob) -> None:
     """Applied, fed, with a completed checkpoint."""
     job.apply()
-    job.feed(interval_s=1.0)
+    job.feed(interval_s=5.0)
     job.until_checkpoint_after(0, 240)
 
 
@@ -59,7 +59,7 @@ def test_a_job_is_scaled_up_and_down_by_kubectl(make_job: MakeJob) -> None:
 
 
 def test_another_job_begins_with_a_snapshot_of_the_first(make_job: MakeJob) -> None:
-    first = make_job()
+    first = make_job(upgradeMode="savepoint")
     started(first)
     first.patch({"state": "suspended"})
     saved = first.until_phase("Suspended")["lastSavepoint"]

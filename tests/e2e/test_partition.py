@@ -29,7 +29,7 @@ def test_a_driver_behind_a_cut_network_is_replaced_and_changes_nothing_when_it_i
     )
     job.changes["driverTemplate"] = template
     job.apply()
-    job.feed(interval_s=2.0)
+    job.feed(interval_s=10.0)
     newest = int(job.until_checkpoint_after(0, 240)["lastCheckpoint"]["id"])
     assert job.driver()["spec"]["nodeName"] == far.names.node
     far.cut()

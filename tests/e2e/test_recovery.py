@@ -23,7 +23,7 @@ KINDS = pytest.mark.parametrize(
 def running(job: FlightsJob) -> int:
     """Applies the job, feeds it, and waits for its second checkpoint; the number of the newest one."""
     job.apply()
-    job.feed(interval_s=1.0)
+    job.feed(interval_s=5.0)
     status = job.until_checkpoint_after(1, 240)
     assert status["phase"] == "Running"
     return int(status["lastCheckpoint"]["id"])

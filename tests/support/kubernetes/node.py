@@ -198,7 +198,8 @@ class Node:
         )
         shadows = self.folder / "sysctl"
         shadows.mkdir(exist_ok=True)
-        steps = ["mount --make-rshared /"]
+        # Pods' network namespaces are kept as files there; so they end with this mount namespace.
+        steps = ["mount --make-rshared /", "mount -t tmpfs tmpfs /run/netns"]
         for path, value in SYSCTLS.items():
             shadow = shadows / path.replace("/", "-")
             shadow.write_text(value)
