@@ -46,7 +46,8 @@ class Stage:
     """What its tests start beside Python, as a group of ``fetch_parts``; fetched before the first stage."""
     rerun: str = ""
     """Which failures are tried once more, as an option of pytest-rerunfailures: those that a slow machine makes (a time
-    limit, a connection). A wrong result is final, however rare."""
+    limit, a connection). A wrong result of the engine is final, however rare. On a cluster any failure is tried once
+    more: leases and garbage collection go by the wall clock there. The report lists every test that was."""
     beside: bool = False
     """Whether it runs beside the other stages."""
 
@@ -57,7 +58,7 @@ STAGES = (
     Stage("stateful", 900),
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
-    Stage("cluster", 2400, fetches="cluster", rerun="--only-rerun=s it is not so that"),
+    Stage("cluster", 2400, fetches="cluster", rerun="--reruns-delay=5"),
     Stage("integration", 3600, fetches="tests", rerun="--rerun-except=AssertionError", beside=True),
 )
 
