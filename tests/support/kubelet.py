@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from support.kubernetes.cluster import Cluster
+from support.kubernetes.cluster import Cluster, CommandFailed
 
 NODE = "played-node"
 
@@ -121,8 +121,13 @@ class Kubelet:
         )
 
     def finish_deletion(self, pod: str, word: dict[str, Any] | None = None) -> None:
-        """A pod that is being deleted ends in good order: its container, then its object."""
-        self.end(pod, 0, word or {"reason": "Terminated", "message": "SIGTERM", "exit_code": 0})
+        """A pod that is being deleted ends in good order: its container, then its object. One that had ended before
+        may be gone by now: the API server waits for no kubelet then."""
+        try:
+            self.end(pod, 0, word or {"reason": "Terminated", "message": "SIGTERM", "exit_code": 0})
+        except CommandFailed:
+            if self._cluster.get("pod", pod, self._namespace) is not None:
+                raise
         self.gone(pod)
 
     def _status(

@@ -49,6 +49,13 @@ class Recorder(slots.Sum):
             self.busy.release()
 
 
+def until_called(name: str, times: int) -> None:
+    """An attempt is answered when its rows have arrived; those of an attempt that is not chosen may stay unprocessed."""
+    deadline = time.monotonic() + 60
+    while Recorder.calls.count(name) < times and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def slot(tmp_path: Path) -> Iterator[slots.Slot]:
     Recorder.calls = []
@@ -77,6 +84,7 @@ def test_two_attempts_at_once_never_call_it_at_once(slot: slots.Slot) -> None:
         attempt.start()
     for attempt in attempts:
         attempt.join()
+    until_called("element", 3 * 60)
     slot.finish(0, 2)
     slot.commit(0)
     assert Recorder.calls.count("element") == 3 * 60
