@@ -10,6 +10,7 @@ from support import cells
 from sparkstate import errors
 from sparkstate.backends import canonical, loader
 from sparkstate.backends.base import CanonicalRow
+from sparkstate.backends.rocksdb import snapshots
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
@@ -114,14 +115,14 @@ def test_a_state_that_is_declared_otherwise_is_refused_and_stays_as_it_was(
 @pytest.mark.fault(
     broken="a stored value has an unknown schema id",
     when="when it is read after a restore",
-    expected="CorruptData with type and schema id, which says to take the version that wrote it; never a wrong value",
+    expected="UnknownFormat with type and schema id, which says to take the version that wrote it; never a wrong value",
 )
 def test_a_value_with_an_unknown_schema_id_is_refused(stores, tmp_path):
     key, namespace = canonical.TableCodec(cells.VALUES).cell_bytes(1)
     path = tmp_path / "canonical"
     with canonical.CanonicalWriter(path, [cells.VALUES]) as writer:
         writer.write(CanonicalRow(0, cells.group_of(1), key, namespace, b"", b"\x09\x0a"))
-    with pytest.raises(errors.CorruptData, match=r"schema id 09.*use the sparkstate version that wrote it"):
+    with pytest.raises(errors.UnknownFormat, match=r"schema id 09.*use the sparkstate version that wrote it"):
         stores.restored({canonical.FORMAT: path}, canonical.FORMAT).table(cells.VALUES).get(
             cells.group_of(1), 1
         )
@@ -140,7 +141,7 @@ def test_a_value_with_an_unknown_schema_id_is_refused(stores, tmp_path):
             "one bit changed", lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:], id="flipped"
         ),
         pytest.param("empty", lambda data: b"", id="empty"),
-        pytest.param("of a later format version", lambda data: data[:4] + b"\x00\x09" + data[6:], id="later"),
+        pytest.param("its first bytes are another format's", lambda data: b"SQLite f" + data[8:], id="other"),
     ],
 )
 def test_a_damaged_canonical_file_fills_no_store(stores, damage, change):
@@ -148,5 +149,39 @@ def test_a_damaged_canonical_file_fills_no_store(stores, damage, change):
     cells.commit(store, cells.values({key: key for key in range(200)}))
     files, fmt = stores.snapshot(store, in_canonical=True)
     files[canonical.FORMAT].write_bytes(change(files[canonical.FORMAT].read_bytes()))
-    with pytest.raises((errors.CorruptData, errors.UnknownFormat), match="canonical"):
+    with pytest.raises(errors.CorruptData, match="canonical"):
+        stores.restored(files, fmt)
+
+
+LATER = r"format version 9.*use the sparkstate version that wrote it"
+
+
+@pytest.mark.fault(
+    broken="a state file in the format that any backend restores is of a later format version",
+    when="when a store of an older sparkstate is filled from it",
+    expected="UnknownFormat (exit code 3 for the job), which says to take the version that wrote it; not called damage",
+)
+def test_a_canonical_file_of_a_later_version_is_no_damage(stores, monkeypatch):
+    store = stores.restored()
+    cells.commit(store, cells.values({1: 10}))
+    with monkeypatch.context() as later:
+        later.setattr(canonical, "VERSION", 9)
+        files, fmt = stores.snapshot(store, in_canonical=True)
+        assert stores.restored(files, fmt).table(cells.VALUES).get(cells.group_of(1), 1) == 10
+    with pytest.raises(errors.UnknownFormat, match=f"canonical.*{LATER}"):
+        stores.restored(files, fmt)
+
+
+@pytest.mark.fault(
+    broken="RocksDB's own files are of a later format version",
+    when="when a store of an older sparkstate is filled from them",
+    expected="UnknownFormat (exit code 3 for the job), which says to take the version that wrote it; not called damage",
+)
+@pytest.mark.parametrize("stores", ["rocksdb"], indirect=True)
+def test_native_files_of_a_later_version_are_no_damage(stores):
+    store = stores.restored()
+    cells.commit(store, cells.values({1: 10}))
+    files, fmt = stores.snapshot(store, in_canonical=False)
+    files[snapshots.META].write_text('{"version":9,"tables":"in another form"}')
+    with pytest.raises(errors.UnknownFormat, match=f"{snapshots.META}.*{LATER}"):
         stores.restored(files, fmt)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from support import driving, totals
-
-from sparkstate import java
+from support import driving, executors, totals
 
 pytestmark = [pytest.mark.spark, pytest.mark.extra]
 
@@ -98,33 +94,6 @@ def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
     return [p for p in entries if p["process"] == "worker" and p["phase"] == "feed"]
 
 
-EXECUTOR_HOSTS = """#!/bin/sh
-# Gives each executor of local-cluster an address of its own: Spark runs no copy of a task on a host that has it.
-before= number=
-for argument in "$@"; do
-    shift
-    [ "$before" = --executor-id ] && number=$argument
-    [ "$before" = --hostname ] && argument=127.0.0.$((number + 2))
-    set -- "$@" "$argument"
-    before=$argument
-done
-exec {java} "$@"
-"""
-
-
-def two_hosts(folder: Path) -> dict[str, str]:
-    """Environment of a driver whose ``local-cluster`` executors live on hosts of their own."""
-    home = folder / "java" / "bin"
-    home.mkdir(parents=True)
-    (home / "java").write_text(EXECUTOR_HOSTS.format(java=java.find(os.environ).home / "bin" / "java"))
-    (home / "java").chmod(0o755)
-    spark = folder / "spark"
-    spark.mkdir()
-    for name in ("bin", "jars"):
-        (spark / name).symlink_to(Path(pyspark.__file__).parent / name)
-    return {"JAVA_HOME": str(home.parent), "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
-
-
 @pytest.mark.fault(
     broken="Spark starts a second, speculative copy of a slow task on another host",
     when="after the slow one fed its first rows",
@@ -132,18 +101,28 @@ def two_hosts(folder: Path) -> dict[str, str]:
 )
 def test_a_speculative_copy_changes_nothing(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=2)
-    conf = {
-        "spark.master": "local-cluster[2,2,1024]",
-        "spark.executor.memory": "512m",
-        "spark.authenticate": "false",
+    document = executors.cluster(driving.manifest(tmp_path, "totals.py"), tmp_path, executors=2)
+    document["spec"]["params"]["output"] = (tmp_path / "out").as_uri()
+    document["spec"]["sparkConf"] = {
+        "spark.authenticate.secret": "of driver and executors",
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",
     }
-    document = driving.manifest(tmp_path, "totals.py", sparkConf=conf)
-    with driving.Driver(tmp_path, document, environment=two_hosts(tmp_path)) as driver:
+    environment = {
+        **executors.environment(),
+        **executors.on_hosts_of_their_own(tmp_path),
+        **executors.master(2),
+    }
+    with driving.Driver(
+        tmp_path,
+        document,
+        environment=environment,
+        arguments=["--in-cluster"],
+        module="support.cluster_driver",
+    ) as driver:
         driver.hold("worker", "feed")
-        slow = driver.held("worker", "feed", 150)
+        slow = driver.held("worker", "feed")
         driver.hold("driver", "finish")
         driver.held("driver", "finish")
         assert len(fed(driver, epoch=0)) == 3, "one of the two tasks has a copy"

@@ -1,7 +1,7 @@
 """A driver as it runs in a pod, with executors that are processes of their own, each on a "host" of its own.
 
-Spark's ``local-cluster`` master starts real executors; a ``java`` that gives every executor a host name of its own (a
-UTS namespace) makes slots and tasks find each other over TCP, as between pods.
+Spark's ``local-cluster`` master starts real executors; a ``java`` that gives every executor a host name (a UTS
+namespace) and an address of its own makes slots and tasks find each other over TCP, as between pods.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ UID = "9c2f4c5e-0000-4000-8000-000000000001"
 SHIM = """#!/bin/sh
 case "$*" in
 *CoarseGrainedExecutorBackend*)
+    before= number=
+    for argument in "$@"; do
+        shift
+        [ "$before" = --executor-id ] && number=$argument
+        [ "$before" = --hostname ] && argument=127.0.0.$((number % 250 + 2))
+        set -- "$@" "$argument"
+        before=$argument
+    done
     exec unshare --user --map-current-user --uts --keep-caps sh -c 'hostname "$0" && exec "$@"' \
         "executor-$$" {java} "$@" ;;
 esac

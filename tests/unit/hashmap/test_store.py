@@ -104,9 +104,13 @@ def test_every_damaged_byte_of_a_canonical_file_is_noticed(tmp_path):
     for position in range(len(data)):
         turned = bytearray(data)
         turned[position] ^= 0x55
-        for broken in (bytes(turned), data[:position]):
+        at_version = position == len(canonical.MAGIC)
+        for broken, kind in (
+            (bytes(turned), errors.UnknownFormat if at_version else errors.CorruptData),
+            (data[:position], errors.CorruptData),
+        ):
             damaged.write_bytes(broken)
-            with pytest.raises(errors.CorruptData, match="damaged"):
+            with pytest.raises(kind, match="damaged"):
                 list(canonical.CanonicalFile(damaged).rows())
     damaged.write_bytes(data + b"x")
     with pytest.raises(errors.CorruptData, match="follows the trailer"):

@@ -127,8 +127,8 @@ def test_every_nan_is_the_same_object_so_that_a_dict_finds_it():
     assert double.decode(double.encode(float("nan"))) is scalars.NAN
 
 
-def test_bytes_of_an_unknown_schema_or_of_another_type_are_corrupt_data():
-    with pytest.raises(errors.CorruptData, match="schema id 07"):
+def test_bytes_of_an_unknown_schema_are_of_an_unknown_format_and_those_of_another_type_corrupt_data():
+    with pytest.raises(errors.UnknownFormat, match="schema id 07"):
         Types.LONG().decode(b"\x07\x01")
     with pytest.raises(errors.CorruptData, match="not of type LONG"):
         Types.LONG().decode(Types.STRING().encode("x"))

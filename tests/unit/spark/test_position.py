@@ -78,7 +78,7 @@ def test_an_archive_cannot_write_outside_of_its_directory(tmp_path: Path, name: 
 
 
 def test_a_position_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(errors.CorruptData, match="version 99"):
+    with pytest.raises(errors.UnknownFormat, match="version 99"):
         position.seed(
             tmp_path / "seeded", msgspec.msgpack.encode(position.Archive(99, 0, {})), heartbeat=False
         )

@@ -12,7 +12,8 @@
     payload
 
 Rows of one table are written together, in order of their key groups, so that a reader skips the blocks
-outside its range without decoding rows. A file without a trailer was cut short: ``CorruptData``.
+outside its range without decoding rows. A file without a trailer was cut short: ``CorruptData``. One of a later
+version is no damage: ``UnknownFormat``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from sparkstate.serde import composite, types
 
 FORMAT: Final = "canonical"
 """Name of the format, and of the file."""
-MAGIC: Final = b"SPKSTATE\x01"
+MAGIC: Final = b"SPKSTATE"
+VERSION: Final = 1
 BLOCK_BYTES: Final = 64 * 1024
 _SECTION = struct.Struct(">cII")
 _encode = msgspec.msgpack.Encoder().encode
@@ -157,7 +159,7 @@ class CanonicalWriter:
         self._size = 0
         self._table = -1
         self._blocks = self._count = 0
-        self._file.write(MAGIC)
+        self._file.write(MAGIC + bytes([VERSION]))
         self._section(b"H", _encode([describe_table(spec) for spec in tables]))
 
     def write(self, row: CanonicalRow) -> None:
@@ -196,7 +198,7 @@ class CanonicalWriter:
 
 class CanonicalFile:
     """A file to read. ``tables`` is read at once, rows when asked for; damage is ``CorruptData``, with the
-    path."""
+    path; a later format is ``UnknownFormat``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -231,9 +233,14 @@ class CanonicalFile:
                 yield CanonicalRow(table, *row)
 
     def _read_header(self, file: IO[bytes]) -> tuple[TableSpec, ...]:
-        magic = file.read(len(MAGIC))
-        if magic != MAGIC:
-            raise self._corrupt(f"it starts with {magic!r}, not with {MAGIC!r}")
+        magic, version = file.read(len(MAGIC)), file.read(1)
+        if magic != MAGIC or version < b"\x01":
+            raise self._corrupt(f"it starts with {magic + version!r}, not with {MAGIC!r} and a version")
+        if version[0] > VERSION:
+            raise errors.UnknownFormat(
+                f"canonical snapshot file {self._path} has the format version {version[0]}, this sparkstate reads "
+                f"{VERSION}; use the sparkstate version that wrote it, or a newer one"
+            )
         kind, payload = self._section(file)
         if kind != b"H":
             raise self._corrupt("it has no header")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import sparkstate
 from sparkstate import clock, errors, storage
@@ -22,6 +23,7 @@ from sparkstate.log.log import LineageLog
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks import file_sink
+from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
@@ -105,6 +107,16 @@ class Durable:
                 return downloader.read(restored.metadata.source_position)
         finally:
             downloader.close()
+
+    def seed_position(self, restored: restore.Restored, directory: Path, *, heartbeat: bool) -> None:
+        """Let a query in ``directory`` go on where the snapshot's did; without a position it begins anew.
+
+        Raises ``RestoreBlocked`` for one that this version cannot read: trying again would not help.
+        """
+        archive = self.read_position(restored)
+        if archive:
+            with restore.blocked_by_damage(restored.plan):
+                position.seed(directory, archive, heartbeat=heartbeat)
 
     def begin_incarnation(self, restored: restore.Restored, recorded: Callable[[int], None]) -> int:
         """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled."""

@@ -108,9 +108,7 @@ class Incarnation:
 
     def _seed(self) -> Path:
         directory = self._parts.work_dir / "query" / f"{self.number:05d}"
-        archive = self._parts.durable.read_position(self._restored)
-        if archive:
-            position.seed(directory, archive, heartbeat=self._heartbeat)
+        self._parts.durable.seed_position(self._restored, directory, heartbeat=self._heartbeat)
         return directory
 
     # -- epochs -------------------------------------------------------------------------------------------------

@@ -28,7 +28,14 @@ from sparkstate.spark import graph, session
 from sparkstate.spark.session import SparkSession
 
 _STORAGE_RETRY_S = 2.0
-_FINAL = (errors.SpecInvalid, errors.RestoreBlocked, errors.StateMigrationError, errors.Fenced)
+_FINAL = (
+    errors.SpecInvalid,
+    errors.RestoreBlocked,
+    errors.StateMigrationError,
+    errors.UnknownFormat,
+    errors.Fenced,
+)
+"""To try again would give the same; a person, or another version of sparkstate, has to help."""
 
 
 @dataclass(frozen=True)

@@ -103,21 +103,16 @@ def open_lineage(
             uid=uid if start_empty else "",
             previous=pointer.lineage if pointer else "",
         )
-        key, data = _key(job, fresh.number), framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
-        if creating.create_or_read(root, key, data) != data:
-            continue  # another driver was first: theirs counts
-        return _lineage(root, fresh, created=True)
+        if _create(root, fresh):
+            return _lineage(root, fresh, created=True)
+        # Another driver was first: theirs counts.
 
 
 def all_of(root: ObjectStore, job: JobName) -> list[Lineage]:
     """Every lineage that the name ever pointed to, oldest first; each once."""
     found: dict[str, Lineage] = {}
-    for info in root.list(_folder(job) + "/"):
-        pointer = framing.parse(
-            _DECODER,
-            framing.unframe(MAGIC, VERSION, root.get(info.key), f"{root.url}/{info.key}"),
-            f"{root.url}/{info.key}",
-        )
+    for key in _keys(root, job):
+        pointer = _read(root, key)
         found[pointer.lineage] = _lineage(root, pointer, created=False)
     return list(found.values())
 
@@ -133,9 +128,7 @@ def begin_anew(
         created_ms=clock.now_ms(),
         previous=old.id,
     )
-    creating.create_or_read(
-        root, _key(old.job, fresh.number), framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
-    )
+    _create(root, fresh)
 
 
 def _folder(job: JobName) -> str:
@@ -148,12 +141,24 @@ def _key(job: JobName, number: int) -> str:
     return f"{_folder(job)}/{number:012d}"
 
 
+def _keys(root: ObjectStore, job: JobName) -> list[str]:
+    return [info.key for info in root.list(_folder(job) + "/")]
+
+
 def _newest_pointer(root: ObjectStore, job: JobName) -> Pointer | None:
-    keys = [info.key for info in root.list(_folder(job) + "/")]
-    if not keys:
-        return None
-    data = framing.unframe(MAGIC, VERSION, root.get(keys[-1]), f"{root.url}/{keys[-1]}")
-    return framing.parse(_DECODER, data, f"{root.url}/{keys[-1]}")
+    keys = _keys(root, job)
+    return _read(root, keys[-1]) if keys else None
+
+
+def _read(root: ObjectStore, key: str) -> Pointer:
+    url = f"{root.url}/{key}"
+    return framing.parse(_DECODER, framing.unframe(MAGIC, VERSION, root.get(key), url), url)
+
+
+def _create(root: ObjectStore, fresh: Pointer) -> bool:
+    """Whether the pointer is there and is ours; False if another one took its number first."""
+    data = framing.frame(MAGIC, VERSION, _ENCODER.encode(fresh))
+    return creating.create_or_read(root, _key(fresh.job, fresh.number), data) == data
 
 
 def _lineage(root: ObjectStore, pointer: Pointer, *, created: bool) -> Lineage:

@@ -80,14 +80,15 @@ class TypeInformation(ABC):
         return SCHEMA_PREFIX + pack_bytes(self.pack(stored)) if self.is_immutable else stored
 
     def decode(self, data: bytes) -> Any:
-        """Bytes → stored. Raises ``CorruptData`` if the bytes are not of this type."""
+        """Bytes → stored. Raises ``CorruptData`` if the bytes are not of this type, ``UnknownFormat`` if a later
+        version wrote them."""
         if not data:
             return None
         return self._decode_value(data) if self.is_immutable else data
 
     def _decode_value(self, data: bytes) -> Any:
         if data[:1] != SCHEMA_PREFIX:
-            raise errors.CorruptData(
+            raise errors.UnknownFormat(
                 f"a stored value of type {self.describe()} has schema id {data[:1].hex() or 'none'}; "
                 f"this version reads schema id {SCHEMA_ID} only; use the sparkstate version that wrote it, or restore "
                 "an older checkpoint"

@@ -105,7 +105,7 @@ def seed(directory: Path, archive: bytes, *, heartbeat: bool) -> int:
     except msgspec.MsgspecError as error:
         raise errors.CorruptData(f"the stored source position cannot be read: {error}") from error
     if decoded.version != ARCHIVE_VERSION:
-        raise errors.CorruptData(
+        raise errors.UnknownFormat(
             f"the stored source position has version {decoded.version}, this sparkstate reads {ARCHIVE_VERSION}: "
             "use the version that wrote it or a newer one"
         )

@@ -20,6 +20,8 @@ from sparkstate.serde import composite
 
 NATIVE = "rocksdb"
 META = "sparkstate.json"
+VERSION = 1
+"""Of the file ``META``."""
 TIMER_KINDS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _NUMBERED = re.compile(r"(?:MANIFEST-|OPTIONS-)?(\d+)(?:\.\w+)?$")
 # Options come from the job, not from the snapshot; logs are empty, for nothing is logged.
@@ -33,6 +35,12 @@ class Identity(msgspec.Struct, frozen=True):
     id: str
 
 
+class _Versioned(msgspec.Struct, frozen=True):
+    """What every version of the file has."""
+
+    version: int
+
+
 class StoreMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The file ``sparkstate.json`` of a native snapshot: all that RocksDB's own files do not say.
 
@@ -40,21 +48,25 @@ class StoreMeta(msgspec.Struct, frozen=True, kw_only=True):
     snapshot.
     """
 
-    version: int = 1
+    version: int = VERSION
     tables: list[canonical.TableHeader] = []
     next_position: int = 0
     identities: list[Identity] = []
 
 
 def read_meta(path: Path) -> StoreMeta:
-    """Read the file; raises :class:`errors.CorruptData` if it is not what was written."""
+    """Read the file; raises ``CorruptData`` if it is not what was written, ``UnknownFormat`` for a later version."""
     try:
-        meta = msgspec.json.decode(path.read_bytes(), type=StoreMeta)
+        data = path.read_bytes()
+        version = msgspec.json.decode(data, type=_Versioned).version
+        if version > VERSION:  # before the rest is read, which may look otherwise there
+            raise errors.UnknownFormat(
+                f"{path} has the format version {version}, this sparkstate reads {VERSION}; "
+                "use the sparkstate version that wrote it, or a newer one"
+            )
+        return msgspec.json.decode(data, type=StoreMeta)
     except (OSError, msgspec.MsgspecError) as error:
         raise errors.CorruptData(f"{path} is no description of a RocksDB snapshot: {error}") from error
-    if meta.version != 1:
-        raise errors.CorruptData(f"{path} has version {meta.version}; this sparkstate reads version 1")
-    return meta
 
 
 def greatest_number(names: Iterable[str]) -> int:

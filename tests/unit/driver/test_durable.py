@@ -1,0 +1,53 @@
+"""What the driver does with what is stored; its life on a broken storage is in ``tests/faults``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from support import checkpoints
+from support.stores import ManualClock
+
+from sparkstate import errors
+from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.driver.durable import Durable
+from sparkstate.handles import FileHandle
+from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.spark import position
+
+
+@pytest.fixture
+def durable(tmp_path: Path) -> Durable:
+    settings = JobSettings(
+        name="job",
+        entry=EntryPoint(module="a.job"),
+        checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
+    )
+    return Durable(settings, ManualClock(), 1, "a test")
+
+
+def restored(durable: Durable, archive: position.Archive) -> Restored:
+    data = msgspec.msgpack.encode(archive)
+    handle = FileHandle(name="position", size=len(data), checksum=checkpoints.checksum(data), inline=data)
+    plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
+    return Restored(
+        plan,
+        checkpoints.metadata([checkpoints.inline_shard(0)], source_position=handle),
+        durable.lineage.store,
+    )
+
+
+def test_a_query_goes_on_where_the_snapshots_did(durable: Durable, tmp_path: Path) -> None:
+    archive = position.Archive(position.ARCHIVE_VERSION, 7, {"commits/7": b"v1\n{}"})
+    durable.seed_position(restored(durable, archive), tmp_path / "query", heartbeat=False)
+    assert (tmp_path / "query" / "commits" / "7").read_bytes() == b"v1\n{}"
+
+
+def test_a_source_position_of_a_later_version_blocks_the_restore(durable: Durable, tmp_path: Path) -> None:
+    later = restored(durable, position.Archive(99, 7, {}))
+    with pytest.raises(
+        errors.RestoreBlocked, match=r"checkpoint 1 was found.*version 99.*version that wrote it"
+    ):
+        durable.seed_position(later, tmp_path / "query", heartbeat=False)
+    assert not (tmp_path / "query").exists()
