@@ -15,22 +15,24 @@ from typing import NamedTuple
 import junit
 
 AS_EXPECTED, NOT_RUN = "as expected", "not run"
-COLUMNS = ("broken", "when", "expected", "became of it", "runs", "test")
+COLUMNS = ("broken", "when", "on", "expected", "became of it", "runs", "test")
 
 HEAD = """# What was broken on purpose, and what became of it
 
-Written by `make faults`; do not edit. A line is one kind of fault: what is broken, when, what must come of it, and what
-came of it when it was last run (a line that never was says so). `runs` counts runs with that fault: parameters, seeds,
+Written by `make faults`; do not edit. A line is one kind of fault: what is broken, when (processes: in which phase), on
+which backend or storage, what must come of it, and what came of it when it was last run (a line that never was says
+so). `runs` counts runs with that fault: parameters, seeds,
 generated lives. What the words mean is said in [the glossary](GLOSSARY.md); how the tests are made, in
 [tests/README.md](../tests/README.md).
 """
 
 
 class Key(NamedTuple):
-    """What makes a row: its three sentences and its test."""
+    """What makes a row: its sentences and its test."""
 
     broken: str
     when: str
+    on: str
     expected: str
     test: str
 
@@ -74,7 +76,7 @@ def merge(
 
 
 def _order(key: Key) -> tuple[str, ...]:
-    return (key.test.split("::")[0], key.test, key.broken, key.when)
+    return (key.test.split("::")[0], key.test, key.broken, key.when, key.on)
 
 
 def render(results: Mapping[Key, Result]) -> str:
@@ -95,7 +97,7 @@ def _summary(results: Mapping[Key, Result]) -> str:
 
 
 def _line(key: Key, result: Result) -> str:
-    cells = (key.broken, key.when, key.expected, result.outcome, str(result.runs), f"`{key.test}`")
+    cells = (key.broken, key.when, key.on, key.expected, result.outcome, str(result.runs), f"`{key.test}`")
     return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
 
 
@@ -105,5 +107,5 @@ def parse(page: str) -> dict[Key, Result]:
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("|") and len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
-            found[Key(*cells[:3], cells[-1].strip("`"))] = Result(cells[3], int(cells[4]))
+            found[Key(*cells[:4], cells[-1].strip("`"))] = Result(cells[4], int(cells[5]))
     return found

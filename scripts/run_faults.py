@@ -1,9 +1,11 @@
 """``make faults``: everything that is broken on purpose, in full, and the page about it (``docs/faults.md``).
 
-Runs the tests that carry ``pytest.mark.fault``, with 200 seeds of the storage's life and long Hypothesis runs, in one
-pytest per file, so that a crash of one leaves the others. Arguments choose files; only their rows are then renewed.
-``--page`` runs nothing and brings the page into step with the tests: new rows say ``not run``. ``--junit`` runs nothing
-either and takes the results of files that runs with ``--junitxml`` left, for instance of seeds in several parts.
+Runs the tests that carry ``pytest.mark.fault``, with 200 seeds of the storage's life and long Hypothesis runs, in parts
+of some minutes, each in a pytest of its own: a crash of one leaves the others. Arguments choose files; only their rows
+are then renewed. The page is renewed after every part, so a run that is broken off has not run for nothing, and
+``--continue`` (``make faults ARGS=--continue``) leaves out the parts that ended well since the last run without it.
+
+``--page`` runs nothing and brings the page into step with the tests: new rows say ``not run``.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import faults_page
 import junit
@@ -24,9 +28,32 @@ import run_tests
 ROOT = run_tests.ROOT
 PAGE = ROOT / "docs" / "faults.md"
 REPORTS = ROOT / "build" / "junit-faults"
-SEEDS = 200
+SEEDS, SEEDS_OF_A_PART = 200, 50
 LIMIT_S = 3600
 MARK = "mark.fault("
+
+
+@dataclass(frozen=True)
+class Part:
+    """One pytest: ``targets`` are files or node ids, ``seeds`` the first and the last, where there are seeds."""
+
+    name: str
+    targets: tuple[str, ...]
+    seeds: str = ""
+
+    @property
+    def report(self) -> Path:
+        """Its JUnit file."""
+        return REPORTS / f"{self.name}.xml"
+
+    def cases(self) -> list[junit.Case]:
+        """What its last run said; none if there was none or it broke off."""
+        return list(junit.read_file(self.report)) if self.report.exists() else []
+
+    def ended_well(self) -> bool:
+        """Whether it ran, and nothing failed or was left out."""
+        cases = self.cases()
+        return bool(cases) and all(case.outcome == junit.PASSED for case in cases)
 
 
 def fault_files() -> list[str]:
@@ -39,91 +66,141 @@ def fault_files() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
-def registry(files: Sequence[str]) -> set[faults_page.Key]:
-    """What the tests in these files say they break; nothing is run."""
+def collect(files: Sequence[str]) -> tuple[set[faults_page.Key], list[Mapping[str, Any]]]:
+    """What the tests in these files say they break, and their cases; nothing is run."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "faults.json"
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "fault"]
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "fault", "--fault-seeds=1"]
         command += [f"--faults-list={target}", "-p", "no:cacheprovider", *files]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if not target.exists() or done.returncode not in {0, run_tests.NO_TESTS_COLLECTED}:
             raise SystemExit(f"the tests could not be collected:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        return {faults_page.Key(*row) for row in json.loads(target.read_text())}
+        found = json.loads(target.read_text())
+        return {faults_page.Key(*row) for row in found["rows"]}, found["cases"]
 
 
-def run_file(file: str, seeds: str) -> tuple[int, list[junit.Case]]:
-    """The exit code and the cases of one file of tests."""
-    report = REPORTS / (file.removesuffix(".py").replace("/", ".") + ".xml")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        file,
-        "-q",
-        "--no-header",
-        "-m",
-        "fault",
-        f"--fault-seeds={seeds}",
-    ]
-    command += ["--hypothesis-profile=faults", "-o", "junit_family=xunit1", f"--junitxml={report}"]
-    code = run_tests.run_with_limit(command, LIMIT_S)
-    return code, list(junit.read_file(report)) if report.exists() else []
+def registry(files: Sequence[str]) -> set[faults_page.Key]:
+    """The rows of the page that these files make."""
+    return collect(files)[0]
 
 
-def run(files: Sequence[str], seeds: str) -> tuple[list[str], list[junit.Case]]:
-    """Runs the files one after the other; the names of those that did not pass, and all cases."""
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    failed, cases = [], []
-    for number, file in enumerate(files, 1):
-        print(f"\n[{number}/{len(files)}] {file}", flush=True)
-        started = time.monotonic()
-        code, found = run_file(file, seeds)
-        cases += found
-        verdict = "ok" if code == 0 else f"pytest ended with {code}"
-        print(f"{file}: {len(found)} cases in {time.monotonic() - started:.0f} s, {verdict}", flush=True)
-        failed += [file] if code else []
-    return failed, cases
+def parts(cases: Sequence[Mapping[str, Any]], seeds: range) -> list[Part]:
+    """Cases marked ``extra`` are long: a part each. Seeds go by fifties, everything else by files."""
+    found: dict[str, Part] = {}
+    for case in cases:
+        node, file = case["node"], case["node"].partition("::")[0]
+        stem = file.removesuffix(".py").replace("/", ".")
+        if case["seeded"]:
+            for first in range(seeds.start, seeds.stop, SEEDS_OF_A_PART):
+                of = f"{first}-{min(first + SEEDS_OF_A_PART, seeds.stop) - 1}"
+                found[f"{stem}.{of}"] = Part(f"{stem}.{of}", (file,), of)
+        else:
+            label = node.partition("[")[2].rstrip("]") or node.rpartition("::")[2]
+            name = f"{stem}.{label}" if case["alone"] else stem
+            before = found[name].targets if name in found else ()
+            found[name] = Part(name, (*before, node))
+    return sorted(
+        found.values(), key=lambda part: (part.name.split(".test_")[0] == "tests.integration", part.name)
+    )
 
 
-def write_page(ran: dict[faults_page.Key, faults_page.Result]) -> dict[faults_page.Key, faults_page.Result]:
-    """Renew ``docs/faults.md``; returns its rows."""
+def run_part(part: Part) -> int:
+    """Its exit code."""
+    part.report.parent.mkdir(parents=True, exist_ok=True)
+    part.report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", *part.targets, "-q", "--no-header", "-m", "fault"]
+    command += [f"--fault-seeds={part.seeds}"] if part.seeds else []
+    command += ["--hypothesis-profile=faults", "-o", "junit_family=xunit1", f"--junitxml={part.report}"]
+    return run_tests.run_with_limit(command, LIMIT_S)
+
+
+def write_page(rows: set[faults_page.Key], ran: Mapping[faults_page.Key, faults_page.Result]) -> None:
+    """Renew ``docs/faults.md``."""
     before = faults_page.parse(PAGE.read_text()) if PAGE.exists() else {}
-    rows = faults_page.merge(registry(fault_files()), before, ran)
-    PAGE.write_text(faults_page.render(rows))
-    return rows
+    PAGE.write_text(faults_page.render(faults_page.merge(rows, before, ran)))
+
+
+def results(chosen: Sequence[Part]) -> dict[faults_page.Key, faults_page.Result]:
+    """What all reports of these parts say together: a row may have runs in several of them."""
+    return faults_page.from_cases([case for part in chosen for case in part.cases()])
+
+
+def run(chosen: Sequence[Part], left: Sequence[Part], rows: set[faults_page.Key]) -> list[str]:
+    """Run the parts that are ``left`` one after the other, the page after each; names of those that did not pass."""
+    failed = []
+    for part in chosen:
+        if part not in left:
+            print(f"{part.name}: ended well before", flush=True)
+    began = time.monotonic()
+    for number, part in enumerate(left, 1):
+        print(
+            f"\n[{number}/{len(left)}] {part.name}, after {(time.monotonic() - began) / 60:.0f} min",
+            flush=True,
+        )
+        started = time.monotonic()
+        code = run_part(part)
+        verdict = "ok" if code == 0 else f"pytest ended with {code}"
+        print(
+            f"{part.name}: {len(part.cases())} cases in {time.monotonic() - started:.0f} s, {verdict}",
+            flush=True,
+        )
+        failed += [part.name] if code else []
+        write_page(rows, results(chosen))
+    return failed
+
+
+def report(chosen: Sequence[Part], failed: Sequence[str]) -> int:
+    """Print what became of it; the exit code."""
+    ran = results(chosen)
+    bad = [
+        f"{key.test}: {key.broken}: {got.outcome}" for key, got in ran.items() if got.outcome != "as expected"
+    ]
+    cases = [case for part in chosen for case in part.cases()]
+    counts = {
+        k: sum(case.outcome == k for case in cases) for k in (junit.PASSED, junit.FAILED, junit.SKIPPED)
+    }
+    print("\n".join([*failed, *bad]))
+    runs = sum(result.runs for result in ran.values())
+    print(
+        f"{'FAIL' if failed or bad else 'PASS'}  ({len(ran)} faults, {runs} runs; the page: docs/faults.md)"
+    )
+    print(", ".join(f"{number} {kind}" for kind, number in counts.items()))
+    return 1 if failed or bad else 0
+
+
+def seed_range(text: str) -> range:
+    """``200`` or ``17-18``."""
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last) + 1) if dash else range(int(first))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Entry point of ``make faults``; 0 when every fault that was tried became what was expected."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help="files of tests (default: all)")
-    parser.add_argument("--seeds", default=str(SEEDS), metavar="N|A-B", help=f"default {SEEDS}")
-    parser.add_argument("--junit", nargs="+", type=Path, metavar="XML", help="take results from these files")
+    parser.add_argument(
+        "--seeds", default=range(SEEDS), type=seed_range, metavar="N|A-B", help=f"default {SEEDS}"
+    )
+    parser.add_argument(
+        "--continue", dest="go_on", action="store_true", help="leave out what ended well before"
+    )
     parser.add_argument("--page", action="store_true", help="run nothing, only renew the page's rows")
     options = parser.parse_args(arguments)
-    if options.page or options.junit:
-        cases = [case for path in options.junit or () for case in junit.read_file(path)]
-        write_page(faults_page.from_cases(cases))
+    rows, cases = collect(fault_files())
+    if options.page:
+        write_page(rows, {})
         return 0
+    wanted = [case for case in cases if not options.files or case["node"].partition("::")[0] in options.files]
+    chosen = parts(wanted, options.seeds)
+    left = [part for part in chosen if not (options.go_on and part.ended_well())]
+    for part in left:
+        part.report.unlink(missing_ok=True)
+    print(f"{len(left)} of {len(chosen)} parts to run; all of them take about 70 minutes on two processors")
     subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
-    failed, cases = run(options.files or fault_files(), options.seeds)
-    ran = faults_page.from_cases(cases)
-    rows = write_page(ran)
-    bad = [
-        f"{key.test}: {rows[key].outcome}"
-        for key in ran
-        if key in rows and rows[key].outcome != "as expected"
-    ]
-    print("\n".join(bad))
-    runs = sum(result.runs for result in ran.values())
-    print(
-        f"{'FAIL' if failed or bad else 'PASS'}  ({len(ran)} faults, {runs} runs; the page: docs/faults.md)"
-    )
-    counts = [
-        sum(case.outcome == kind for case in cases) for kind in (junit.PASSED, junit.FAILED, junit.SKIPPED)
-    ]
-    print(f"{counts[0]} passed, {counts[1]} failed, {counts[2]} skipped")
-    return 1 if failed or bad else 0
+    with run_tests.ended_with_us():
+        failed = run(chosen, left, rows)
+    write_page(rows, results(chosen))
+    return report(chosen, failed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from sparkstate.settings import S3Settings
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.fault_on("S3"), pytest.mark.s3]
 ONCE = RetryPolicy(attempts=1)
 
 

@@ -34,7 +34,7 @@ KINDS = (
     ("412", "409", "500", "503", "slow"),
 )
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.fault_on("S3; hashmap, rocksdb"), pytest.mark.s3]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from sparkstate.log import LineageLog, open_lineage
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
 
+pytestmark = pytest.mark.fault_on("a folder")
 KIB = 1024
 ONCE = RetryPolicy(attempts=1)
 

@@ -11,6 +11,7 @@ from support import driving, s3server, totals, volumes
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.fault_on("rocksdb, a folder")
 @pytest.mark.fault(
     broken="one bit of a state file of the newest checkpoint is changed",
     when="before a driver restores it",
@@ -35,6 +36,7 @@ def test_a_driver_that_finds_a_damaged_state_file_stops_and_loses_nothing(tmp_pa
     totals.check(tmp_path / "out", rows)
 
 
+@pytest.mark.fault_on("hashmap, a folder")
 @pytest.mark.fault(
     broken="the volume of the checkpoints is full",
     when="while a job runs and takes checkpoints",
@@ -79,6 +81,7 @@ def test_a_full_checkpoint_volume_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.s3
+@pytest.mark.fault_on("hashmap, S3")
 @pytest.mark.fault(
     broken="{what}",
     when="when a driver starts",

@@ -15,7 +15,7 @@ from sparkstate.control.documents import Phase
 from sparkstate.phases import CHECKPOINT_PHASES
 from sparkstate.phases import Phase as Moment
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 SAMPLE = (Moment.CHECKPOINT_COMMIT, Moment.CHECKPOINT_PUBLISH)

@@ -46,7 +46,7 @@ def a_life(backend: str, name: str, kills: tuple[Kill, ...], *marks: pytest.Mark
     faults = [
         pytest.mark.fault(
             broken=f"{NAMES[kill.victim]} is killed (SIGKILL)",
-            when=f"in the phase {kill.phase}, with {backend}",
+            when=f"in the phase {kill.phase}",
             expected=EXPECTED[kill.victim],
         )
         for kill in kills

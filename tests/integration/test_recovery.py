@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import driving, totals
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 
 
 def test_a_job_runs_to_the_end_of_its_input_and_leaves_nothing_behind(tmp_path: Path) -> None:

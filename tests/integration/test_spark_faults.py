@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import driving, executors, totals
 
-pytestmark = [pytest.mark.spark, pytest.mark.extra]
+pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark, pytest.mark.extra]
 
 
 @pytest.mark.fault(

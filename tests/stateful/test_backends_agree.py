@@ -27,6 +27,8 @@ from support.faults import in_full
 
 from sparkstate.functions import MIN_WATERMARK
 
+pytestmark = pytest.mark.fault_on("hashmap, rocksdb, dicts")
+
 LIVES = itertools.count()
 """Each machine takes a number, so that the page of faults can say how many lived."""
 

@@ -11,9 +11,10 @@ A test that breaks something on purpose says so, and so becomes a row of ``docs/
     def test_a_driver_killed_in_a_phase_…(phase): …
 
 ``{name}`` stands for the value of that parameter, so this makes two rows. The mark may also stand on a single
-``pytest.param(…, marks=pytest.mark.fault(…))``, and several times on one test. Cases whose three sentences are equal
-are one row, their number is its number of runs. A test with many lives in one case says how many by
-``record_property("runs", n)``.
+``pytest.param(…, marks=pytest.mark.fault(…))``, and several times on one test. On what it was tried (which backend,
+which storage) is read from parameters of the names in ``PLACES``, else said by ``pytest.mark.fault_on("S3")``. Cases
+with equal sentences on the same ground are one row, their number is its number of runs. A test with many lives in one
+case says how many by ``record_property("runs", n)``.
 
 Marked ``extra``, a case runs in ``make faults`` only. A test that takes ``fault_seed`` runs once per seed: a fixed
 sample in ``make test``, ``--fault-seeds=200`` in ``make faults``, ``--fault-seeds=17-17`` for one of them.
@@ -22,7 +23,7 @@ sample in ``make test``, ``--fault-seeds=200`` in ``make faults``, ``--fault-see
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,15 +32,23 @@ from hypothesis import settings
 
 SENTENCES = ("broken", "when", "expected")
 PROPERTY = "fault"
+PLACES: Mapping[str, Mapping[object, str]] = {
+    "backend": {},
+    "stores": {},
+    "snapshot": {False: "checkpoint", True: "savepoint"},
+    "root": {"local": "a folder", "s3": "S3"},
+}
+"""Parameters that say on what a fault is tried, and words for their values where they are not words."""
 SAMPLE = 10
 """Seeds in ``make test``."""
 
 
 class Fault(NamedTuple):
-    """One row: what is broken, when, and what must come of it."""
+    """One row: what is broken, when, on what, and what must come of it."""
 
     broken: str
     when: str
+    on: str
     expected: str
 
 
@@ -53,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(broken, when, expected): a row of docs/faults.md")
+    config.addinivalue_line("markers", "fault_on(what): the backend or storage that its faults are tried on")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -71,7 +81,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     target: Path | None = session.config.getoption("--faults-list")
     if target is not None:
         rows = {(*fault, function_of(item)) for item in session.items for fault in faults_of(item)}
-        target.write_text(json.dumps(sorted(rows), indent=1))
+        cases = [
+            {
+                "node": item.nodeid,
+                "alone": item.get_closest_marker("extra") is not None,
+                "seeded": "fault_seed" in getattr(item, "fixturenames", ()),
+            }
+            for item in session.items
+        ]
+        target.write_text(json.dumps({"rows": sorted(rows), "cases": cases}, indent=1))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,8 +119,18 @@ def faults_of(item: pytest.Item) -> list[Fault]:
     for mark in item.iter_markers("fault"):
         if mark.args or set(mark.kwargs) != set(SENTENCES):
             raise pytest.UsageError(f"{item.nodeid}: pytest.mark.fault takes {', '.join(SENTENCES)}, by name")
-        found.append(Fault(**{name: text.format(**values) for name, text in mark.kwargs.items()}))
+        said = {name: text.format(**values) for name, text in mark.kwargs.items()}
+        found.append(Fault(on=_on(item, values), **said))
     return found
+
+
+def _on(item: pytest.Item, values: Mapping[str, object]) -> str:
+    mark = item.get_closest_marker("fault_on")
+    said = [str(mark.args[0])] if mark else []
+    said += [words.get(values[name], str(values[name])) for name, words in PLACES.items() if name in values]
+    if not said:
+        raise pytest.UsageError(f"{item.nodeid}: on which backend or storage? pytest.mark.fault_on says it")
+    return ", ".join(said)
 
 
 def function_of(item: pytest.Item) -> str:

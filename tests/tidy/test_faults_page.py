@@ -12,12 +12,12 @@ import run_faults
 from faults_page import Key, Result
 from support import faults, tree
 
-FIRST = Key("a slot is killed", "in the phase feed", "output exact", "tests/x/test_a.py::test_one")
-SECOND = Key("a file is cut", "before a restore", "CorruptData", "tests/x/test_b.py::test_two")
+FIRST = Key("a slot is killed", "in the phase feed", "hashmap", "output exact", "tests/x/test_a.py::test_one")
+SECOND = Key("a file is cut", "before a restore", "S3", "CorruptData", "tests/x/test_b.py::test_two")
 
 
 def case(node: str, outcome: str = junit.PASSED, *properties: tuple[str, str]) -> junit.Case:
-    fault = ("fault", json.dumps(["a slot is killed", "in the phase feed", "output exact", node]))
+    fault = ("fault", json.dumps(["a slot is killed", "in the phase feed", "hashmap", "output exact", node]))
     return junit.Case(node, node, outcome, 1.0, "no root", (fault, *properties))
 
 
@@ -74,9 +74,12 @@ def plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
 SAMPLE = """
 import pytest
 
+pytestmark = pytest.mark.fault_on("a disk")
+
 @pytest.mark.fault(broken="a {what} is cut", when="at once", expected="an error")
 @pytest.mark.parametrize("what", ["file", "line"])
-def test_cut(what, fault_seed): assert fault_seed < 2 or what == "file"
+@pytest.mark.parametrize("backend", ["hashmap"])
+def test_cut(what, backend, fault_seed): assert fault_seed < 2 or what == "file"
 """
 
 
@@ -91,8 +94,10 @@ def test_marks_reach_the_results_with_their_parameters_filled_in(
     )
     node = "test_sample.py::test_cut"
     assert faults_page.from_cases(junit.read(tmp_path)) == {
-        Key("a file is cut", "at once", "an error", node): Result("as expected", 3),
-        Key("a line is cut", "at once", "an error", node): Result("**failed** in 1 of 3", 3),
+        Key("a file is cut", "at once", "a disk, hashmap", "an error", node): Result("as expected", 3),
+        Key("a line is cut", "at once", "a disk, hashmap", "an error", node): Result(
+            "**failed** in 1 of 3", 3
+        ),
     }
     said.stdout.fnmatch_lines([".venv/bin/pytest --fault-seeds=2-2 'test_sample.py::test_cut[[]*"])
 
@@ -103,3 +108,47 @@ def test_a_mark_without_its_three_sentences_is_refused(pytester: pytest.Pytester
     said = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     assert said.ret == pytest.ExitCode.USAGE_ERROR
     said.stderr.fnmatch_lines(["*pytest.mark.fault takes broken, when, expected, by name"])
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_fault_that_does_not_say_on_what_it_is_tried_is_refused(pytester: pytest.Pytester) -> None:
+    mark = "@pytest.mark.fault(broken='x', when='y', expected='z')"
+    pytester.makepyfile(f"import pytest\n{mark}\ndef test_it(): pass")
+    said = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert said.ret == pytest.ExitCode.USAGE_ERROR
+    said.stderr.fnmatch_lines(["*on which backend or storage*"])
+
+
+def test_long_cases_and_fifty_seeds_each_are_parts_of_a_run_and_the_short_ones_of_a_file_are_one() -> None:
+    cases = [
+        {"node": "tests/x/test_a.py::test_one[b-c]", "alone": True, "seeded": False},
+        {"node": "tests/x/test_a.py::test_two", "alone": False, "seeded": False},
+        {"node": "tests/x/test_a.py::test_three[d]", "alone": False, "seeded": False},
+        {"node": "tests/x/test_s.py::test_life[0]", "alone": False, "seeded": True},
+    ]
+    found = {part.name: (part.targets, part.seeds) for part in run_faults.parts(cases, range(10, 70))}
+    assert found == {
+        "tests.x.test_a": (("tests/x/test_a.py::test_two", "tests/x/test_a.py::test_three[d]"), ""),
+        "tests.x.test_a.b-c": (("tests/x/test_a.py::test_one[b-c]",), ""),
+        "tests.x.test_s.10-59": (("tests/x/test_s.py",), "10-59"),
+        "tests.x.test_s.60-69": (("tests/x/test_s.py",), "60-69"),
+    }
+
+
+REPORT = """<testsuites><testsuite name="pytest"><testcase file="a.py" classname="a" name="test_one" time="1">{}
+</testcase></testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "well"), [("", True), ("<failure message='x'/>", False), ("<skipped message='x'/>", False)]
+)
+def test_only_a_part_that_ran_and_passed_is_left_out_when_a_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, well: bool
+) -> None:
+    monkeypatch.setattr(run_faults, "REPORTS", tmp_path)
+    part = run_faults.Part("a", ("a.py",))
+    assert not part.ended_well()
+    part.report.write_text(REPORT.format(inside))
+    assert part.ended_well() is well
+    part.report.write_text(REPORT.format(inside)[:60])  # it was killed while it wrote
+    assert not part.ended_well()

@@ -31,6 +31,8 @@ FILES = st.dictionaries(
 )
 
 
+pytestmark = pytest.mark.fault_on("a folder")
+
 LIVES = itertools.count()
 """Each machine takes a number, so that the page of faults can say how many lived."""
 
