@@ -38,6 +38,8 @@ IN_THE_CLUSTER: dict[str, Any] = {
     "sparkConf": {"spark.kubernetes.executor.request.cores": "100m"},
 }
 """What ``deployment: cluster`` asks for on a node with two cores."""
+ENDS = frozenset({"Failed", "RestoreBlocked"})
+"""Phases that a job does not leave by itself: nobody waits on."""
 KILL = """\
 import os, pathlib
 for each in pathlib.Path("/proc").glob("[0-9]*"):
@@ -151,16 +153,17 @@ class FlightsJob:
     def until(
         self, probe: Callable[[dict[str, Any]], object], what: str, timeout_s: float = 120
     ) -> dict[str, Any]:
-        """Waits until the status is as wished, and returns it; the error shows the last one."""
+        """Waits until the status is as wished, and returns it; the error shows the last one. A job that has failed
+        is not waited for."""
         deadline = time.monotonic() + timeout_s
         while True:
             status = self.status
             if probe(status):
                 return status
-            if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"after {timeout_s:.0f} s it is not so that {what}:\n{yaml.safe_dump(status)}"
-                )
+            ended = status.get("phase") in ENDS
+            if ended or time.monotonic() > deadline:
+                waited = f"it is {status['phase']}" if ended else f"after {timeout_s:.0f} s"
+                raise AssertionError(f"{waited}, and not so that {what}:\n{yaml.safe_dump(status)}")
             time.sleep(0.25)
 
     def until_phase(self, phase: str, timeout_s: float = 180) -> dict[str, Any]:
