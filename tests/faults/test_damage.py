@@ -5,36 +5,28 @@ from __future__ import annotations
 import struct
 
 import pytest
-from support.checkpoints import JOB, take
+from support.checkpoints import JOB, CheckpointedJob
 from support.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import CompletedCheckpointStore, Downloader, carry_out, decide_restore
+from sparkstate.checkpoint import carry_out, decide_restore
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.log import LineageLog, open_lineage
 from sparkstate.log.lineage import find
 
-CONTENTS = {0: {"1.sst": b"a" * 400, "OPTIONS": b"o" * 300}}
+CONTENTS = {"1.sst": b"a" * 400, "OPTIONS": b"o" * 300}
 
 
-class Job:
-    """A lineage with two completed checkpoints; the second has a state file of its own beside the first one's."""
+class Job(CheckpointedJob):
+    """Two completed checkpoints; the second has a state file of its own beside the first one's."""
 
     def __init__(self, root, folder) -> None:
-        self.root, self.folder = root, folder
-        self.lineage = open_lineage(root, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(1, "a test")
-        self.completed = CompletedCheckpointStore(self.lineage.store, self.log, retained=2)
-        self.log.begin_incarnation("")
+        super().__init__(root, folder, retained=2)
         self.checkpoint(1)
         self.checkpoint(2)
 
-    def checkpoint(self, number):
-        contents = {0: {**CONTENTS[0], f"{number + 1}.sst": b"b" * 200 * number}}
-        store = self.lineage.store
-        taken = take(store, self.folder, contents, checkpoint_id=number, lineage=self.lineage.id)
-        self.completed.commit(taken)
+    def contents(self, number):
+        return {**CONTENTS, f"{number + 1}.sst": b"b" * 200 * number}
 
     def change(self, key, change):
         """Put other bytes where an object was; None takes it away."""
@@ -48,16 +40,6 @@ class Job:
         log = LineageLog(self.lineage.store, ManualClock())
         plan = decide_restore(log.refresh(), self.lineage.store.url, None, False)
         return self.fetch(carry_out(plan, self.lineage, lambda url: self.root).metadata)
-
-    def fetch(self, metadata):
-        downloader = Downloader(self.lineage.store, threads=2)
-        try:
-            return downloader.fetch(metadata.shards[0], self.folder / f"restored-{metadata.checkpoint_id}")
-        finally:
-            downloader.close()
-
-    def objects(self):
-        return {info.key: info.size for info in self.root.list("")}
 
 
 @pytest.fixture

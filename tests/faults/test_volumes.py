@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from support import volumes
-from support.checkpoints import JOB, take
+from support.checkpoints import CheckpointedJob
 from support.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import CompletedCheckpointStore, Downloader
-from sparkstate.log import LineageLog, open_lineage
+from sparkstate.checkpoint import CompletedCheckpointStore
+from sparkstate.log import LineageLog
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
 
@@ -24,22 +24,14 @@ def volume(tmp_path):
         yield mounted
 
 
-class Job:
-    """A lineage on a volume; ``checkpoint(n)`` stores 64 KiB and commits."""
+class Job(CheckpointedJob):
+    """A lineage on a volume; ``checkpoint(n)`` stores 64 KiB, commits, and lets the one before go."""
 
-    def __init__(self, url, folder) -> None:
-        self.folder = folder
-        self.root = open_store(url, retry=ONCE)
-        self.lineage = open_lineage(self.root, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(1, "a test")
-        self.log.begin_incarnation("")
-        self.completed = CompletedCheckpointStore(self.lineage.store, self.log)
+    def contents(self, number):
+        return {f"{number}.sst": bytes([number]) * 64 * KIB, "OPTIONS": b"o" * 300}
 
     def checkpoint(self, number):
-        contents = {0: {f"{number}.sst": bytes([number]) * 64 * KIB, "OPTIONS": b"o" * 300}}
-        taken = take(self.lineage.store, self.folder, contents, checkpoint_id=number, lineage=self.lineage.id)
-        self.completed.commit(taken)
+        super().checkpoint(number)
         self.completed.subsume()
 
     def checkpoints(self, first, last):
@@ -51,15 +43,13 @@ class Job:
         log = LineageLog(self.lineage.store, ManualClock())
         newest = CompletedCheckpointStore(self.lineage.store, log).latest()
         assert newest.record.checkpoint_id == number
-        downloader = Downloader(self.lineage.store)
-        files = downloader.fetch(newest.metadata.shards[0], self.folder / f"restored-{number}")
-        downloader.close()
+        files = self.fetch(newest.metadata)
         assert files[f"{number}.sst"].read_bytes() == bytes([number]) * 64 * KIB
 
 
 @pytest.fixture
 def job(volume, tmp_path):
-    made = Job(str(volume.path / "state"), tmp_path)
+    made = Job(open_store(str(volume.path / "state"), retry=ONCE), tmp_path)
     made.checkpoint(1)
     return made
 
@@ -72,12 +62,12 @@ def job(volume, tmp_path):
 @pytest.mark.parametrize("left", [0, 8, 66, 72])
 def test_a_full_disk_fails_the_checkpoint_and_keeps_the_one_before(job, volume, left):
     volume.fill(leave=left * KIB)
-    before = {info.key: info.size for info in job.root.list("")}
+    before = job.objects()
     with pytest.raises(errors.StorageUnavailable, match="free some space or enlarge the volume"):
         job.checkpoints(2, 9)
     newest = job.log.refresh().checkpoints[-1].checkpoint_id
     job.assert_restores(newest)
-    after = {info.key: info.size for info in job.root.list("")}
+    after = job.objects()
     assert newest > 1 or before.items() <= after.items()
     assert list((volume.path / "state" / ".tmp").iterdir()) == [], "half a file was left"
     volume.free()

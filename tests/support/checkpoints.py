@@ -6,12 +6,20 @@ import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.stores import ManualClock
+
 from sparkstate.backends.base import SnapshotFile
-from sparkstate.checkpoint import CheckpointMetadata, Uploader, UploadTarget
+from sparkstate.checkpoint import (
+    CheckpointMetadata,
+    CompletedCheckpointStore,
+    Downloader,
+    Uploader,
+    UploadTarget,
+)
 from sparkstate.checkpoint.metadata import checksum
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
-from sparkstate.log import JobName
+from sparkstate.log import JobName, LineageLog, open_lineage
 
 JOB = JobName(cluster="local", namespace="default", name="job")
 _numbers = itertools.count()
@@ -101,3 +109,36 @@ def take(
         source_position=position,
         **more,
     )
+
+
+class CheckpointedJob:
+    """A claimed lineage in ``root`` whose checkpoints hold the files that :meth:`contents` names."""
+
+    def __init__(self, root, folder: Path, retained: int = 1) -> None:
+        self.root, self.folder = root, folder
+        self.lineage = open_lineage(root, JOB, ManualClock())
+        self.log = LineageLog(self.lineage.store, ManualClock())
+        self.log.claim(1, "a test")
+        self.completed = CompletedCheckpointStore(self.lineage.store, self.log, retained=retained)
+        self.log.begin_incarnation("")
+
+    def contents(self, number: int) -> Mapping[str, bytes]:
+        """The files of checkpoint ``number``; those of one name must not differ between checkpoints."""
+        raise NotImplementedError
+
+    def checkpoint(self, number: int) -> None:
+        """Store and commit."""
+        store, files = self.lineage.store, {0: self.contents(number)}
+        self.completed.commit(take(store, self.folder, files, checkpoint_id=number, lineage=self.lineage.id))
+
+    def objects(self) -> dict[str, int]:
+        """Every object of the storage with its size."""
+        return {info.key: info.size for info in self.root.list("")}
+
+    def fetch(self, of: CheckpointMetadata) -> dict[str, Path]:
+        """What a restore reads of that checkpoint."""
+        downloader = Downloader(self.lineage.store, threads=2)
+        try:
+            return dict(downloader.fetch(of.shards[0], self.folder / f"restored-{of.checkpoint_id}"))
+        finally:
+            downloader.close()
