@@ -32,8 +32,17 @@ OUTPUT = ROOT / "build" / "images"
 TARGETS = {"operator": "operator", "job": "engine"}
 """Target of the Dockerfile, and the project folder whose version it carries."""
 AIMS_MB = {"operator": 200, "job": 1200}
-PACKAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
+PACKAGES = {
+    "/usr/bin/buildah": "buildah",
+    "/usr/sbin/debootstrap": "debootstrap",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+"""What they install, and Debian's packages (Ubuntu's too, where the keyring is not there by itself)."""
 CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+
+
+class CannotBuild(RuntimeError):
+    """This machine cannot build images; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build; returns the exit code."""
     options = _options(arguments)
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    builder = options.builder or ("docker" if docker_answers() else "buildah")
+    try:
+        builder = require_builder(options.builder, install=options.install_tools)
+    except CannotBuild as error:
+        raise SystemExit(str(error)) from error
     if builder == "buildah":
-        require_tools(install=options.install_tools)
         say(f"base image: {images_base.ensure(['buildah'])}")
     with context(options.ref) as folder:
         return max(_build(target, builder, folder, options) for target in options.target or TARGETS)
@@ -125,24 +136,43 @@ def docker_answers() -> bool:
     )
 
 
-def require_tools(*, install: bool) -> None:
+def require_builder(named: str | None = None, *, install: bool) -> str:
+    """``docker`` where it answers, else ``buildah``, with its tools. Raises ``CannotBuild`` when there is none."""
+    builder = named or ("docker" if docker_answers() else "buildah")
+    if builder == "buildah":
+        _require_tools(install=install)
+    return builder
+
+
+def _require_tools(*, install: bool) -> None:
     """buildah and debootstrap; what is missing is installed if that was asked for, else named."""
-    missing = [package for program, package in PACKAGES.items() if shutil.which(program) is None]
     if os.geteuid() != 0:
-        raise SystemExit(
+        raise CannotBuild(
             "buildah is used as root here (file owners in the image); run this as root, or start Docker"
         )
+    missing = _missing()
     if not missing:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
     if not install or shutil.which("apt-get") is None:
-        raise SystemExit(
+        raise CannotBuild(
             f"no Docker daemon answers, and {', '.join(missing)} is missing: {' '.join(command)}, or let this do it "
             "with --install-tools (SPARKSTATE_INSTALL_TOOLS=1)"
         )
-    say(" ".join(command))
-    subprocess.run(["apt-get", "update", "-q"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["apt-get", "update", "-q"], command):
+        say(" ".join(words))
+        subprocess.run(words, check=False, stdout=subprocess.DEVNULL, env=quiet)
+    if _missing():
+        raise CannotBuild(f"apt-get could not install {', '.join(_missing())}, and no Docker daemon answers")
+
+
+def _missing() -> list[str]:
+    return [
+        package
+        for path, package in PACKAGES.items()
+        if not Path(path).exists() and not shutil.which(Path(path).name)
+    ]
 
 
 def secrets() -> Iterator[tuple[str, Path]]:

@@ -3,7 +3,9 @@
 ``--smoke`` runs the shortest way through everything: install, apply, run, lose the driver, be exact. It needs root on
 Linux: the nodes are kubelets in network namespaces of this machine. Other arguments go to pytest.
 
-What a failed test leaves for whoever looks for the reason stands under ``build/e2e/``.
+What a failed test leaves for whoever looks for the reason stands under ``build/e2e/``, the verdict in one line in
+``build/e2e-verdict.txt``. Exit codes: 0 all that ran has passed, 1 something failed, 3 this machine cannot run nodes or
+build images (not root, no Linux, namespaces forbidden, a program that cannot be installed): nothing was tested.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import images
 import run_tests
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +27,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support.kubernetes import nodes  # noqa: E402
 
 REPORT = ROOT / "build" / "junit-e2e" / "e2e.xml"
+VERDICT = ROOT / "build" / "e2e-verdict.txt"
+NOT_RUN = 3
+"""Exit code; make has but one for every failure, so that ``.ci/run`` asks this program."""
 LIMITS_S = {True: 1200, False: 7200}
 """Of the tests alone, smoke or all: a hang must not hide what the others say."""
 
@@ -36,19 +42,20 @@ def main(arguments: Sequence[str]) -> int:
         "--no-images", action="store_true", help="take the archives under build/images as they are"
     )
     options, more = parser.parse_known_args(arguments)
+    started = time.monotonic()
     try:
         nodes.require()
-    except nodes.CannotRunNodes as error:
-        print(f"make e2e: {error}", file=sys.stderr)
-        return 1
-    started = time.monotonic()
+        if not options.no_images:
+            images.require_builder(install=True)
+    except (nodes.CannotRunNodes, images.CannotBuild) as error:
+        return _said(f"NOT RUN: {error}", NOT_RUN)
     steps = [[sys.executable, "scripts/fetch_parts.py", "s3", "cluster", "node"]]
     if not options.no_images:
         steps.append([sys.executable, "scripts/images.py"])
     environment = {**os.environ, "SPARKSTATE_INSTALL_TOOLS": "1"}
     for step in steps:
         if subprocess.run(step, cwd=ROOT, env=environment, check=False).returncode:
-            return 1
+            return _said(f"FAIL  {' '.join(step[1:])} failed", 1)
     prepared_s = time.monotonic() - started
 
     REPORT.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         "tests/e2e",
         "-v",
         "--no-header",
+        "-rP",
         "--durations=0",
         "--durations-min=5",
     ]
@@ -72,10 +80,16 @@ def main(arguments: Sequence[str]) -> int:
     code = run_tests.run_with_limit(command, LIMITS_S[options.smoke])
     tests_s = time.monotonic() - started - prepared_s
     verdict = "PASS" if code == 0 else "FAIL"
-    print(
-        f"{verdict}  parts and images {prepared_s:.0f} s, tests {tests_s:.0f} s  ({REPORT.relative_to(ROOT)})"
-    )
-    return 0 if code == 0 else 1
+    times = f"parts and images {prepared_s:.0f} s, tests {tests_s:.0f} s"
+    return _said(f"{verdict}  {times}  ({REPORT.relative_to(ROOT)})", int(code != 0))
+
+
+def _said(verdict: str, code: int) -> int:
+    """The line for people and for ``.ci/run``, and the exit code."""
+    VERDICT.parent.mkdir(exist_ok=True)
+    VERDICT.write_text(f"{verdict}\n")
+    print(f"end-to-end: {verdict}", flush=True)
+    return code
 
 
 if __name__ == "__main__":

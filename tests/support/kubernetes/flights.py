@@ -155,10 +155,12 @@ class FlightsJob:
     ) -> dict[str, Any]:
         """Waits until the status is as wished, and returns it; the error shows the last one. A job that has failed
         is not waited for."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         while True:
             status = self.status
             if probe(status):
+                print(f"{time.monotonic() - began:6.1f} s until {what}", flush=True)
                 return status
             ended = status.get("phase") in ENDS
             if ended or time.monotonic() > deadline:
@@ -236,7 +238,8 @@ class FlightsJob:
         wanted = {
             name: (all_ - had.get(name, Counter())).total() for name, all_ in self.data.expected.items()
         }
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         for number in (1, 2):
             self._release_end(number)
             # The second one carries the watermark of the first to whoever waits for it; in epochs of their own.
@@ -247,6 +250,7 @@ class FlightsJob:
                     f"after {timeout_s:.0f} s the output has {found} records; it must have {wanted}"
                 )
             time.sleep(0.5)
+        print(f"{time.monotonic() - began:6.1f} s until all records are out", flush=True)
 
     def written(self) -> dict[str, Counter[oracle.Record]]:
         """All records of the published files."""

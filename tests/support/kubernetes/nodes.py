@@ -38,6 +38,12 @@ PLUGINS = ("/usr/lib/cni/bridge", "/opt/cni/bin/bridge")
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
+OVERLAY = (
+    'cd "$1" && mkdir lower upper work all && echo here > lower/file && '
+    "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all && cat all/file && umount all"
+)
+
+
 class CannotRunNodes(RuntimeError):
     """This machine may not run nodes; the message says why and what to do."""
 
@@ -91,11 +97,10 @@ class NodeCluster:
 def require() -> None:
     """Raises ``CannotRunNodes`` where nodes cannot run; installs Debian packages that are missing, as root."""
     if os.uname().sysname != "Linux":
-        raise CannotRunNodes("nodes need Linux; name a cluster by SPARKSTATE_TEST_KUBECONFIG instead")
+        raise CannotRunNodes("nodes need Linux")
     if os.geteuid() != 0:
         raise CannotRunNodes(
-            "nodes (kubelet, containerd, network namespaces) need root: run as root, or name a cluster by"
-            " SPARKSTATE_TEST_KUBECONFIG"
+            "nodes (kubelet, containerd, network namespaces) need root, and this is another user"
         )
     missing = lacking()
     if missing and shutil.which("apt-get"):
@@ -120,21 +125,28 @@ def lacking() -> list[str]:
 
 
 def _try_namespaces() -> None:
-    """Makes and removes the things that a restricted container may not make."""
+    """Makes and removes the things that a restricted container may not make: namespaces, links, packet filters,
+    layered file systems (not on top of another one, as in many containers), control groups."""
     name = f"sst-{secrets.token_hex(3)}-try"
     try:
         netns.add(name)
         netns.ip("-n", name, "link", "add", "br0", "type", "bridge")
         netns.ip("-n", name, "link", "add", "a0", "type", "veth", "peer", "name", "b0")
-        subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "true"], check=True, capture_output=True
-        )
-    except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
-        raise CannotRunNodes(
-            f"this machine lets root make no network and mount namespaces: {error}"
-        ) from error
+        inside = ["nsenter", f"--net={netns.file_of(name)}"]
+        _run(*inside, "sh", "-c", f"PATH=$PATH:{SYSTEM_PATH} nft add table ip sparkstate-try")
+        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir="/var/tmp") as folder:
+            _run("unshare", "--mount", "--propagation", "private", "sh", "-c", OVERLAY, "sh", folder)
+        node.make_cgroups(name)
+    except (RuntimeError, OSError) as error:
+        raise CannotRunNodes(f"this machine does not let root run nodes: {error}") from error
     finally:
-        netns.remove(name)
+        node.clear(name)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()[-300:]}")
 
 
 @contextlib.contextmanager

@@ -63,14 +63,19 @@ def test_missing_tools_are_named_with_the_command_that_installs_them(monkeypatch
     monkeypatch.setattr(
         images.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
     )
-    with pytest.raises(SystemExit, match=r"apt-get install -y --no-install-recommends buildah debootstrap"):
-        images.require_tools(install=False)
+    monkeypatch.setattr(images, "docker_answers", lambda: False)
+    monkeypatch.setattr(images, "PACKAGES", {"/nowhere/buildah": "buildah", "/nowhere/base": "debootstrap"})
+    with pytest.raises(
+        images.CannotBuild, match=r"apt-get install -y --no-install-recommends buildah debootstrap"
+    ):
+        images.require_builder(install=False)
 
 
 def test_without_root_and_without_docker_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images.os, "geteuid", lambda: 1000)
-    with pytest.raises(SystemExit, match="as root, or start Docker"):
-        images.require_tools(install=True)
+    monkeypatch.setattr(images, "docker_answers", lambda: False)
+    with pytest.raises(images.CannotBuild, match="as root, or start Docker"):
+        images.require_builder(install=True)
 
 
 def test_a_slim_base_keeps_licences_and_loses_translations(tmp_path: Path) -> None:
