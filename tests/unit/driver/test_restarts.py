@@ -1,0 +1,76 @@
+"""Which failures a job is restarted after, and which only a person can help."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from support.stores import ManualClock
+
+from sparkstate import errors, phases
+from sparkstate.control.documents import JobIdentity
+from sparkstate.driver.job import JobDriver
+from sparkstate.driver.parts import End, Parts
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+
+
+class Failing(JobDriver):
+    """Its first incarnation fails, the second reaches the end of the input."""
+
+    def __init__(self, error: errors.SparkstateError, folder: Path) -> None:
+        clock = ManualClock()
+        settings = JobSettings(
+            name="job", entry=EntryPoint(module="a"), checkpoint=CheckpointSettings(storage=str(folder))
+        )
+        view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", clock)
+        no_phases = phases.Phases("driver", clock, {})
+        super().__init__(
+            settings,
+            1,
+            "token",
+            folder,
+            view,
+            Requests(),
+            clock,
+            no_phases,
+            random.Random(1),
+            lambda said: None,
+        )
+        self.error, self.incarnations = error, 0
+
+    def _run_incarnation(self, parts: Parts) -> End:
+        self.incarnations += 1
+        if self.incarnations == 1:
+            raise self.error
+        return End.INPUT_ENDED
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.UnknownFormat,
+        errors.RestoreBlocked,
+        errors.StateMigrationError,
+        errors.SpecInvalid,
+        errors.Fenced,
+    ],
+)
+def test_what_another_try_cannot_help_ends_the_driver_at_once(
+    kind: type[errors.SparkstateError], tmp_path: Path
+) -> None:
+    driver = Failing(kind("why"), tmp_path)
+    with pytest.raises(kind, match="why"):
+        driver._run(None)  # type: ignore[arg-type]
+    assert driver.incarnations == 1
+
+
+@pytest.mark.parametrize("kind", [errors.SlotLost, errors.StorageUnavailable, errors.CorruptData])
+def test_after_any_other_failure_a_new_incarnation_goes_on(
+    kind: type[errors.SparkstateError], tmp_path: Path
+) -> None:
+    driver = Failing(kind("why"), tmp_path)
+    driver._run(None)  # type: ignore[arg-type]
+    assert driver.incarnations == 2
