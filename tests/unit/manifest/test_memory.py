@@ -6,7 +6,13 @@ import pytest
 
 from sparkstate import errors, settings
 from sparkstate.manifest import memory_sum
-from sparkstate.manifest.memory import PYTHON_PER_SLOT, UNMANAGED_PER_SLOT, jvm_overhead
+from sparkstate.manifest.memory import (
+    PYTHON_OF_DRIVER,
+    PYTHON_PER_SLOT,
+    PYTHON_PER_WORKER,
+    UNMANAGED_PER_SLOT,
+    jvm_overhead,
+)
 
 MIB = settings.MIB
 ROCKSDB = settings.StateBackendSettings(type="rocksdb", managed_memory_bytes=128 * MIB)
@@ -36,16 +42,21 @@ def test_one_container_holds_the_jvm_and_all_slots() -> None:
     assert [(item.name, item.total) for item in part.items] == [
         ("JVM heap", 1024 * MIB),
         ("JVM overhead (10 %, at least 384 MiB)", 384 * MIB),
+        ("driver: Python", PYTHON_OF_DRIVER),
+        ("Spark: Python workers", 3 * PYTHON_PER_WORKER),
         ("slots: managed memory", 3 * 128 * MIB),
         ("slots: Python", 3 * PYTHON_PER_SLOT),
     ]
-    assert memory_sum(JOB).total == (1024 + 384 + 384) * MIB + 3 * PYTHON_PER_SLOT
+    assert memory_sum(JOB).total == (1024 + 384 + 384) * MIB + PYTHON_OF_DRIVER + 3 * (
+        PYTHON_PER_WORKER + PYTHON_PER_SLOT
+    )
 
 
 def test_on_the_heap_the_state_itself_counts() -> None:
     backend = settings.StateBackendSettings(heap_state_bytes=500 * MIB)
     on_heap = memory_sum(replace(JOB, backend=backend))
-    assert on_heap.total == (1024 + 384 + 3 * (256 + 500)) * MIB + 3 * PYTHON_PER_SLOT
+    python = PYTHON_OF_DRIVER + 3 * (PYTHON_PER_WORKER + PYTHON_PER_SLOT)
+    assert on_heap.total == (1024 + 384 + 3 * (256 + 500)) * MIB + python
 
 
 def test_fixed_memory_stands_for_managed_memory_and_unmanaged_is_an_estimate() -> None:
@@ -62,16 +73,16 @@ def test_a_cluster_has_a_driver_and_executors_for_all_slots() -> None:
         deployment="cluster",
         slots=5,
         slots_per_executor=2,
-        spark_conf={"spark.executor.memory": "2048m"},
+        spark_conf={"spark.executor.memory": "2048m", "spark.executor.cores": "4"},
     )
     driver, executor = memory_sum(cluster).parts
-    assert driver.total == (1024 + 384) * MIB
+    assert driver.total == (1024 + 384) * MIB + PYTHON_OF_DRIVER
     assert executor.count == 3
-    assert executor.total == (2048 + 384 + 2 * 128) * MIB + 2 * PYTHON_PER_SLOT
+    assert executor.total == (2048 + 384 + 2 * 128) * MIB + 4 * PYTHON_PER_WORKER + 2 * PYTHON_PER_SLOT
     assert memory_sum(cluster).total == driver.total + 3 * executor.total
 
 
 def test_the_sum_can_be_read() -> None:
     text = str(memory_sum(JOB))
     assert "3 x 128 MiB" in text
-    assert text.splitlines()[-1].split() == ["sum", "2368", "MiB"]
+    assert text.splitlines()[-1].split() == ["sum", "2944", "MiB"]

@@ -27,7 +27,7 @@ def limited(role: str, **limits: str) -> dict[str, Any]:
 
 def test_one_pod_holds_everything_of_a_local_job() -> None:
     (pod,) = sums(slots=3).pods
-    assert pod.memory_bytes == (1024 + 384 + 3 * (256 + 192 + 256)) * MIB
+    assert pod.memory_bytes == (1024 + 384 + 192 + 3 * 128 + 3 * (256 + 192 + 256)) * MIB
     assert (pod.role, pod.count, pod.cores, pod.storage_bytes) == ("driver", 1, 2, None)
 
 
@@ -41,10 +41,22 @@ def test_a_cluster_has_a_driver_and_executors_of_one_size() -> None:
         localStorage={"sizeLimit": "10Gi"},
     )
     driver, executor = found.of("driver"), found.of("executor")
-    assert driver.memory_bytes == (1024 + 384) * MIB
-    assert executor.memory_bytes == (2048 + 384 + 2 * (256 + 192)) * MIB
+    assert driver.memory_bytes == (1024 + 384 + 192) * MIB
+    assert executor.memory_bytes == (2048 + 384 + 4 * 128 + 2 * (256 + 192)) * MIB
     assert (executor.count, executor.cores, executor.storage_bytes) == (3, 4, 10 * 1024 * MIB)
     assert found.memory_bytes == driver.memory_bytes + 3 * executor.memory_bytes
+
+
+def test_each_task_at_once_has_a_python_worker_of_sparks() -> None:
+    def workers(**spec: Any) -> int:
+        role = "executor" if spec.get("deployment") == "cluster" else "driver"
+        return next(
+            item.count for item in sums(**spec).of(role).items if item.name == "Spark: Python workers"
+        )
+
+    assert workers(slots=3, driver={"cores": 2}) == 3
+    assert workers(slots=3, driver={"cores": 5}) == 5
+    assert workers(deployment="cluster", slots=8, slotsPerExecutor=4, executor={"cores": 2}) == 2
 
 
 def test_a_local_job_has_no_executors() -> None:
@@ -68,7 +80,7 @@ def test_a_limit_below_the_sum_is_refused_with_the_sum() -> None:
     assert problem.field == "spec.driverTemplate.spec.containers['driver'].resources.limits.memory"
     assert "JVM heap 1024 MiB + JVM overhead" in problem.message
     assert "slots: managed memory 2 x 256 MiB = 512 MiB" in problem.message
-    assert "= 2816 MiB; raise the limit" in problem.message
+    assert "= 3264 MiB; raise the limit" in problem.message
     assert problem.value == "1Gi"
 
 

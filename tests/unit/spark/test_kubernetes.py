@@ -55,13 +55,13 @@ def test_there_are_as_many_executors_as_slots_need() -> None:
     assert conf(replace(JOB, slots=4))["spark.executor.instances"] == "2"
 
 
-def test_memory_beside_the_heap_holds_the_jvm_s_overhead_and_the_slots() -> None:
-    assert conf()["spark.executor.memoryOverhead"] == f"{384 + 2 * (100 + 192)}m"
+def test_memory_beside_the_heap_holds_the_jvm_s_overhead_the_workers_and_the_slots() -> None:
+    assert conf()["spark.executor.memoryOverhead"] == f"{384 + 2 * 128 + 2 * (100 + 192)}m"
 
 
 def test_an_overhead_that_the_user_names_is_the_jvm_s_and_the_slots_come_on_top() -> None:
     job = replace(JOB, spark_conf={**JOB.spark_conf, "spark.executor.memoryOverhead": "500m"})
-    assert conf(job)["spark.executor.memoryOverhead"] == f"{500 + 2 * (100 + 192)}m"
+    assert conf(job)["spark.executor.memoryOverhead"] == f"{500 + 2 * 128 + 2 * (100 + 192)}m"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,10 @@ JVM_OVERHEAD_PERCENT = 10
 """Spark's own rule for memory outside the heap (``spark.executor.memoryOverhead``)."""
 PYTHON_PER_SLOT = 192 * MIB
 """A slot's interpreter with pyarrow loaded and room for the epoch's Arrow batches."""
+PYTHON_OF_DRIVER = 192 * MIB
+"""The driver's own interpreter with Spark's client, pyarrow and the control endpoint: 165 MiB when measured idle."""
+PYTHON_PER_WORKER = 128 * MIB
+"""One of Spark's Python workers, with pyarrow and pandas loaded: 122 MiB when measured."""
 UNMANAGED_PER_SLOT = 256 * MIB
 """Room for RocksDB when nothing bounds it: an estimate, no promise."""
 
@@ -97,6 +101,16 @@ def _spark_size(process: str, text: str) -> int:
         raise errors.SpecInvalid(f"{name} is {text!r}; it must be a size such as 512m or 1g") from error
 
 
+def _driver(settings: JobSettings) -> tuple[MemoryItem, ...]:
+    heap = _jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf)
+    return (*heap, MemoryItem("driver: Python", PYTHON_OF_DRIVER))
+
+
+def _workers(tasks: int) -> MemoryItem:
+    """Spark keeps one for each task that runs at once: they feed the slots, and run the job's own functions."""
+    return MemoryItem("Spark: Python workers", PYTHON_PER_WORKER, tasks)
+
+
 def _slots(backend: StateBackendSettings, slots: int) -> tuple[MemoryItem, ...]:
     items = [_budget(backend, slots), MemoryItem("slots: Python", PYTHON_PER_SLOT, slots)]
     if backend.type == "hashmap":
@@ -119,14 +133,15 @@ def memory_sum(settings: JobSettings) -> MemorySum:
     container."""
     if settings.deployment == "local":
         items = (
-            *_jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf),
+            *_driver(settings),
+            _workers(max(settings.cores, settings.slots)),
             *_slots(settings.backend, settings.slots),
         )
         return MemorySum((MemoryPart("driver with local Spark", items),))
     executors = math.ceil(settings.slots / settings.slots_per_executor)
     return MemorySum(
         (
-            MemoryPart("driver", _jvm(settings.jvm_memory_bytes, "driver", settings.spark_conf)),
+            MemoryPart("driver", _driver(settings)),
             MemoryPart("executor", _executor(settings), executors),
         )
     )
@@ -136,6 +151,7 @@ def _executor(settings: JobSettings) -> tuple[MemoryItem, ...]:
     per_executor = min(settings.slots_per_executor, settings.slots)
     return (
         *_jvm(_executor_heap(settings), "executor", settings.spark_conf),
+        _workers(int(settings.spark_conf.get("spark.executor.cores", "1"))),
         *_slots(settings.backend, per_executor),
     )
 
