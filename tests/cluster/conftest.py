@@ -14,6 +14,7 @@ import pytest
 from support.kubernetes import cluster as clusters
 from support.kubernetes import control_plane
 from support.kubernetes.cluster import Cluster
+from support.operated import Operated
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
@@ -52,3 +53,17 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of this test alone."""
     with cluster.namespace() as name:
         yield name
+
+
+@pytest.fixture
+def operated(cluster: Cluster, crds: None, namespace: str, tmp_path: Path) -> Iterator[Operated]:
+    """A namespace for an operator; none runs yet, unless ``running_operator`` is used too."""
+    found = Operated(cluster, namespace, tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def running_operator(operated: Operated) -> None:
+    """The operator of ``operated`` runs."""
+    operated.start()

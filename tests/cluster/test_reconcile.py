@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 
-pytestmark = pytest.mark.usefixtures("crds")
-
-
-@pytest.fixture
-def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
-    """A namespace with a running operator."""
-    found = Operated(cluster, namespace, tmp_path)
-    found.start()
-    yield found
-    found.end()
+pytestmark = pytest.mark.usefixtures("running_operator")
 
 
 def test_a_job_gets_its_children_and_runs(operated: Operated) -> None:

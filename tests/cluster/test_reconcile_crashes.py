@@ -80,6 +80,9 @@ def run_newest(restarted: Restarted) -> None:
                 operated.kubelet.finish_deletion(meta["name"])
             elif pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in meta:
                 operated.kubelet.run(meta["name"])
+        for task in operated.cluster.items("jobs", operated.namespace):
+            if not task.get("status", {}).get("conditions"):  # a status lost before it was written
+                operated.finish_task(task["metadata"]["name"], {"ok": True, "found": False})
         return operated.status().get("phase") == "Running" and "intent" not in operated.status()
 
     restarted.until(running, "the job runs")

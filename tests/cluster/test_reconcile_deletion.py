@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 
 CASCADES = ("background", "foreground", "orphan")
 URI = "s3://bucket/state/savepoints/savepoint-9"
 
 
-pytestmark = pytest.mark.usefixtures("crds")
-
-
-@pytest.fixture
-def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
-    found = Operated(cluster, namespace, tmp_path)
-    found.start()
-    yield found
-    found.end()
+pytestmark = pytest.mark.usefixtures("running_operator")
 
 
 def nothing_is_left(operated: Operated) -> None:

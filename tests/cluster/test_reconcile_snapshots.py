@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import time
 from typing import Any
 
 import pytest
-from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 from support.played_driver import PlayedDriver
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
 
 
-pytestmark = pytest.mark.usefixtures("crds")
-
-
-@pytest.fixture
-def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
-    found = Operated(cluster, namespace, tmp_path)
-    found.start()
-    yield found
-    found.end()
+pytestmark = pytest.mark.usefixtures("running_operator")
 
 
 def snapshot(operated: Operated, name: str, **spec: Any) -> None:
@@ -116,6 +106,31 @@ def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operat
     arguments = task["spec"]["template"]["spec"]["containers"][0]["args"]
     assert arguments[:3] == ["savepoints", "delete", "--json"]
     assert arguments[3].startswith(URI)
+
+
+def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        snapshot(operated, "one")
+        first = driver.until_asked()
+        snapshot(operated, "two")
+        snapshot(operated, "three")
+        operated.apply(savepoints={"interval": "1s"})
+        assert until_snapshot(operated, "two", "Pending")
+        time.sleep(8)
+        assert driver.requests() == [first]
+        assert len(operated.cluster.items("snap", operated.namespace)) == 3, "a periodic one was made"
+        driver.complete(first, URI)
+        until_snapshot(operated, "one", "Completed")
+        while len(driver.requests()) == 1:
+            driver.until_asked()
+        time.sleep(5)
+        assert len(driver.requests()) == 2
+    uid = operated.job()["metadata"]["uid"]
+    marks = operated.cluster.get("snap", "one", operated.namespace)["metadata"]["labels"]
+    assert marks["sparkstate.io/job-uid"] == uid
 
 
 def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operated) -> None:

@@ -1,19 +1,18 @@
-"""What the operator does when nothing happens, when its status is wiped, when the API server has a bad day, and when
-two of it run."""
+"""What the operator does when nothing happens, when the API server has a bad day, and when two of it run."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support.kubernetes.api_faults import Loss
-from support.kubernetes.cluster import Cluster, CommandFailed
+from support.kubernetes.cluster import Cluster
+from support.kubernetes.processes import free_port
 from support.operated import Operated
 
 from sparkstate_operator import lease, rbac
@@ -21,17 +20,6 @@ from sparkstate_operator import lease, rbac
 QUICK = ["--resync-seconds", "2"]
 SHORT = ["--lease-seconds", "8"]
 ACCOUNT = "operator"
-
-
-pytestmark = pytest.mark.usefixtures("crds")
-
-
-@pytest.fixture
-def operated(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Operated]:
-    """No operator runs yet."""
-    found = Operated(cluster, namespace, tmp_path)
-    yield found
-    found.end()
 
 
 def account(cluster: Cluster, namespace: str, without: tuple[str, str] | None = None) -> Path:
@@ -183,63 +171,6 @@ NOT_IN_EVERY_LIFE = {
 """Rights that only other tests use; each is named there."""
 
 
-def wipe(operated: Operated) -> None:
-    """Take the whole status away; the operator may write at the same moment."""
-    for _ in range(20):
-        body = operated.job()
-        body.pop("status", None)
-        path = f"/apis/sparkstate.io/v1alpha1/namespaces/{operated.namespace}/statefulsparkjobs/orders/status"
-        with contextlib.suppress(CommandFailed):
-            operated.cluster.kubectl("replace", "--raw", path, "-f", "-", text=json.dumps(body))
-            return
-    raise AssertionError("the operator wrote between each read and write")
-
-
-def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: Operated) -> None:
-    operated.start(options=QUICK)
-    operated.apply()
-    operated.running()
-    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
-    operated.running(2)
-    before = operated.status()
-    wipe(operated)
-    after = operated.until_phase("Running")
-    for name in ("attempt", "revision", "selector", "phase"):
-        assert after[name] == before[name], name
-    assert "deletionTimestamp" not in operated.until_pod(2)["metadata"]
-
-
-@pytest.mark.parametrize("phase", ["Starting", "Failing", "Upgrading", "Suspending", "Deleting"])
-def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: Operated, phase: str) -> None:
-    operated.start(options=QUICK)
-    operated.apply()
-    operated.until_pod(1)
-    if phase != "Starting":
-        operated.running()
-    if phase == "Failing":
-        operated.kubelet.gone("orders-driver-1")
-    elif phase == "Upgrading":
-        operated.apply(image="example/job:2")
-    elif phase == "Suspending":
-        operated.apply(state="suspended")
-    elif phase == "Deleting":
-        operated.delete()
-    operated.until_phase(phase)
-    wipe(operated)
-    if phase in ("Upgrading", "Suspending", "Deleting"):
-        operated.until_deleting("orders-driver-1")
-        operated.kubelet.finish_deletion("orders-driver-1")
-    if phase == "Suspending":
-        operated.until_phase("Suspended")
-    elif phase == "Deleting":
-        operated.cluster.until_gone("ssj", "orders", operated.namespace)
-    else:
-        attempt = 1 if phase == "Starting" else 2
-        operated.until_pod(attempt, timeout_s=60)
-        operated.running(attempt)
-        assert operated.status()["attempt"] == attempt
-
-
 def test_a_restarted_operator_goes_on_with_what_runs(operated: Operated) -> None:
     first = operated.start()
     operated.apply()
@@ -304,6 +235,58 @@ def test_dropped_watches_miss_nothing(operated: Operated) -> None:
         operated.running(2)
         assert operated.operator
         operated.operator.stop()
+
+
+@pytest.mark.own_cluster
+def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operated: Operated) -> None:
+    account(operated.cluster, operated.namespace)
+    port = free_port()
+
+    def answer(path: str) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as found:
+                return int(found.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    with operated.cluster.faults() as proxy:
+        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        operated.start(kubeconfig=kubeconfig, options=["--listen", f"127.0.0.1:{port}"])
+        operated.cluster.until(lambda: answer("/readyz") == 200, "it is ready", 30)
+        proxy.answer(503, pattern="/pods.*watch=true", times=-1)
+        proxy.drop_watches()
+        operated.cluster.until(lambda: answer("/readyz") == 503, "it is not ready", 30)
+        assert answer("/livez") == 200
+        proxy.heal()
+        operated.cluster.until(lambda: answer("/readyz") == 200, "it is ready again", 60)
+        assert operated.operator
+        operated.operator.stop()
+
+
+@pytest.mark.own_cluster
+def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: Operated) -> None:
+    kubeconfig = account(operated.cluster, operated.namespace)
+    operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "600", "--progress-seconds", "5"])
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(1)
+        operated.running()
+        operated.cluster.until(
+            lambda: operated.status().get("lastCheckpoint", {}).get("id") == 1, "the first one is told"
+        )
+        driver.checkpoints_done(2)
+        operated.cluster.until(
+            lambda: operated.status()["lastCheckpoint"]["id"] == 2, "the next one is told soon", 25
+        )
+        time.sleep(5)
+        mark = operated.cluster.audit.mark()
+        time.sleep(25)
+        requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    spent = [(r.verb, r.resource, r.name) for r in requests if r.resource != "leases" and r.verb != "watch"]
+    assert spent == []
 
 
 def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) -> None:

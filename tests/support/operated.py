@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,9 @@ class Operated:
         """The job of this namespace, not yet created."""
         return job(self.namespace, self.name, **spec)
 
-    def finish_task(self, name: str) -> None:
-        """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success."""
+    def finish_task(self, name: str, word: Mapping[str, Any] | None = None) -> None:
+        """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
+        ``word`` says (``ok``)."""
         chosen = f"batch.kubernetes.io/job-name={name}"
         pods = self.cluster.until(
             lambda: self.cluster.items("pods", self.namespace, chosen), f"{name} has a pod"
@@ -59,7 +60,8 @@ class Operated:
         pod = pods[0]["metadata"]["name"]
         if not pods[0]["spec"].get("nodeName"):
             self.kubelet.bind(pod)
-            self.kubelet.end(pod, 0, {"ok": True}, container="command")
+            told = word or {"ok": True}
+            self.kubelet.end(pod, 0 if told["ok"] else 5, dict(told), container="command")
 
     @property
     def kubelet(self) -> Kubelet:

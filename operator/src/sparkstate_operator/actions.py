@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate_operator import observed
@@ -72,7 +72,9 @@ class Start:
 
 @dataclass(frozen=True)
 class AddFinalizer:
-    """Hold the object until what belongs to it is settled."""
+    """Hold the object until what belongs to it is settled, and put labels on it that say whose it is."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

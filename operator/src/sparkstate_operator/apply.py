@@ -16,6 +16,7 @@ from sparkstate_operator import actions, errors, labels, observed, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
+from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
@@ -24,6 +25,7 @@ from sparkstate_operator.objects.parts import Context
 from sparkstate_operator.observe import Memory
 
 _log = logging.getLogger(__name__)
+Named = observed.Child | observed.Task | observed.Snapshot
 
 STANDING: Mapping[str, tuple[k.Kind, Write]] = {
     "Service": (k.SERVICES, Write.APPLY_SERVICE),
@@ -74,14 +76,19 @@ class Applier:
         return str(answer["metadata"]["resourceVersion"])
 
     async def finalizer(
-        self, kind: k.Kind, body: observed.Job | observed.Snapshot, namespace: str, *, add: bool
+        self,
+        kind: k.Kind,
+        body: observed.Job | observed.Snapshot,
+        namespace: str,
+        *,
+        add: bool,
+        marks: Mapping[str, str] | None = None,
     ) -> str:
-        """Set or remove ours, leaving others'; returns the new resourceVersion."""
+        """Set or remove ours, leaving others'; ``marks`` are labels to set too. Returns the new resourceVersion."""
         others = [name for name in body.finalizers if name != labels.FINALIZER]
         wanted = [*others, labels.FINALIZER] if add else others
-        patch = {
-            "metadata": {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
-        }
+        meta = {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
+        patch: k.Object = {"metadata": {**meta, "labels": dict(marks)} if marks else meta}
         write = Write.ADD_FINALIZER if add else Write.REMOVE_FINALIZER
         try:
             answer = await self._write(write, lambda: self._kube.merge(kind, namespace, body.name, patch))
@@ -114,7 +121,7 @@ class Applier:
         match action:
             case actions.CreateRevision(name):
                 body = children.revision(self.context(job, revisions[name]))
-                await self._create(Write.CREATE_REVISION, k.REVISIONS, namespace, body, job.uid)
+                await self._create(Write.CREATE_REVISION, k.REVISIONS, namespace, body, _of(job))
             case actions.EnsureChildren(name):
                 await self._ensure(self.context(job, revisions[name]), seen.children)
             case actions.StartAttempt():
@@ -124,25 +131,18 @@ class Applier:
             case actions.DeleteAttempt(child):
                 await self._delete_attempt(child, namespace, job.uid)
             case actions.DeleteChild(child):
-                await self.delete_child(child, namespace)
+                kind, _ = STANDING[child.kind]
+                await self._delete(Write.DELETE_CHILD, kind, namespace, child)
             case actions.DeleteRevision(child):
-                await self._delete_revision(child, namespace)
+                await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
             case actions.TriggerSavepoint():
                 await self.trigger(action, job.uid)
             case actions.CreateSnapshot(body):
                 document = {"apiVersion": k.SNAPSHOTS.api_version, "kind": k.SNAPSHOTS.kind, **body}
-                await self._create(Write.CREATE_SNAPSHOT, k.SNAPSHOTS, namespace, document, job.uid)
+                await self._create(Write.CREATE_SNAPSHOT, k.SNAPSHOTS, namespace, document, _of(job))
             case actions.DeleteSnapshot(snapshot):
-                await self._write(
-                    Write.DELETE_SNAPSHOT,
-                    lambda: self._kube.delete(
-                        k.SNAPSHOTS,
-                        namespace,
-                        snapshot.name,
-                        uid=snapshot.uid,
-                        resource_version=snapshot.resource_version,
-                    ),
-                )
+                version = snapshot.resource_version
+                await self._delete(Write.DELETE_SNAPSHOT, k.SNAPSHOTS, namespace, snapshot, version)
             case _:
                 await self._carry_out_rest(action, seen, revisions)
 
@@ -173,7 +173,7 @@ class Applier:
         if seen is None:
             live = await self._kube.get(kind, namespace, name)
             if live is not None:
-                _require_ours(live, uid)
+                _require_ours(live, {labels.JOB_UID: uid})
                 seen = observed.child_of(live, kind.kind)
         if seen is not None:
             # An item of a list does not say its kind.
@@ -185,32 +185,33 @@ class Applier:
 
     async def _start(self, action: actions.StartAttempt, context: Context, memory: Memory) -> None:
         """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod."""
-        namespace, uid = context.job.namespace, context.job.uid
+        namespace, ours = context.job.namespace, _of(context.job)
         secret = children.secret(context, action.attempt, self._key)
-        await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, uid, check=False)
+        await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
         config = children.config_map(context, action.attempt, action.start)
-        await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, uid)
+        await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
         try:
-            await self._create(Write.CREATE_POD, k.PODS, namespace, driver.pod(context, action.attempt), uid)
+            await self._create(Write.CREATE_POD, k.PODS, namespace, driver.pod(context, action.attempt), ours)
         except (errors.Invalid, errors.Forbidden):
             memory.never_made = action.attempt
             raise
         memory.never_made = 0
 
     async def _create(
-        self, write: Write, kind: k.Kind, namespace: str, body: k.Object, uid: str, *, check: bool = True
+        self, write: Write, kind: k.Kind, namespace: str, body: k.Object, ours: Mapping[str, str] | None
     ) -> None:
-        """Create; an object that exists must be this job's and this attempt's (Secrets are never read: their name
-        holds both)."""
+        """Create; an object that exists must have these labels, and the attempt of ``body``. ``ours`` None: it is not
+        read (a Secret, whose name holds both)."""
 
         async def create() -> None:
             try:
                 await self._kube.create(kind, namespace, body)
             except errors.AlreadyExists:
-                if check:
-                    live = await self._kube.get(kind, namespace, body["metadata"]["name"])
-                    if live is not None:
-                        _require_ours(live, uid, body["metadata"]["labels"].get(labels.ATTEMPT))
+                live = await self._kube.get(kind, namespace, body["metadata"]["name"]) if ours else None
+                if live is not None:
+                    found = body["metadata"]["labels"]
+                    attempt = {labels.ATTEMPT: found[labels.ATTEMPT]} if labels.ATTEMPT in found else {}
+                    _require_ours(live, {**(ours or {}), **attempt})
 
         await self._write(write, create)
 
@@ -233,22 +234,15 @@ class Applier:
         """The Secret first: the ConfigMap is what leads to it."""
         secret = naming.token_secret(uid, child.attempt or 0)
         await self._write(Write.DELETE_SECRET, lambda: self._kube.delete(k.SECRETS, namespace, secret))
-        await self._write(
-            Write.DELETE_CONFIG_MAP,
-            lambda: self._kube.delete(k.CONFIG_MAPS, namespace, child.name, uid=child.uid),
-        )
+        await self._delete(Write.DELETE_CONFIG_MAP, k.CONFIG_MAPS, namespace, child)
 
-    async def delete_child(self, child: observed.Child, namespace: str) -> None:
-        """A standing child."""
-        kind, _ = STANDING[child.kind]
+    async def _delete(
+        self, write: Write, kind: k.Kind, namespace: str, one: Named, version: str | None = None
+    ) -> None:
+        """This very object; ``version``: as it was seen, and not changed since."""
         await self._write(
-            Write.DELETE_CHILD, lambda: self._kube.delete(kind, namespace, child.name, uid=child.uid)
-        )
-
-    async def _delete_revision(self, child: observed.Child, namespace: str) -> None:
-        await self._write(
-            Write.DELETE_REVISION,
-            lambda: self._kube.delete(k.REVISIONS, namespace, child.name, uid=child.uid),
+            write,
+            lambda: self._kube.delete(kind, namespace, one.name, uid=one.uid, resource_version=version),
         )
 
     async def delete_stray(self, kind: k.Kind, child: observed.Child, namespace: str) -> None:
@@ -259,13 +253,11 @@ class Applier:
         elif kind is k.CONFIG_MAPS and child.attempt is not None:
             await self._delete_attempt(child, namespace, uid)
         elif kind is k.TASKS:
-            await self._write(
-                Write.DELETE_TASK, lambda: self._kube.delete(k.TASKS, namespace, child.name, uid=child.uid)
-            )
+            await self._delete(Write.DELETE_TASK, k.TASKS, namespace, child)
         elif kind is k.REVISIONS:
-            await self._delete_revision(child, namespace)
+            await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
         elif child.kind in STANDING:
-            await self.delete_child(child, namespace)
+            await self._delete(Write.DELETE_CHILD, kind, namespace, child)
 
     # -- savepoints and engine commands ---------------------------------------------------------------------------
 
@@ -292,9 +284,6 @@ class Applier:
         """A command about the whole job: it reads the newest attempt's manifest."""
         job = seen.job
         revision = revisions[str(job.status.get("revision"))]
-        newest = max(
-            (child for child in seen.config_maps), key=lambda child: child.attempt or 0, default=None
-        )
         command = tasks.Command(
             name=action.name,
             namespace=job.namespace,
@@ -305,9 +294,17 @@ class Applier:
             service_account=revision.service_account or naming.service_account(job.name),
             secret=revision.get("s3.secretRef.name"),
             environment=(("SPARKSTATE_CLUSTER", self._config.cluster), ("SPARKSTATE_JOB_UID", job.uid)),
-            manifest_from=newest.name if newest is not None else None,
+            manifest_from=await self._manifest(seen, revision),
         )
-        await self._create(Write.CREATE_TASK, k.TASKS, job.namespace, tasks.job(command), job.uid)
+        await self._create(Write.CREATE_TASK, k.TASKS, job.namespace, tasks.job(command), _of(job))
+
+    async def _manifest(self, seen: observed.Observed, revision: plan.Revision) -> str:
+        """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""
+        if seen.newest_config_map is not None:
+            return seen.newest_config_map.name
+        body = children.config_map(self.context(seen.job, revision), recovering.TRACE, actions.Start())
+        await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, seen.job.namespace, body, _of(seen.job))
+        return str(body["metadata"]["name"])
 
     async def snapshot_task(
         self, action: actions.CreateTask, snapshot: observed.Snapshot, namespace: str
@@ -326,9 +323,8 @@ class Applier:
             service_account=await self._existing_account(access.get("serviceAccountName"), namespace),
             secret=(s3.get("secretRef") or {}).get("name"),
         )
-        await self._write(
-            Write.CREATE_TASK, lambda: self._create_task(tasks.job(command), namespace, snapshot.uid)
-        )
+        ours = {labels.SNAPSHOT_UID: snapshot.uid}
+        await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command), ours)
 
     async def _existing_account(self, name: str | None, namespace: str) -> str | None:
         """A job's own ServiceAccount goes with the job; with a secretRef the namespace's default will do."""
@@ -336,21 +332,9 @@ class Applier:
             return None
         return name
 
-    async def _create_task(self, body: k.Object, namespace: str, uid: str) -> None:
-        try:
-            await self._kube.create(k.TASKS, namespace, body)
-        except errors.AlreadyExists:
-            live = await self._kube.get(k.TASKS, namespace, body["metadata"]["name"])
-            if live is not None and live["metadata"].get("labels", {}).get(labels.SNAPSHOT_UID) != uid:
-                raise errors.Foreign(
-                    f"Job {namespace}/{body['metadata']['name']} belongs to somebody else"
-                ) from None
-
     async def delete_task(self, task: observed.Task, namespace: str) -> None:
         """A command's Job, with its pods."""
-        await self._write(
-            Write.DELETE_TASK, lambda: self._kube.delete(k.TASKS, namespace, task.name, uid=task.uid)
-        )
+        await self._delete(Write.DELETE_TASK, k.TASKS, namespace, task)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -362,6 +346,11 @@ class Applier:
             _log.warning("an Event could not be written: %s", error)
 
 
+def _of(job: observed.Job) -> dict[str, str]:
+    """What says that an object is this job's."""
+    return {labels.JOB_UID: job.uid}
+
+
 def _s3_options(s3: Mapping[str, Any]) -> list[str]:
     options = []
     for name, option in (("endpoint", "--s3-endpoint"), ("region", "--s3-region")):
@@ -370,13 +359,12 @@ def _s3_options(s3: Mapping[str, Any]) -> list[str]:
     return [*options, "--s3-path-style"] if s3.get("pathStyle") else options
 
 
-def _require_ours(live: k.Object, uid: str, attempt: str | None = None) -> None:
-    found = live["metadata"].get("labels") or {}
-    if found.get(labels.JOB_UID) != uid or (attempt is not None and found.get(labels.ATTEMPT) != attempt):
-        meta = live["metadata"]
+def _require_ours(live: k.Object, wanted: Mapping[str, str]) -> None:
+    meta = live["metadata"]
+    if not wanted.items() <= (meta.get("labels") or {}).items():
         raise errors.Foreign(
-            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists and is not this job's; "
-            "delete it, or give the job another name"
+            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists and has not {dict(wanted)}: it is "
+            "somebody else's; delete it, or choose another name"
         )
 
 

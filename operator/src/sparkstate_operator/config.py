@@ -25,6 +25,8 @@ class Config:
     """A healthy job is looked at this often without any event."""
     deep_resync_s: float = 600.0
     """All its children are compared this often without any event."""
+    listen_s: float = 10.0
+    """Between two looks the driver of a running job is asked this often: that costs the API server nothing."""
     progress_s: float = 60.0
     """Progress is written into the status at most this often."""
     workers: int = 8

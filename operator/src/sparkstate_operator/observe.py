@@ -11,6 +11,7 @@ from typing import Any
 
 from sparkstate_operator import errors, labels, observed, plan
 from sparkstate_operator.core import naming, revisions
+from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.objects import children
@@ -27,11 +28,21 @@ class Memory:
     never_made: int = 0
     progress_s: float | None = None
     deep_s: float | None = None
-    deep_wanted: bool = True
     phase_since_s: float | None = None
     phase: str = ""
     leftovers: bool = False
     """Whether there was anything of older attempts."""
+    speaker: observed.Speaker | None = None
+    """The driver that can be asked between two looks."""
+    news: observed.News = observed.NO_NEWS
+    """What it said at the last look."""
+    stirred: bool = True
+    """Whether there was an event since the last look."""
+    look_due_s: float = 0.0
+    """When the next look is due without any event."""
+    asking: bool = False
+    """Whether one of the job's snapshots is being looked at to ask the driver for it: one at a time, so that two of
+    them cannot both find that no other is in flight."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Observer:
         body = await self._kube.get(k.JOBS, namespace, name)
         job = observed.job_of(body) if body is not None else None
         uid = job.uid if job is not None else ""
-        deep = deep or job is None or job.deleting_at is not None
+        deep = deep or job is None or job.deleting_at is not None or _is_lost(job)
         mine, strays = await self._children(namespace, name, uid, deep=deep)
         if job is None:
             return Look(None, {}, strays)
@@ -73,21 +84,24 @@ class Observer:
         needs_attempts = (
             deep or memory.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
         )
+        config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
+        memory.speaker = _speaker(job, drivers, config_maps)
         seen = observed.Observed(
             job=job,
             now=now,
             drivers=drivers,
             executors=tuple(pod for pod in pods if roles[pod.name] == "executor"),
-            config_maps=await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts),
+            config_maps=config_maps,
             revisions=tuple(child for kind, child in mine if kind is k.REVISIONS),
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
             sightings=dict(memory.sightings),
             snapshots=snapshots,
             tasks=_tasks(mine),
-            report=await self._report(job, drivers),
+            report=await self._report(job, memory.speaker),
             never_made=memory.never_made,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
+        memory.news = seen.report.news if seen.report is not None else observed.NO_NEWS
         memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
 
@@ -159,21 +173,29 @@ class Observer:
         known = await self._revisions(job, (), memory)
         return known.get(str(job.status.get("revision") or ""))
 
-    async def _report(self, job: observed.Job, drivers: tuple[observed.Pod, ...]) -> observed.Report | None:
-        attempt = int(job.status.get("attempt") or 0)
-        pod = next((pod for pod in drivers if pod.attempt == attempt), None)
-        if pod is None or not pod.ip or pod.phase != "Running" or pod.ended is not None or pod.waiting:
-            return None
-        token = children.token(self._key, job.uid, attempt)
+    async def _report(self, job: observed.Job, speaker: observed.Speaker | None) -> observed.Report | None:
         trigger = (job.status.get("intent") or {}).get("triggerId")
+        return await self._ask(speaker, trigger) if speaker is not None else None
+
+    async def _ask(self, speaker: observed.Speaker, trigger: str | None) -> observed.Report | None:
+        """What a driver says of itself, and of a trigger; None if it does not answer."""
+        who = (
+            speaker.ip,
+            children.token(self._key, speaker.uid, speaker.attempt),
+            speaker.uid,
+            speaker.attempt,
+        )
         try:
-            document = await self._drivers.status(pod.ip, token, job.uid, attempt)
-            savepoint = None
-            if trigger:
-                savepoint = await self._drivers.savepoint(pod.ip, token, job.uid, attempt, str(trigger))
+            document = await self._drivers.status(*who)
+            savepoint = await self._drivers.savepoint(*who, str(trigger)) if trigger else None
         except errors.DriverUnavailable:
             return None
         return observed.Report(document, savepoint)
+
+    async def listen(self, memory: Memory) -> observed.News:
+        """Ask the driver alone; no request goes to the API server."""
+        report = await self._ask(memory.speaker, None) if memory.speaker is not None else None
+        return report.news if report is not None else observed.NO_NEWS
 
     async def _terminating(self, namespace: str) -> bool:
         body = await self._kube.get(k.NAMESPACES, None, namespace)
@@ -195,6 +217,11 @@ class Observer:
             job = observed.job_of(body) if body is not None else None
         if job is not None and snapshot.deleting_at is None:
             pod, report = await self._asked(job, snapshot)
+        others: tuple[observed.Snapshot, ...] = ()
+        if job is not None and report is not None and snapshot.phase in ("", "Pending"):
+            found = await self._kube.list(k.SNAPSHOTS, namespace, f"{labels.JOB_UID}={job.uid}")
+            others = tuple(observed.snapshot_of(one) for one in found)
+            others = tuple(one for one in others if one.uid != snapshot.uid)
         tasks: tuple[observed.Task, ...] = ()
         if snapshot.deleting_at is not None:
             selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
@@ -203,12 +230,12 @@ class Observer:
             )
             mine = [
                 (kind, observed.child_of(body, kind.kind))
-                for kind, found in zip((k.TASKS, k.PODS), bodies, strict=True)
-                for body in found
+                for kind, listed in zip((k.TASKS, k.PODS), bodies, strict=True)
+                for body in listed
             ]
             tasks = _tasks(mine)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
-        return observed.AroundSnapshot(snapshot, now, job, pod, report, tasks, terminating)
+        return observed.AroundSnapshot(snapshot, now, job, pod, report, others, tasks, terminating)
 
     async def _asked(
         self, job: observed.Job, snapshot: observed.Snapshot
@@ -220,17 +247,25 @@ class Observer:
         if body is None or body["metadata"].get("labels", {}).get(labels.JOB_UID) != job.uid:
             return None, None
         pod = observed.pod_of(body)
-        if not pod.ip or pod.phase != "Running" or pod.ended is not None:
+        if not pod.answers:
             return pod, None
-        token = children.token(self._key, job.uid, attempt)
-        try:
-            document = await self._drivers.status(pod.ip, token, job.uid, attempt)
-            found = None
-            if trigger := snapshot.status.get("triggerId"):
-                found = await self._drivers.savepoint(pod.ip, token, job.uid, attempt, trigger)
-        except errors.DriverUnavailable:
-            return pod, None
-        return pod, observed.Report(document, found)
+        speaker = observed.Speaker(pod.ip, job.uid, attempt)
+        return pod, await self._ask(speaker, snapshot.status.get("triggerId"))
+
+
+def _speaker(
+    job: observed.Job, drivers: tuple[observed.Pod, ...], config_maps: tuple[observed.Child, ...]
+) -> observed.Speaker | None:
+    """The newest attempt's driver, by the traces too: a status that was wiped does not know which attempt runs."""
+    traces = (*(pod.attempt for pod in drivers), *(child.attempt or 0 for child in config_maps))
+    attempt = max(int(job.status.get("attempt") or 0), *traces, 0)
+    pod = next((pod for pod in drivers if pod.attempt == attempt), None)
+    return observed.Speaker(pod.ip, job.uid, attempt) if pod is not None and pod.answers else None
+
+
+def _is_lost(job: observed.Job) -> bool:
+    """Whether the status was wiped, or is being rebuilt: everything that may know something is read then."""
+    return not job.status.get("phase") or (job.status.get("intent") or {}).get("action") == recovering.RECOVER
 
 
 def _uid(child: observed.Child) -> str:

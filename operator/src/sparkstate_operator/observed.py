@@ -87,6 +87,11 @@ class Pod:
         return Death.ALIVE
 
     @property
+    def answers(self) -> bool:
+        """Whether its endpoint may answer."""
+        return bool(self.ip) and self.phase == "Running" and self.ended is None and not self.waiting
+
+    @property
     def crash(self) -> Ended | None:
         """The newest end of its container."""
         return self.ended or self.last_ended
@@ -135,6 +140,36 @@ class Report:
     @property
     def phase(self) -> str:
         return str(self.document.get("phase", ""))
+
+    @property
+    def news(self) -> News:
+        """What may be worth a look at the whole job."""
+        told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
+        return News(
+            state=(self.phase, self.document.get("restarts")), progress=tuple(one.get("path") for one in told)
+        )
+
+
+@dataclass(frozen=True)
+class News:
+    """The parts of a report that change. A change of ``state`` is looked at at once, one of ``progress`` when it is
+    time to write progress."""
+
+    state: tuple[Any, ...] = ()
+    progress: tuple[Any, ...] = ()
+
+
+NO_NEWS = News()
+"""Of a driver that does not answer."""
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A driver that can be asked."""
+
+    ip: str
+    uid: str
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -206,6 +241,15 @@ class Observed:
     refused: str = ""
     """Why the API server refused the new pod in a dry run; empty if it did not."""
 
+    @property
+    def newest_config_map(self) -> Child | None:
+        """That of the newest attempt."""
+        return max(self.config_maps, key=lambda child: child.attempt or 0, default=None)
+
+    def task(self, name: str) -> Task | None:
+        """The engine command of that name."""
+        return next((task for task in self.tasks if task.name == name), None)
+
 
 @dataclass(frozen=True)
 class AroundSnapshot:
@@ -218,6 +262,8 @@ class AroundSnapshot:
     """The driver pod of the job's newest attempt."""
     report: Report | None = None
     """What that driver says; ``savepoint`` is about the snapshot's trigger."""
+    others: tuple[Snapshot, ...] = ()
+    """The job's other snapshots; read only where this one is about to be asked for."""
     tasks: tuple[Task, ...] = ()
     namespace_terminating: bool = False
 

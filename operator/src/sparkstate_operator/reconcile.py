@@ -22,6 +22,7 @@ from sparkstate_operator.queue import Later
 
 _log = logging.getLogger(__name__)
 _STRAYS_S = 2.0
+_TURN_S = 0.5
 
 
 class Key(NamedTuple):
@@ -65,9 +66,10 @@ class Reconciler:
         """Of all jobs that were looked at."""
         return [memory.phase for memory in list(self._memories.values()) if memory.phase]
 
-    def look_deep(self, key: Key) -> None:
-        """Compare all children at the next look."""
-        self._memories.setdefault(key, Memory()).deep_wanted = True
+    def stir(self, key: Key) -> None:
+        """There is an event: the next step is a look at the whole job."""
+        if key in self._memories:
+            self._memories[key].stirred = True
 
     async def reconcile(self, key: Key) -> Later | None:
         """One step for one key."""
@@ -91,10 +93,33 @@ class Reconciler:
 
     async def _job(self, key: Key) -> Later | None:
         memory = self._memories.setdefault(key, Memory())
+        if not memory.stirred and (later := await self._listened(memory)) is not None:
+            return later
+        memory.stirred = False
+        try:
+            return await self._look(key, memory)
+        except BaseException:
+            memory.stirred = True
+            raise
+
+    async def _listened(self, memory: Memory) -> Later | None:
+        """Ask only the driver of a running job; None if a look at the whole job is due."""
         now_s = self._clock.monotonic()
-        deep = (
-            memory.deep_wanted or memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
-        )
+        if memory.speaker is None or now_s >= memory.look_due_s:
+            return None
+        news = await self._observer.listen(memory)
+        if news.state != memory.news.state or (news.progress != memory.news.progress and self._due(memory)):
+            return None
+        return Later(min(self._config.listen_s, max(0.2, memory.look_due_s - now_s)))
+
+    def _due(self, memory: Memory) -> bool:
+        """Whether it is time to write progress into the status."""
+        now_s = self._clock.monotonic()
+        return memory.progress_s is None or now_s - memory.progress_s >= self._config.progress_s
+
+    async def _look(self, key: Key, memory: Memory) -> Later | None:
+        now_s = self._clock.monotonic()
+        deep = memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
         look = await self._observer.look(key.namespace, key.name, memory, self._clock.now(), deep=deep)
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
@@ -105,9 +130,8 @@ class Reconciler:
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
             return Later(_STRAYS_S)
         if deep:
-            memory.deep_s, memory.deep_wanted = now_s, False
-        due = memory.progress_s is None or now_s - memory.progress_s >= self._config.progress_s
-        seen = dataclasses.replace(look.seen, progress_due=due)
+            memory.deep_s = now_s
+        seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)
         decision = decide(seen, look.revisions, wanted, invalid, self._config)
         known = {**look.revisions, **({wanted.name: wanted} if wanted is not None else {})}
@@ -121,6 +145,11 @@ class Reconciler:
         await self._carry_out_job(seen, decision, known, memory)
         memory.phase = str(decision.status.get("phase") or "")
         wait_s = decision.wait_s if decision.wait_s is not None else self._config.resync_s
+        memory.look_due_s = self._clock.monotonic() + wait_s
+        if memory.phase != "Running" or decision.status.get("intent"):
+            memory.speaker = None
+        if memory.speaker is not None:
+            wait_s = min(wait_s, self._config.listen_s)
         return Later(wait_s, exact=wait_s < 1.0)
 
     def _waits_for_strays(self, look: Look) -> bool:
@@ -217,6 +246,19 @@ class Reconciler:
         found = await self._observer.one_snapshot(key.namespace, key.name)
         if found is None:
             return None
+        name = (found.spec.get("jobRef") or {}).get("name")
+        if name is None or found.phase not in ("", "Pending"):
+            return await self._snapshot_step(key, found)
+        memory = self._memories.setdefault(Key("job", key.namespace, name), Memory())
+        if memory.asking:
+            return Later(_TURN_S)
+        memory.asking = True
+        try:
+            return await self._snapshot_step(key, found)
+        finally:
+            memory.asking = False
+
+    async def _snapshot_step(self, key: Key, found: observed.Snapshot) -> Later | None:
         around = await self._observer.around_snapshot(key.namespace, found, self._clock.now())
         revision = None
         if around.job is not None:
@@ -226,7 +268,8 @@ class Reconciler:
         decision = snapshot.decide(around, revision, self._config)
         one = around.snapshot
         if decision.before:
-            version = await self._applier.finalizer(k.SNAPSHOTS, one, key.namespace, add=True)
+            marks = next((act.marks for act in decision.before if isinstance(act, actions.AddFinalizer)), {})
+            version = await self._applier.finalizer(k.SNAPSHOTS, one, key.namespace, add=True, marks=marks)
             one = dataclasses.replace(
                 one, resource_version=version, finalizers=(*one.finalizers, labels.FINALIZER)
             )

@@ -9,12 +9,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sparkstate_operator import clock
+from sparkstate_operator import clock, errors
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import handlers
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.kube import Kube
+from sparkstate_operator.edges.watches import Watches
 from sparkstate_operator.edges.web import Web
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.hooks import Hooks
@@ -59,10 +60,11 @@ class _Operator:
         self._queue: KeyedQueue[Key] | None = None
         self._phases: Callable[[], list[str]] = list
         self._loop_s = self._clock.monotonic()
+        self._watches: Watches | None = None
 
     async def run(self) -> None:
         process, metrics = self._process, self._metrics
-        web = Web(process.host, process.port, self._alive, lambda: "", self._text)
+        web = Web(process.host, process.port, self._alive, self._ready, self._text)
         web.start()
         kube = await Kube.connect(process.kubeconfig)
         kube.counted(metrics.count_request)
@@ -93,7 +95,14 @@ class _Operator:
         )
         self._queue, self._phases = queue, reconciler.phases
         stop = asyncio.Event()
-        registry = handlers.registry(stop.set, queue.add, reconciler.saw_pod, process.kubeconfig)
+        places = config.namespaces or (None,)
+        self._watches = Watches(kind.path(place) for kind in handlers.KINDS for place in places)
+
+        def enqueue(key: Key) -> None:
+            reconciler.stir(key)
+            queue.add(key)
+
+        registry = handlers.registry(stop.set, enqueue, reconciler.saw_pod, process.kubeconfig, self._watches)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
         tasks = [
             watching,
@@ -129,6 +138,10 @@ class _Operator:
         stalled_s = self._queue.stalled_s() if self._queue is not None else 0.0
         return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
 
+    def _ready(self) -> str:
+        """Which watches are not live; empty if all are, or if another process leads. Asked from the web thread."""
+        return self._watches.wrong() if self._watches is not None else ""
+
 
 async def _stopped(stop: asyncio.Event) -> None:
     await stop.wait()
@@ -136,11 +149,9 @@ async def _stopped(stop: asyncio.Event) -> None:
 
 def _tell(key: Key, error: Exception, delay_s: float) -> None:
     """A reconcile failed. An answer of the API server is a warning: it is tried again; anything else is our bug."""
-    from sparkstate_operator.errors import OperatorError
-
     fields = {**key._asdict(), "retry_s": round(delay_s, 1)}
     fields["object"] = fields.pop("name")
-    if isinstance(error, OperatorError):
+    if isinstance(error, errors.OperatorError):
         _log.warning("%s: %s", error.reason, error, extra=fields)
     else:
         _log.error("reconcile failed: %s", error, exc_info=error, extra=fields)

@@ -50,6 +50,9 @@ def _begin(draft: Draft) -> None:
             warning=True,
         )
         policy = "retain"
+    if policy == PURGE and draft.attempt == 0 and not draft.seen.job.status.get("phase"):
+        told = "the status was lost, and nothing is left of an attempt: what is in storage stays there"
+        draft.note("DeletionDegraded", told, warning=True)
     stopping.begin(draft, "delete", savepoint=policy == "savepoint")
     draft.status["intent"]["policy"] = policy
 
@@ -92,7 +95,7 @@ def _policy_is_done(draft: Draft) -> bool:
 def _purged(draft: Draft, revision: Revision) -> bool:
     """Whether the engine has deleted what the lineage has in storage. Its driver is dead by now."""
     name = naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
-    task = next((task for task in draft.seen.tasks if task.name == name), None)
+    task = draft.seen.task(name)
     if task is None:
         draft.acts.append(actions.EnsureChildren(revision.name))
         draft.acts.append(actions.CreateTask(name, PURGE, (PURGE, "--json")))

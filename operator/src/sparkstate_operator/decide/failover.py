@@ -25,9 +25,8 @@ SPEC_INVALID, RESTORE_BLOCKED, FENCED, STORAGE = 2, 3, 4, 5
 STOPPED_WORDS = frozenset({"Suspended", "Cancelled", "Terminated"})
 """Last words of a driver that was told to end, and did in good order."""
 PULL_ERRORS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
-PROGRESS_S = 90.0
-"""A running driver is asked this often. Three reads of the API server go with it; an idle job may cost two a minute."""
 STARTING_S = 5.0
+"""While a job starts its driver is asked this often, with a look at the whole job."""
 _ATTEMPT = re.compile(r"\battempt (\d{1,6})\b")
 
 
@@ -76,9 +75,9 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
         draft.phase = "Failing"
     elif draft.phase not in ("Failing", "Upgrading") or pod.waiting:
         draft.phase = "Starting"
-    # Whatever happens to the pod is an event. Only the driver's own word has to be asked for.
-    if report is not None:
-        draft.wait(PROGRESS_S if running else STARTING_S)
+    # Whatever happens to the pod is an event; a driver that runs is listened to between two looks.
+    if report is not None and not running:
+        draft.wait(STARTING_S)
 
 
 def _gone(draft: Draft, revision: Revision) -> None:

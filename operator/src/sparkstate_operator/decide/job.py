@@ -12,8 +12,10 @@ from sparkstate_operator.decide import (
     deletion,
     failover,
     history,
+    instructing,
     progress,
     rebuilding,
+    recovering,
     reporting,
     starting,
     stopping,
@@ -84,7 +86,9 @@ def _step(draft: Draft) -> None:
     draft.put("memory", _memory(wanted) or draft.status.get("memory"))
     suspended = draft.seen.job.spec.get("state") == "suspended"
     action = draft.intent.get("action")
-    if action == "start":
+    if action == recovering.RECOVER:
+        recovering.go_on(draft, wanted)
+    elif action == "start":
         _starting(draft, suspended)
     elif action in ("upgrade", "suspend", "restart"):
         _stopping(draft, wanted, str(action), suspended)
@@ -113,51 +117,17 @@ def _starting(draft: Draft, suspended: bool) -> None:
 def _first(draft: Draft, wanted: Revision) -> None:
     """Nothing runs, and something is to."""
     first = draft.attempt == 0
-    start = _instruction(draft, wanted) if first else _changed_instruction(draft, draft.revision, wanted)
+    start = (
+        instructing.instruction(draft, wanted)
+        if first
+        else instructing.changed(draft, draft.revision, wanted)
+    )
     if start is None:
         return
     if draft.phase == "Suspended":
         draft.note("Resumed", "the job goes on")
     draft.phase = "Starting"
     starting.begin(draft, wanted, start)
-
-
-def _instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actions.Start | None:
-    """What the spec says about the state to start from; None if that is not there (yet)."""
-    if wanted.get("startEmpty"):
-        return actions.Start(empty=True)
-    if wanted.get("restoreFrom.latest"):
-        return actions.Start(latest=True)
-    uri = wanted.get("restoreFrom.uri")
-    reference = wanted.get("restoreFrom.snapshotRef.name")
-    if reference:
-        found = next((one for one in draft.seen.snapshots if one.name == reference), None)
-        uri = found.status.get("uri") if found is not None and found.phase == "Completed" else None
-        if uri is None:
-            told = f"is {found.phase or 'new'}, not Completed" if found is not None else "does not exist"
-            _block(draft, f"spec.restoreFrom.snapshotRef: StateSnapshot {reference} {told}; it is waited for")
-            return None
-    return actions.Start(uri=uri, fresh=fresh) if uri else actions.Start()
-
-
-def _block(draft: Draft, message: str) -> None:
-    """What to restore from is not there (yet): what runs goes on, and the generation counts as not yet judged."""
-    draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
-    if draft.pod is None:
-        draft.phase = "RestoreBlocked"
-        draft.say(message)
-    else:
-        draft.degraded = ("RestoreBlocked", message)
-    draft.wait(30.0)
-
-
-def _changed_instruction(draft: Draft, old: Revision | None, wanted: Revision) -> actions.Start | None:
-    """A start instruction counts again where it was changed; else the one that is not void yet goes on."""
-    names = ("startEmpty", "restoreFrom")
-    before = {name: old.get(name) for name in names} if old is not None else None
-    if before is not None and before != {name: wanted.get(name) for name in names}:
-        return _instruction(draft, wanted, fresh=True)
-    return draft.start
 
 
 def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
@@ -170,11 +140,12 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
         draft.wait(0.0)
         return
     running = draft.pod is not None and draft.phase not in TERMINAL
-    start = _changed_instruction(draft, old, wanted)
+    start = instructing.changed(draft, old, wanted)
     if start is None:
         return
     if not running:
-        starting.begin(draft, wanted, start)
+        delay_s = starting.unconfirmed_s(draft, old or wanted)
+        starting.begin(draft, wanted, start, delay_s=delay_s)
         return
     if draft.seen.refused:
         _refuse(draft, wanted)
@@ -182,7 +153,9 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
     draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", "last-state")
     named = strongest is ChangeKind.SAVEPOINT and start != draft.start
-    if mode == "stateless" and not named:
+    # Whether anybody asked for this change cannot be told from a status that was lost.
+    lost = not draft.seen.job.status.get("observedGeneration")
+    if mode == "stateless" and not named and not lost:
         start = actions.Start(empty=True)
     draft.put("start", start.document() or None)
     draft.note(

@@ -1,7 +1,7 @@
 """A status that was wiped, or restored from a backup, gets back what the job's children know.
 
 The newest attempt's ConfigMap is kept until a newer one exists, so that its number is never used twice whatever
-happens to the status.
+happens to the status. Where no driver is left to ask about the state, the storage is asked (:mod:`recovering`).
 """
 
 from __future__ import annotations
@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 
 from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.draft import Draft
 
 
 def fill(draft: Draft) -> None:
     """Raise ``attempt`` to the newest that left a trace; fill in revision and start instruction from there."""
-    newest = max(
-        (child for child in draft.seen.config_maps if child.attempt is not None),
-        key=lambda child: child.attempt or 0,
-        default=None,
-    )
+    newest = draft.seen.newest_config_map
     traces = [*(pod.attempt for pod in draft.seen.drivers), newest.attempt if newest else 0]
     highest = max((trace for trace in traces if trace), default=0)
     if highest > draft.attempt:
@@ -27,10 +24,29 @@ def fill(draft: Draft) -> None:
         pod = draft.pod
         draft.put("revision", pod.revision if pod is not None else _revision(newest))
         draft.put("start", _start(newest) if newest and newest.attempt == highest else None)
-    if highest and not draft.phase:
-        draft.phase = "Starting"
+    if not draft.phase:
+        _without_phase(draft)
     if draft.phase and not draft.status.get("selector"):
         draft.status["selector"] = labels.pods_of(draft.seen.job.uid)
+
+
+def _without_phase(draft: Draft) -> None:
+    """A job with our finalizer was seen before: its status is lost, whatever is left of its children."""
+    if draft.attempt:
+        draft.phase = "Starting"
+    if labels.FINALIZER not in draft.seen.job.finalizers:
+        return
+    if _accepted_for(draft) == draft.seen.job.generation:
+        draft.status["observedGeneration"] = draft.seen.job.generation
+    if not draft.seen.drivers:
+        recovering.begin(draft)
+
+
+def _accepted_for(draft: Draft) -> int | None:
+    """The generation that the revision that runs was made for."""
+    name = draft.status.get("revision")
+    found = (child.body.get("revision") for child in draft.seen.revisions if child.name == name)
+    return next(found, None)
 
 
 def _revision(child: observed.Child | None) -> str | None:

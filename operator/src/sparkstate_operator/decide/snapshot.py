@@ -20,6 +20,8 @@ from sparkstate_operator.plan import Revision
 
 POLL_S = 2.0
 WAIT_S = 15.0
+IN_FLIGHT_S = 4.0
+IN_FLIGHT = ("Triggered", "InProgress")
 DONE = ("Completed", "Failed")
 DELETE = "delete"
 
@@ -66,8 +68,12 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
     if seen.snapshot.deleting_at is not None:
         _delete(draft)
     else:
-        if labels.FINALIZER not in seen.snapshot.finalizers:
-            draft.before.append(actions.AddFinalizer())
+        marks = _marks(seen)
+        if (
+            labels.FINALIZER not in seen.snapshot.finalizers
+            or not marks.items() <= seen.snapshot.labels.items()
+        ):
+            draft.before.append(actions.AddFinalizer(marks))
         draft.put(observedGeneration=seen.snapshot.generation)
         if draft.phase not in DONE:
             _take(draft)
@@ -76,6 +82,14 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
     return actions.Decision(
         draft.status, tuple(draft.before), tuple(draft.acts), tuple(draft.notes), draft.wait_s
     )
+
+
+def _marks(seen: observed.AroundSnapshot) -> dict[str, str]:
+    """Labels by which the job finds it, whoever made it."""
+    reference = seen.snapshot.spec.get("jobRef") or {}
+    if seen.job is None or reference.get("uid") not in (None, seen.job.uid):
+        return {}
+    return {labels.JOB: seen.job.name, labels.JOB_UID: seen.job.uid}
 
 
 def _take(draft: _Draft) -> None:
@@ -126,6 +140,11 @@ def _intend(draft: _Draft) -> None:
         return
     if job.status.get("intent"):
         _pending(draft, "JobBusy", f"job {job.name} is being changed; the savepoint waits for that")
+        return
+    if other := next((one for one in seen.others if one.phase in IN_FLIGHT), None):
+        why = f"StateSnapshot {other.name} of the same job is being taken; two are never in flight"
+        _pending(draft, "SavepointInFlight", why)
+        draft.wait_s = IN_FLIGHT_S
         return
     spec = draft.snapshot.spec
     account = (

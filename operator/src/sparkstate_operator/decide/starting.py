@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.decide import progress
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
@@ -117,6 +117,17 @@ def _others_are_dead(draft: Draft, revision: Revision) -> bool:
             draft.wait_until(harmless)
             clear = False
     return clear
+
+
+def unconfirmed_s(draft: Draft, revision: Revision) -> float:
+    """How long the newest attempt's driver may still do harm, where its pod is gone and nobody has said that its
+    process ended; 0 where it cannot."""
+    if draft.attempt == 0 or draft.pod is not None or draft.phase in (*TERMINAL, "Suspended"):
+        return 0.0
+    sighting = draft.seen.sightings.get(draft.attempt)
+    if sighting is not None and sighting.pod.death is Death.CONFIRMED:
+        return 0.0
+    return revision.death_s
 
 
 def harmless_at(pod: observed.Pod, revision: Revision) -> datetime:

@@ -13,10 +13,12 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import aiohttp
 import kopf
 
 from sparkstate_operator import labels
 from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.watches import Watches
 from sparkstate_operator.reconcile import Key
 
 _log = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ SIGNALS_S = 0.5
 Enqueue = Callable[[Key], None]
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
+KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
+"""What is watched."""
 
 
 def registry(
@@ -32,8 +36,10 @@ def registry(
     enqueue: Enqueue,
     saw_pod: Callable[[Key, Mapping[str, Any]], None],
     kubeconfig: str | None,
+    watches: Watches,
 ) -> kopf.OperatorRegistry:
-    """Handlers that only enqueue. ``stop`` is called upon SIGTERM, ``saw_pod`` with each driver pod that is watched."""
+    """Handlers that only enqueue. ``stop`` is called upon SIGTERM, ``saw_pod`` with each driver pod that is watched;
+    ``watches`` is told how the watches fare."""
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
@@ -42,12 +48,15 @@ def registry(
         asyncio.get_running_loop().call_later(SIGNALS_S, _on_signals, stop)
 
     @kopf.on.login(registry=found)
-    async def login(**rest: Any) -> kopf.ConnectionInfo | None:
+    async def login(**rest: Any) -> kopf.AiohttpSession | None:
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            return kopf.login_with_service_account(**rest)
-        if kubeconfig is not None:
-            os.environ["KUBECONFIG"] = kubeconfig
-        return kopf.login_with_kubeconfig(**rest)
+            info = kopf.login_with_service_account(**rest)
+            server = service_address(os.environ)
+        else:
+            if kubeconfig is not None:
+                os.environ["KUBECONFIG"] = kubeconfig
+            info, server = kopf.login_with_kubeconfig(**rest), None
+        return _traced(info, server, watches) if info is not None else None
 
     @kopf.on.event(GROUP, VERSION, k.JOBS.plural, registry=found)  # type: ignore[arg-type]
     async def job_event(namespace: str, name: str, **_: Any) -> None:
@@ -59,7 +68,8 @@ def registry(
     ) -> None:
         if event["type"] == "DELETED" or not _settled(body):
             enqueue(Key("snapshot", namespace, name))
-        job = body["metadata"].get("labels", {}).get(labels.JOB)
+        told = ((body.get("spec") or {}).get("jobRef") or {}).get("name")
+        job = body["metadata"].get("labels", {}).get(labels.JOB) or told
         if job and event["type"] is not None:
             enqueue(Key("job", namespace, job))
 
@@ -79,6 +89,30 @@ def registry(
             enqueue(Key("job", namespace, marks[labels.JOB]))
 
     return found
+
+
+def service_address(environment: Mapping[str, str]) -> str:
+    """The API server as every pod is told it: by its address, so that no DNS has to work."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> kopf.AiohttpSession:
+    """As kopf would connect, with an ear on what its requests come to."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        trace_configs=[watches.trace()],
+    )
+    return kopf.AiohttpSession(
+        server=server or info.server,
+        default_namespace=info.default_namespace,
+        priority=info.priority,
+        expiration=info.expiration,
+        aiohttp_session=session,
+    )
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

@@ -1,0 +1,108 @@
+"""A status is lost and no driver is left to ask: the engine reads in storage what the job had come to.
+
+``sparkstate restore-info`` runs as a Job, under the job's account and credentials. Until it has answered nothing is
+started: an instruction of the spec (``startEmpty``, ``restoreFrom``) was perhaps carried out long ago, and would now
+begin anew beside the job's state. Where the state is older than the instruction nobody can tell: the state counts,
+and who wants the instruction changes the spec again.
+"""
+
+from __future__ import annotations
+
+from sparkstate_operator import actions, clock
+from sparkstate_operator.core import naming
+from sparkstate_operator.decide import instructing, progress
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Document
+from sparkstate_operator.plan import Revision
+
+RECOVER = "recover"
+"""The intent's action."""
+RESTORE_INFO = "restore-info"
+POLL_S = 5.0
+TRACE = 0
+"""Number of the ConfigMap that is made for the command alone, where there is none of an attempt."""
+
+
+def begin(draft: Draft) -> None:
+    """Write down that the storage is to be asked."""
+    draft.begin(RECOVER)
+    draft.phase = draft.phase or "Pending"
+
+
+def go_on(draft: Draft, wanted: Revision) -> None:
+    """The next step, until the storage has answered."""
+    if draft.revision is None:
+        draft.put("revision", wanted.name)
+    revision = draft.revision or wanted
+    job = draft.seen.job
+    task = draft.seen.task(naming.command_job(job.name, job.uid, RESTORE_INFO))
+    draft.wait(POLL_S)
+    if task is None:
+        if not draft.status.get("message"):
+            draft.say("the status was lost: the storage is read for the state to go on from")
+        draft.acts.append(actions.EnsureChildren(revision.name))
+        command = naming.command_job(job.name, job.uid, RESTORE_INFO)
+        draft.acts.append(actions.CreateTask(command, RESTORE_INFO, (RESTORE_INFO, "--json")))
+    elif task.succeeded and task.result:
+        if _take(draft, wanted, task.result):
+            _tidy(draft, actions.DeleteTask(task))
+    elif task.failed or task.succeeded:
+        why = f"the storage could not be read ({task.result.get('message', 'no word')}); it is tried again"
+        draft.say(why)
+        draft.note("StorageUnknown", why, warning=True)
+        _tidy(draft, actions.DeleteTask(task))
+
+
+def _tidy(draft: Draft, gone: actions.DeleteTask) -> None:
+    draft.acts.append(gone)
+    made = (child for child in draft.seen.config_maps if child.attempt == TRACE)
+    draft.acts.extend(actions.DeleteAttempt(child) for child in made)
+
+
+def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
+    """Fill the status from the storage's answer; False where what the spec starts from is not there yet."""
+    untouched = draft.attempt == 0
+    point = found.get("restore_point")
+    if untouched and not point and not found.get("problem"):
+        # Nothing was ever completed, so the spec says what to start from, as for a new job.
+        start = instructing.instruction(draft, wanted)
+        if start is None:
+            return False
+        draft.put("start", start.document() or None)
+    if found.get("found"):
+        draft.status["attempt"] = max(draft.attempt, int(found.get("attempt") or 0))
+        draft.put("lineage", found.get("lineage"))
+        if point:
+            _take_point(draft, point)
+    draft.settle()
+    draft.say("")
+    draft.note("StatusRebuilt", f"the status was lost; in storage there is {_told(found)}")
+    draft.wait(0.0)
+    return True
+
+
+def _take_point(draft: Draft, point: Document) -> None:
+    info = {
+        "id": point.get("id"),
+        "path": point.get("url"),
+        "epoch": point.get("epoch"),
+        "trigger_ms": point.get("timestamp_ms"),
+        "state_bytes": point.get("state_bytes"),
+        "trigger_id": point.get("trigger_id"),
+    }
+    name = "lastSavepoint" if point.get("kind") == "savepoint" else "lastCheckpoint"
+    draft.put(name, progress.checkpoint(info))
+    for field in ("backend", "shards"):
+        draft.put(field, point.get(field))
+    if point.get("state_bytes"):
+        draft.put("stateSize", progress.size(int(point["state_bytes"])))
+
+
+def _told(found: Document) -> str:
+    point = found.get("restore_point")
+    if point:
+        taken = clock.from_ms(point.get("timestamp_ms"))
+        return f"{point.get('url')}, epoch {point.get('epoch')}" + (
+            f", of {clock.text(taken)}" if taken else ""
+        )
+    return str(found.get("problem") or "nothing of it")

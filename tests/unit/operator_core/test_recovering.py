@@ -1,0 +1,119 @@
+"""What follows when the status is lost: what the children know, then the storage, and never an empty start by it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.decisions import DEATH_S, NOW, acts, job, look, pod, revision, running_status, trace
+
+from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core import naming
+
+POINT: dict[str, Any] = {
+    "kind": "savepoint",
+    "url": "s3://bucket/savepoints/savepoint-1",
+    "id": 9,
+    "epoch": 90,
+    "timestamp_ms": 1_767_268_800_000,
+}
+STORED = {"ok": True, "found": True, "lineage": "00aa", "attempt": 5, "problem": None, "restore_point": POINT}
+
+
+def task(*, failed: bool = False, **result: Any) -> observed.Task:
+    name = naming.command_job("orders", "uid-1", "restore-info")
+    return observed.Task(name, "task-1", "1", "restore-info", not failed, failed, result)
+
+
+def recovering(**spec: Any) -> observed.Observed:
+    """The look after the one that found the status lost."""
+    first = look(observed.Observed(job(**spec), NOW))
+    assert (first.status["intent"]["action"], "attempt" in first.status) == ("recover", False)
+    asked = look(observed.Observed(job(first.status, **spec), NOW))
+    assert [one.does for one in acts(asked, actions.CreateTask)] == ["restore-info"]
+    assert not acts(asked, actions.StartAttempt)
+    return observed.Observed(job(asked.status, **spec), NOW)
+
+
+def test_a_new_job_asks_no_storage() -> None:
+    assert look(observed.Observed(job(finalizers=()), NOW)).status["intent"]["action"] == "start"
+
+
+def test_the_state_in_storage_counts_more_than_an_old_instruction() -> None:
+    seen = recovering(startEmpty=True)
+    found = look(dataclasses.replace(seen, tasks=(task(**STORED),)))
+    assert found.status["attempt"] == 5
+    assert "start" not in found.status
+    assert found.status["lastSavepoint"]["uri"] == POINT["url"]
+    follows = look(observed.Observed(job(found.status, startEmpty=True), NOW))
+    assert (follows.status["attempt"], follows.status.get("start")) == (6, None)
+    begin = clock.parse(follows.status["intent"]["notBefore"])
+    assert begin is not None
+    assert begin >= NOW + timedelta(seconds=DEATH_S), "the driver may live where nobody sees it"
+
+
+@pytest.mark.parametrize(
+    ("answer", "start"),
+    [
+        pytest.param({"ok": True, "found": False}, {"empty": True, "since": 1}, id="nothing stored"),
+        pytest.param({**STORED, "restore_point": None}, {"empty": True}, id="nothing completed"),
+        pytest.param({**STORED, "restore_point": None, "problem": "chk-7 is gone"}, None, id="damaged"),
+    ],
+)
+def test_an_instruction_counts_only_where_nothing_was_completed(
+    answer: dict[str, Any], start: dict[str, Any] | None
+) -> None:
+    seen = recovering(startEmpty=True)
+    found = look(dataclasses.replace(seen, tasks=(task(**answer),)))
+    if not answer["found"]:
+        found = look(observed.Observed(job(found.status, startEmpty=True), NOW))
+    assert found.status.get("start") == start
+
+
+def test_nothing_is_started_while_the_storage_cannot_be_read() -> None:
+    failed = task(failed=True, ok=False, message="no bucket")
+    seen = dataclasses.replace(recovering(), tasks=(failed,), config_maps=(trace(0),))
+    decision = look(seen)
+    assert decision.status["intent"]["action"] == "recover"
+    assert "no bucket" in decision.status["message"]
+    assert acts(decision, actions.DeleteTask)
+    assert [one.child.attempt for one in acts(decision, actions.DeleteAttempt)] == [0], "it is written anew"
+    again = look(observed.Observed(job(decision.status), NOW))
+    assert acts(again, actions.CreateTask)
+    assert again.status["message"] == decision.status["message"]
+
+
+def test_a_spec_that_cannot_run_does_not_make_a_lost_status_a_new_job() -> None:
+    lost = look(observed.Observed(job(), NOW), invalid="spec.slots is 0")
+    mended = look(observed.Observed(job(lost.status, generation=2), NOW))
+    assert mended.status["intent"]["action"] == "recover"
+
+
+def test_a_lost_status_turns_no_default_of_the_chart_into_an_empty_start() -> None:
+    spec = {"upgradeMode": "stateless", "image": "example/job:2"}
+    decision = look(observed.Observed(job(**spec), NOW, drivers=(pod(),), config_maps=(trace(1),)))
+    assert decision.status["intent"]["action"] == "upgrade"
+    assert "start" not in decision.status
+
+
+def test_a_revision_accepted_for_this_generation_runs_on_whatever_the_chart_says_now() -> None:
+    child = observed.Child("ControllerRevision", revision().name, "r-1", "1", None, {"revision": 1})
+    seen = observed.Observed(
+        job(image="example/job:2"), NOW, drivers=(pod(),), config_maps=(trace(1),), revisions=(child,)
+    )
+    decision = look(seen)
+    assert (decision.status["revision"], decision.check) == (revision().name, None)
+
+
+def test_a_changed_spec_does_not_shorten_the_wait_for_a_pod_that_vanished() -> None:
+    seen = observed.Observed(job(running_status(), generation=2, image="example/job:2"), NOW)
+    begin = clock.parse(look(seen).status["intent"]["notBefore"])
+    assert begin is not None
+    assert begin >= NOW + timedelta(seconds=DEATH_S)
+
+
+def test_a_purge_that_finds_nothing_of_a_lost_job_says_what_stays() -> None:
+    decision = look(observed.Observed(job(deleting=True, deletion={"policy": "purge"}), NOW))
+    assert [note.reason for note in decision.notes] == ["DeletionDegraded"]

@@ -1,0 +1,43 @@
+"""What the process is ready for, by what the requests of its watches came to; and where they go."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkstate_operator.edges import handlers, kube
+from sparkstate_operator.edges.watches import Watches
+
+JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
+
+
+def test_nothing_is_ready_before_every_watch_is_answered() -> None:
+    watches = Watches([JOBS, PODS])
+    watches.answered(JOBS, 200, watch=True)
+    assert watches.wrong() == f"the watch of {PODS} is not connected yet"
+    watches.answered(PODS, 200, watch=False)
+    assert watches.wrong(), "a list is no watch"
+    watches.answered("/prefix/of/a/proxy" + PODS, 200, watch=True)
+    assert watches.wrong() == ""
+
+
+def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
+    watches = Watches([JOBS, PODS])
+    for path in (JOBS, PODS):
+        watches.answered(path, 200, watch=True)
+    watches.failed(JOBS, "connection refused")
+    watches.answered(PODS, 403, watch=True)
+    watches.failed("/api/v1/elsewhere", "connection refused")
+    assert "connection refused" in watches.wrong()
+    assert "status 403" in watches.wrong()
+    for path in (JOBS, PODS):
+        watches.answered(path, 200, watch=True)
+    assert watches.wrong() == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("10.0.0.1", "https://10.0.0.1:6443"), ("fd00::1", "https://[fd00::1]:6443")],
+)
+def test_the_watches_go_where_every_pod_is_told_the_api_server_is(host: str, address: str) -> None:
+    told = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "6443"}
+    assert handlers.service_address(told) == address
