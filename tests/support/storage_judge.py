@@ -79,6 +79,7 @@ class Judge:
     def judge_deletions(self) -> None:
         """A file that a commit names was deleted only when its tombstone was in the log."""
         stones = [(entry.number, entry.record) for entry in self.entries]
+        live = self.paths_of_live()
         for key, last in self.deleted:
             buried = [
                 stone for number, stone in stones if number <= last and isinstance(stone, records.Tombstone)
@@ -88,9 +89,9 @@ class Judge:
             folders = [url for stone in buried for url in stone.savepoints]
             if any(f"{self.lineage.store.url}/{key}".startswith(f"{url}/") for url in folders):
                 continue
-            assert key not in self.paths_of_live_and_dead(), f"{key} was deleted without a tombstone"
+            assert key not in live, f"{key} was deleted without a tombstone"
 
-    def paths_of_live_and_dead(self) -> set[str]:
+    def paths_of_live(self) -> set[str]:
         """Objects that a completed checkpoint still names; names in deleted ones stand in their tombstones."""
         log = LineageLog(self.lineage.store, SystemClock())
         completed = CompletedCheckpointStore(self.lineage.store, log, 1)
