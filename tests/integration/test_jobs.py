@@ -149,6 +149,18 @@ def test_a_sink_of_the_users_reads_an_epochs_output_as_often_as_it_likes(tmp_pat
     }
 
 
+def test_what_an_epoch_changed_is_undone_when_its_sink_fails(tmp_path: Path) -> None:
+    schema = pa.schema([("label", pa.string())])
+    for number in range(3):
+        write(tmp_path / "in", number, [{"label": "a"}], schema)
+    params = {"case": "function_sink", "fail_once": "1"}
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "shapes.py", params=params)) as driver:
+        driver.finish()
+    assert (tmp_path / "failed").exists()
+    seen = [json.loads((tmp_path / "out" / f"{epoch}.json").read_text())["rows"] for epoch in range(3)]
+    assert seen == [[["a", 1]], [["a", 2]], [["a", 3]]]
+
+
 def test_a_sink_that_takes_too_long_fails_the_epoch_with_a_remedy(tmp_path: Path) -> None:
     write(tmp_path / "in", 0, [{"label": "a"}], pa.schema([("label", pa.string())]))
     document = driving.manifest(

@@ -141,11 +141,15 @@ class Slot:
     def commit(self, epoch: int) -> None:
         self.client.call(protocol.Commit(incarnation=self.plan.incarnation, epoch=epoch), protocol.Committed)
 
+    def release(self, epoch: int) -> None:
+        self.client.call(protocol.Release(incarnation=self.plan.incarnation, epoch=epoch), protocol.Ok)
+
     def epoch(self, epoch: int, *batches: pa.RecordBatch) -> None:
         """A whole epoch with one attempt."""
         self.feed(epoch, 1, *batches, incarnation=self.plan.incarnation)
         self.finish(epoch, 1)
         self.commit(epoch)
+        self.release(epoch)
 
     def output(self, epoch: int) -> list[dict[str, Any]]:
         with client.connect(self.address, TOKEN, "here") as connection:

@@ -35,8 +35,8 @@ class Phase(enum.StrEnum):
     EPOCH_BEGIN = "epoch-begin"
     FEED = "feed"
     FINISH = "finish"
-    OUTPUT = "output"
     COMMIT = "commit"
+    OUTPUT = "output"
     CHECKPOINT_SYNC = "checkpoint-sync"
     CHECKPOINT_UPLOAD = "checkpoint-upload"
     CHECKPOINT_METADATA = "checkpoint-metadata"
@@ -46,7 +46,7 @@ class Phase(enum.StrEnum):
     CHECKPOINT_COMPLETE = "checkpoint-complete"
 
 
-EPOCH_PHASES = (Phase.EPOCH_BEGIN, Phase.FEED, Phase.FINISH, Phase.OUTPUT, Phase.COMMIT)
+EPOCH_PHASES = (Phase.EPOCH_BEGIN, Phase.FEED, Phase.FINISH, Phase.COMMIT, Phase.OUTPUT)
 CHECKPOINT_PHASES = tuple(phase for phase in Phase if phase.value.startswith("checkpoint-"))
 
 

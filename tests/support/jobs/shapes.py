@@ -78,6 +78,10 @@ def function_sink(spark: Any, params: dict[str, str]) -> None:
         twice = [df.count(), df.count()]
         rows = sorted(tuple(row) for row in df.collect())
         Path(params["output"]).mkdir(exist_ok=True)
+        failed = Path(params["output"]).with_name("failed")
+        if str(epoch) == params.get("fail_once") and not failed.exists():
+            failed.touch()
+            raise RuntimeError("the sink cannot write")
         (Path(params["output"]) / f"{epoch}.json").write_text(json.dumps({"counts": twice, "rows": rows}))
 
     rows = files(spark, params["input"], "label string")

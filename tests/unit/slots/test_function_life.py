@@ -50,7 +50,7 @@ class Recorder(slots.Sum):
 
 
 def until_called(name: str, times: int) -> None:
-    """An attempt is answered when its rows have arrived; those of an attempt that is not chosen may stay unprocessed."""
+    """A feed is answered when its rows have arrived, not when they are processed."""
     deadline = time.monotonic() + 60
     while Recorder.calls.count(name) < times and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -39,9 +39,10 @@ def test_an_epoch_with_more_keys_than_fit_is_put_out_and_committed_whole(slot, t
         slot.feed(epoch, 1, *batches(epoch))
         slot.finish(epoch, 1)
         assert overlays(tmp_path) != []
+        slot.commit(epoch)
         found = {row["k"]: row["total"] for row in slot.output(epoch)}
         assert found == {f"key-{n}": n * 100 * (1 if epoch == 1 else 3) for n in range(KEYS)}
-        slot.commit(epoch)
+        slot.release(epoch)
         assert overlays(tmp_path) == []
     assert slot.value("key-11999") == str(11_999 * 300)
 
@@ -51,6 +52,7 @@ def test_an_attempt_that_did_not_win_leaves_neither_file_nor_state(slot, tmp_pat
     slot.feed(1, 8, *batches(1))
     slot.finish(1, 8)
     slot.commit(1)
+    slot.release(1)
     assert overlays(tmp_path) == []
     assert slot.value("key-100") == "10000"
 

@@ -68,15 +68,32 @@ def test_rows_of_a_late_zombie_attempt_change_nothing(slot: slots.Slot) -> None:
     assert slot.value("a") == "2"
 
 
-def test_output_can_be_read_any_number_of_times_before_the_commit_and_not_after(slot: slots.Slot) -> None:
+def test_output_can_be_read_any_number_of_times_until_its_release_beside_the_next_epoch(
+    slot: slots.Slot,
+) -> None:
     slot.feed(0, 1, slots.rows(("a", 1), ("a", 2)))
     slot.finish(0, 1)
     expected = [{"k": "a", "total": 1}, {"k": "a", "total": 3}]
     assert slot.output(0) == expected
-    assert slot.output(0) == expected
     slot.commit(0)
+    slot.feed(1, 2, slots.rows(("a", 10)))
+    slot.finish(1, 2)
+    assert slot.output(0) == expected
+    assert slot.output(0) == expected
+    slot.release(0)
     with pytest.raises(AssertionError):
         slot.output(0)
+    assert slot.output(1) == [{"k": "a", "total": 13}]
+
+
+def test_the_next_commit_releases_the_output_before_it(slot: slots.Slot) -> None:
+    for epoch in (0, 1):
+        slot.feed(epoch, epoch, slots.rows(("a", 1)))
+        slot.finish(epoch, epoch)
+        slot.commit(epoch)
+    with pytest.raises(AssertionError):
+        slot.output(0)
+    assert slot.output(1) == [{"k": "a", "total": 2}]
 
 
 def test_the_users_error_comes_at_the_finish_and_the_epoch_can_be_tried_again(slot: slots.Slot) -> None:

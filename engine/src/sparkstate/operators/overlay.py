@@ -234,6 +234,15 @@ class Overlay:
             written += batch.num_rows
         return written
 
+    def forget_state(self) -> None:
+        """After the commit: keep the output alone."""
+        self.numbers, self.keys, self.kgs, self.tables = numbering(), [], [], []
+        self.timers = {domain: TimerOverlay() for domain in TimeDomain}
+        if self.spill is not None:
+            self.spill.close()
+            self.spill = None
+        self.weight = sum(size for _, size in self.measured.values())
+
     def close(self) -> None:
         """Give up what is on disk. Closing twice is no error."""
         self.dropped = True

@@ -83,6 +83,13 @@ class Commit(Message, frozen=True, kw_only=True, tag=True):
     epoch: int
 
 
+class Release(Message, frozen=True, kw_only=True, tag=True):
+    """The outputs of this epoch and earlier ones were read; the slot may forget them."""
+
+    incarnation: int
+    epoch: int
+
+
 class Snapshot(Message, frozen=True, kw_only=True, tag=True):
     """Take a snapshot of the committed state. Answered when the request is accepted; ask for the result."""
 
@@ -212,6 +219,7 @@ Request: TypeAlias = (
     | Finish
     | ReadOutput
     | Commit
+    | Release
     | Snapshot
     | SnapshotPoll
     | CheckpointDone

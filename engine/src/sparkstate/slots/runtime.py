@@ -56,6 +56,12 @@ class Attempts:
         self.by_attempt.clear()
         self.incoming.clear()
 
+    def committed(self) -> None:
+        """Keep no more than the winner's output."""
+        self.give_up()
+        if self.winner is not None:
+            self.winner.forget_state()
+
     def close(self) -> None:
         """Forget all of them."""
         self.give_up()
@@ -189,7 +195,7 @@ class SlotRuntime:
             )
 
     def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The finished output of an operator; may be read any number of times until the commit."""
+        """The finished output of an operator; may be read any number of times until the release."""
         self._check_incarnation(request.incarnation)
         attempts = self._epochs.get((request.epoch, request.operator))
         if attempts is None or attempts.winner is None:
@@ -200,7 +206,7 @@ class SlotRuntime:
         return schema, iter(overlay.output(request.tag))
 
     def commit(self, request: protocol.Commit) -> protocol.Committed:
-        """Overlays become state, sinks hold the output, older epochs are forgotten."""
+        """Overlays become state, sinks hold the output, which stays readable; the next epoch's turn begins."""
         self._check_incarnation(request.incarnation)
         started = self._clock.monotonic()
         with self._commit_gate:
@@ -209,8 +215,10 @@ class SlotRuntime:
             with self._run:
                 self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
                 self._commit(request.epoch)
-                for key in [key for key in self._epochs if key[0] <= request.epoch]:
-                    self._epochs.pop(key).close()
+                self._forget(request.epoch - 1)
+                for (epoch, _), attempts in self._epochs.items():
+                    if epoch == request.epoch:
+                        attempts.committed()
                 event, processing = self._next_timers()
         with self._turns:
             self._committed = max(self._committed, request.epoch)
@@ -218,6 +226,16 @@ class SlotRuntime:
         return protocol.Committed(
             next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000
         )
+
+    def release(self, request: protocol.Release) -> None:
+        """Nobody reads the output of this epoch and earlier ones any more."""
+        self._check_incarnation(request.incarnation)
+        with self._run:
+            self._forget(request.epoch)
+
+    def _forget(self, epoch: int) -> None:
+        for key in [key for key in self._epochs if key[0] <= epoch]:
+            self._epochs.pop(key).close()
 
     def _commit(self, epoch: int) -> None:
         winners = []

@@ -138,6 +138,9 @@ def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
             return runtime.finish(request)
         case protocol.Commit():
             return runtime.commit(request)
+        case protocol.Release():
+            runtime.release(request)
+            return protocol.Ok()
         case protocol.Snapshot():
             runtime.snapshot(request)
             return protocol.Ok()

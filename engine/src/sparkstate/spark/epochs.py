@@ -1,4 +1,9 @@
-"""One epoch: feed, finish, output, commit, for every operator in order."""
+"""One epoch: feed and finish for every operator in order, commit, output.
+
+The slots commit before the sinks are called, so that they process the next epoch meanwhile. A sink that fails fails the
+epoch, and its changes with it: all slots go back to the last checkpoint then, and none is taken before the sinks are
+done.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +157,7 @@ class EpochRunner:
         return Fed(epoch, before, after, now, attempts, ended, nothing, started)
 
     def complete(self, fed: Fed) -> EpochResult:
-        """Finish, the operators behind others, sinks, commit."""
+        """Finish, the operators behind others, commit, sinks."""
         totals = [0, 0, 0]
         if fed.nothing:
             return self._result(fed, totals, 0.0)
@@ -167,8 +172,14 @@ class EpochRunner:
                     totals[0] += reply.rows_in
                 totals[1] += reply.late_rows
                 totals[2] += reply.timers_fired
+        waited = self._commit(fed.epoch)
         self._call_sinks(fed.epoch, rows_out)
-        return self._result(fed, totals, self._commit(fed.epoch))
+        self._release(fed.epoch)
+        return self._result(fed, totals, waited)
+
+    def _release(self, epoch: int) -> None:
+        request = protocol.Release(incarnation=self._group.incarnation, epoch=epoch)
+        self._group.each(lambda _: request, protocol.Ok)
 
     def _feed_from_output(
         self, prepared: _Feed, fed: Fed, rows_out: Mapping[tuple[str, str | None], int]

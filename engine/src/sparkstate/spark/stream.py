@@ -198,8 +198,9 @@ class ProcessedStream:
     def sink(self, sink: FileSink | graph.UserSink) -> ProcessedStream:
         """Send the output to ``FileSink(…)`` (exactly once) or to ``function(df, epoch_id)``.
 
-        A function of the user's is called once per epoch before the epoch commits. After a failure, epochs since
-        the last checkpoint run again and may be cut differently: such a sink sees rows at least once.
+        A function of the user's is called once per epoch, before a checkpoint can hold the epoch's changes; if it
+        raises, they are undone with the epoch. After a failure, epochs since the last checkpoint run again and may
+        be cut differently: such a sink sees rows at least once.
         """
         if not isinstance(sink, FileSink) and not callable(sink):
             raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")
