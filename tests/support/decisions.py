@@ -63,7 +63,6 @@ def pod(attempt: int = 1, **fields: Any) -> observed.Pod:
         node="node-1",
         ip="10.0.0.1",
         ready=True,
-        has_statuses=True,
     )
     return dataclasses.replace(base, **fields)
 

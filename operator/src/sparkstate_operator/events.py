@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from typing import Any
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core import naming
 from sparkstate_operator.edges.kube import Kind
 
 QUIET_S = 600.0
@@ -34,7 +34,7 @@ class Recorder:
         while len(self._told) > KEPT:
             self._told.popitem(last=False)
         moment = self._clock.now()
-        digest = hashlib.sha256("/".join(key).encode()).hexdigest()[:8]
+        digest = naming.digest("/".join(key), 8)
         return {
             "apiVersion": "v1",
             "kind": "Event",

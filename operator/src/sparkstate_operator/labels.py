@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 PREFIX = "sparkstate.io"
@@ -46,11 +45,6 @@ def of_job(job: str, uid: str, role: Role | None = None, attempt: int | None = N
 def of_snapshot(name: str, uid: str) -> dict[str, str]:
     """Labels of what is made for a StateSnapshot."""
     return {MANAGED_BY: OPERATOR, SNAPSHOT: name, SNAPSHOT_UID: uid}
-
-
-def selector(wanted: Mapping[str, str]) -> str:
-    """As the API's ``labelSelector``."""
-    return ",".join(f"{name}={value}" for name, value in sorted(wanted.items()))
 
 
 def pods_of(uid: str) -> str:

@@ -23,7 +23,9 @@ STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
 class Memory:
     """What this process remembers of one job. Everything in it can be lost: then more is read, or waited for."""
 
-    sightings: dict[int, observed.Sighting] = field(default_factory=dict)
+    sightings: dict[int, observed.Pod] = field(default_factory=dict)
+    """The last that was seen of driver pods, by attempt: once one is gone, nobody else knows. Without it we wait
+    longer."""
     revisions: dict[str, plan.Revision] = field(default_factory=dict)
     never_made: int = 0
     progress_s: float | None = None

@@ -70,7 +70,6 @@ class Pod:
     last_ended: Ended | None = None
     """The end of the life before, where the kubelet started it again."""
     unschedulable: str = ""
-    has_statuses: bool = False
     node_lost: bool = False
     disrupted: str = ""
     """Why the pod is a disruption's target (drain, preemption, eviction), if it is."""
@@ -95,13 +94,6 @@ class Pod:
     def crash(self) -> Ended | None:
         """The newest end of its container."""
         return self.ended or self.last_ended
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """The last that was seen of a pod that is gone now (kept in memory only; without it we wait longer)."""
-
-    pod: Pod
 
 
 @dataclass(frozen=True)
@@ -228,8 +220,8 @@ class Observed:
     revisions: tuple[Child, ...] = ()
     children: tuple[Child, ...] | None = None
     """Services, ServiceAccounts, Roles, RoleBindings; None where this look did not read them."""
-    sightings: Mapping[int, Sighting] = field(default_factory=dict)
-    """Of driver pods that are gone, by attempt."""
+    sightings: Mapping[int, Pod] = field(default_factory=dict)
+    """The last that was seen of driver pods, also of those that are gone, by attempt."""
     snapshots: tuple[Snapshot, ...] = ()
     tasks: tuple[Task, ...] = ()
     report: Report | None = None
@@ -270,37 +262,31 @@ class AroundSnapshot:
 
 def job_of(body: Document) -> Job:
     """From the API server's document."""
-    meta = body["metadata"]
-    return Job(
-        name=meta["name"],
-        namespace=meta["namespace"],
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        generation=int(meta.get("generation", 1)),
-        created=_time(meta["creationTimestamp"]),
-        spec=body.get("spec", {}),
-        status=body.get("status") or {},
-        finalizers=tuple(meta.get("finalizers", ())),
-        deleting_at=clock.parse(meta.get("deletionTimestamp")),
-    )
+    return Job(namespace=body["metadata"]["namespace"], **_resource(body))
 
 
 def snapshot_of(body: Document) -> Snapshot:
     """From the API server's document."""
     meta = body["metadata"]
     return Snapshot(
-        name=meta["name"],
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-        generation=int(meta.get("generation", 1)),
-        created=_time(meta["creationTimestamp"]),
-        spec=body.get("spec", {}),
-        status=body.get("status") or {},
-        labels=meta.get("labels") or {},
-        annotations=meta.get("annotations") or {},
-        finalizers=tuple(meta.get("finalizers", ())),
-        deleting_at=clock.parse(meta.get("deletionTimestamp")),
+        labels=meta.get("labels") or {}, annotations=meta.get("annotations") or {}, **_resource(body)
     )
+
+
+def _resource(body: Document) -> dict[str, Any]:
+    """What both of our resources have."""
+    meta = body["metadata"]
+    return {
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "resource_version": meta["resourceVersion"],
+        "generation": int(meta.get("generation", 1)),
+        "created": _time(meta["creationTimestamp"]),
+        "spec": body.get("spec", {}),
+        "status": body.get("status") or {},
+        "finalizers": tuple(meta.get("finalizers", ())),
+        "deleting_at": clock.parse(meta.get("deletionTimestamp")),
+    }
 
 
 def child_of(body: Document, kind: str) -> Child:
@@ -347,7 +333,6 @@ def pod_of(body: Document) -> Pod:
         ended=_ended(state.get("terminated")),
         last_ended=_ended(last.get("terminated")),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
-        has_statuses=bool(statuses),
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",
     )

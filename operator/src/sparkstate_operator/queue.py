@@ -88,12 +88,6 @@ class KeyedQueue(Generic[Key]):
         elif entry.due_s is None or due_s < entry.due_s:
             self._schedule(key, entry, due_s)
 
-    def forget(self, key: Key) -> None:
-        """The key's object is gone for good: keep nothing of it."""
-        entry = self._entries.get(key)
-        if entry is not None and not entry.running:
-            del self._entries[key]
-
     def __len__(self) -> int:
         """Keys that are known."""
         return len(self._entries)
@@ -122,7 +116,7 @@ class KeyedQueue(Generic[Key]):
             due_s, ticket, key = self._heap[0]
             entry = self._entries.get(key)
             if entry is None or entry.ticket != ticket or entry.due_s is None:
-                heapq.heappop(self._heap)  # superseded by an earlier time, or forgotten
+                heapq.heappop(self._heap)  # superseded by an earlier time
                 continue
             if due_s > self._monotonic():
                 return None

@@ -58,7 +58,7 @@ class Reconciler:
         """A driver pod as the watch showed it: once it is gone, this is all that anybody knows."""
         pod = observed.pod_of(body)
         memory = self._memories.setdefault(key, Memory())
-        memory.sightings[pod.attempt] = observed.Sighting(pod)
+        memory.sightings[pod.attempt] = pod
         for attempt in sorted(memory.sightings)[:-3]:
             del memory.sightings[attempt]
 

@@ -18,7 +18,6 @@ AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 JOBS = st.from_regex(rf"[a-z]([-a-z0-9]{{0,{rules.NAME_LIMIT - 2}}}[a-z0-9])?", fullmatch=True)
 ATTEMPTS = st.integers(0, naming.MAX_ATTEMPT)
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-TYPES = ("upgrade", "suspend", "deletion")
 NAMES: list[Callable[[str, int], str]] = [
     naming.driver_pod,
     naming.config_map,
@@ -27,7 +26,6 @@ NAMES: list[Callable[[str, int], str]] = [
     lambda job, _attempt: naming.service_account(job),
     lambda job, _attempt: naming.revision(job, "0123456789"),
     lambda job, _attempt: naming.periodic_snapshot(job, UID, AT),
-    lambda job, attempt: naming.own_snapshot(job, UID, TYPES[attempt % 3], attempt),  # type: ignore[arg-type]
     lambda job, attempt: naming.command_job(job, UID, "restore-info", attempt % 100) + "-abcde",
     lambda job, attempt: naming.command_job(naming.periodic_snapshot(job, UID, AT), UID, "delete") + "-abcde",
 ]
@@ -42,8 +40,7 @@ def test_every_name_is_a_dns_label(job: str, attempt: int) -> None:
 
 def test_the_longest_names_use_what_there_is_and_no_more() -> None:
     job = "a" * rules.NAME_LIMIT
-    assert len(naming.executor_prefix(job, naming.MAX_ATTEMPT)) == naming.EXECUTOR_PREFIX_LIMIT
-    assert len(naming.own_snapshot(job, UID, "deletion", naming.MAX_ATTEMPT)) == naming.LIMIT
+    assert len(naming.executor_prefix(job, naming.MAX_ATTEMPT)) == 47, "Spark's limit"
     assert len(naming.command_job("b" * 63, UID, "delete") + "-abcde") == naming.LIMIT
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Literal
 
 LIMIT = 63
 MAX_ATTEMPT = 999_999
-"""Spark allows 47 characters before what it adds to an executor's name."""
-EXECUTOR_PREFIX_LIMIT = 47
-
-SnapshotType = Literal["manual", "periodic", "upgrade", "suspend", "deletion"]
+"""So that with the longest job's name an executor's prefix has the 47 characters that Spark allows."""
 
 
 def _attempt(attempt: int) -> int:
@@ -65,11 +61,6 @@ def periodic_snapshot(job: str, uid: str, scheduled: datetime) -> str:
 def trigger_id(uid: str, scheduled: datetime) -> str:
     """The trigger of a periodic savepoint, from uid and scheduled time alone."""
     return digest(f"{uid} {scheduled.astimezone(UTC).isoformat()}", 32)
-
-
-def own_snapshot(job: str, uid: str, kind: SnapshotType, attempt: int) -> str:
-    """The savepoint that ends an attempt (upgrade, suspend, deletion)."""
-    return f"{job}-{kind}-{_attempt(attempt)}-{digest(uid, 6)}"
 
 
 def command_job(owner: str, uid: str, verb: str, number: int = 0) -> str:

@@ -30,10 +30,7 @@ def go_on(draft: Draft) -> None:
         _begin(draft)
         return
     late = draft.now >= _deadline(draft)
-    if not late and not _policy_is_done(draft):
-        draft.wait_until(_deadline(draft))
-        return
-    if not late and not _pods_are_gone(draft):
+    if not late and not (_policy_is_done(draft) and _pods_are_gone(draft)):
         draft.wait_until(_deadline(draft))
         return
     if late:
@@ -42,7 +39,7 @@ def go_on(draft: Draft) -> None:
 
 
 def _begin(draft: Draft) -> None:
-    policy = _policy(draft)
+    policy = _told(draft, "policy", "retain")
     if draft.seen.namespace_terminating and policy != "retain":
         draft.note(
             "DeletionDegraded",
@@ -57,18 +54,16 @@ def _begin(draft: Draft) -> None:
     draft.status["intent"]["policy"] = policy
 
 
-def _policy(draft: Draft) -> str:
+def _told(draft: Draft, name: str, default: str) -> str:
+    """A field of ``deletion``: as the spec says now, else as the revision that runs was resolved."""
     revision = draft.revision or draft.wanted
-    told = (draft.seen.job.spec.get("deletion") or {}).get("policy")
-    return str(told or (revision.get("deletion.policy") if revision else None) or "retain")
+    told = (draft.seen.job.spec.get("deletion") or {}).get(name)
+    return str(told or (revision.get(f"deletion.{name}") if revision else None) or default)
 
 
 def _deadline(draft: Draft) -> datetime:
-    revision = draft.revision or draft.wanted
-    told = (draft.seen.job.spec.get("deletion") or {}).get("deadline")
-    text = str(told or (revision.get("deletion.deadline") if revision else None) or "5m")
     begun = draft.seen.job.deleting_at or draft.now
-    return begun + timedelta(seconds=units.duration_s(text))
+    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline", "5m")))
 
 
 def _kept(draft: Draft) -> str:

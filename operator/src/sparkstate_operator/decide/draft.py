@@ -14,8 +14,52 @@ TERMINAL = ("Finished", "Failed", "RestoreBlocked")
 """Phases that only a change of the spec ends."""
 
 
-class Draft:
-    """Used within one call of ``decide`` and nowhere else; what it started from stays as it is."""
+class Pending:
+    """What every decision gathers: the next status, acts and notes. Used within one call of ``decide`` and nowhere
+    else; what it started from stays as it is."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self.status: dict[str, Any] = copy.deepcopy(dict(status))
+        self.before: list[actions.Action] = []
+        self.acts: list[actions.Action] = []
+        self.notes: list[actions.Note] = []
+        self.check: actions.StartAttempt | None = None
+        self.wait_s: float | None = None
+
+    @property
+    def phase(self) -> str:
+        """Where the object stands; empty before the first look."""
+        return str(self.status.get("phase") or "")
+
+    @phase.setter
+    def phase(self, value: str) -> None:
+        self.status["phase"] = value
+
+    def put(self, name: str, value: Any) -> None:
+        """Set a field of the status; None and empty text remove it."""
+        if value is None or value == "":
+            self.status.pop(name, None)
+        else:
+            self.status[name] = value
+
+    def note(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an Event."""
+        self.notes.append(actions.Note(reason, message, warning))
+
+    def decision(self, status: Mapping[str, Any]) -> actions.Decision:
+        """All of it, frozen."""
+        return actions.Decision(
+            status=status,
+            before=tuple(self.before),
+            actions=tuple(self.acts),
+            notes=tuple(self.notes),
+            wait_s=self.wait_s,
+            check=self.check,
+        )
+
+
+class Draft(Pending):
+    """A decision about a job."""
 
     def __init__(
         self,
@@ -23,16 +67,11 @@ class Draft:
         revisions: Mapping[str, Revision],
         wanted: Revision | None,
     ) -> None:
+        super().__init__(seen.job.status)
         self.seen = seen
-        self.status: dict[str, Any] = copy.deepcopy(dict(seen.job.status))
         self.revisions = revisions
         self.wanted = wanted
         """The revision that the spec comes to now; None if it cannot run."""
-        self.before: list[actions.Action] = []
-        self.acts: list[actions.Action] = []
-        self.notes: list[actions.Note] = []
-        self.check: actions.StartAttempt | None = None
-        self.wait_s: float | None = None
         self.degraded: tuple[str, str] | None = None
         self.invalid = ""
 
@@ -44,15 +83,6 @@ class Draft:
     def attempt(self) -> int:
         """The newest attempt's number; 0 before the first."""
         return int(self.status.get("attempt") or 0)
-
-    @property
-    def phase(self) -> str:
-        """Where the job stands; empty before the first look."""
-        return str(self.status.get("phase") or "")
-
-    @phase.setter
-    def phase(self, value: str) -> None:
-        self.status["phase"] = value
 
     @property
     def intent(self) -> dict[str, Any]:
@@ -78,17 +108,6 @@ class Draft:
     def say(self, message: str) -> None:
         """The status' sentence for people; empty removes it."""
         self.put("message", message)
-
-    def put(self, name: str, value: Any) -> None:
-        """Set a field of the status; None and empty text remove it."""
-        if value is None or value == "":
-            self.status.pop(name, None)
-        else:
-            self.status[name] = value
-
-    def note(self, reason: str, message: str, *, warning: bool = False) -> None:
-        """Record an Event."""
-        self.notes.append(actions.Note(reason, message, warning))
 
     def wait(self, seconds: float) -> None:
         """Look again after this time at the latest."""
@@ -116,14 +135,3 @@ class Draft:
     def later(self, seconds: float) -> str:
         """The time this many seconds from now, as the status writes it: never earlier than meant."""
         return clock.text(self.now + timedelta(seconds=seconds + 0.999))
-
-    def decision(self, status: Mapping[str, Any]) -> actions.Decision:
-        """All of it, frozen."""
-        return actions.Decision(
-            status=status,
-            before=tuple(self.before),
-            actions=tuple(self.acts),
-            notes=tuple(self.notes),
-            wait_s=self.wait_s,
-            check=self.check,
-        )

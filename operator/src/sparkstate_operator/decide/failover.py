@@ -82,11 +82,11 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
 
 def _gone(draft: Draft, revision: Revision) -> None:
     sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.pod.death is Death.CONFIRMED:
-        if sighting.pod.ended is not None and sighting.pod.deleting_at is None:
-            _ended(draft, revision, sighting.pod)
+    if sighting is not None and sighting.death is Death.CONFIRMED:
+        if sighting.ended is not None and sighting.deleting_at is None:
+            _ended(draft, revision, sighting)
             return
-        _judge_word(draft, revision, sighting.pod, counts=False)
+        _judge_word(draft, revision, sighting, counts=False)
         return
     message = (
         f"the driver pod of attempt {draft.attempt} is gone, and nobody has confirmed that its process ended"

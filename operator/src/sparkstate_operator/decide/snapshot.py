@@ -7,7 +7,6 @@ deleted, the job may be gone.
 
 from __future__ import annotations
 
-import copy
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import conditions, naming, units
 from sparkstate_operator.decide import progress
+from sparkstate_operator.decide.draft import Pending
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.plan import Revision
 
@@ -26,31 +26,18 @@ DONE = ("Completed", "Failed")
 DELETE = "delete"
 
 
-class _Draft:
-    """A decision about a snapshot while it is made."""
+class _Draft(Pending):
+    """A decision about a snapshot."""
 
     def __init__(self, seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> None:
+        super().__init__(seen.snapshot.status)
         self.seen, self.revision, self.config = seen, revision, config
         self.snapshot = seen.snapshot
-        self.status: dict[str, Any] = copy.deepcopy(dict(seen.snapshot.status))
-        self.before: list[actions.Action] = []
-        self.acts: list[actions.Action] = []
-        self.notes: list[actions.Note] = []
-        self.wait_s: float | None = None
 
-    @property
-    def phase(self) -> str:
-        return str(self.status.get("phase") or "")
-
-    def put(self, **fields: Any) -> None:
+    def fill(self, **fields: Any) -> None:
+        """Several fields at once."""
         for name, value in fields.items():
-            if value is None or value == "":
-                self.status.pop(name, None)
-            else:
-                self.status[name] = value
-
-    def note(self, reason: str, message: str, *, warning: bool = False) -> None:
-        self.notes.append(actions.Note(reason, message, warning))
+            self.put(name, value)
 
     def age_s(self, name: str, default: datetime) -> float:
         return (self.seen.now - (clock.parse(self.status.get(name)) or default)).total_seconds()
@@ -74,14 +61,12 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
             or not marks.items() <= seen.snapshot.labels.items()
         ):
             draft.before.append(actions.AddFinalizer(marks))
-        draft.put(observedGeneration=seen.snapshot.generation)
+        draft.fill(observedGeneration=seen.snapshot.generation)
         if draft.phase not in DONE:
             _take(draft)
     if draft.status:
         draft.status["conditions"] = _conditions(draft)
-    return actions.Decision(
-        draft.status, tuple(draft.before), tuple(draft.acts), tuple(draft.notes), draft.wait_s
-    )
+    return draft.decision(draft.status)
 
 
 def _marks(seen: observed.AroundSnapshot) -> dict[str, str]:
@@ -104,7 +89,7 @@ def _take(draft: _Draft) -> None:
 def _register(draft: _Draft, uri: str) -> None:
     """A savepoint that is there already."""
     spec = draft.snapshot.spec
-    draft.put(
+    draft.fill(
         phase="Completed",
         uri=uri,
         access=_access(spec.get("s3"), spec.get("serviceAccountName")),
@@ -128,7 +113,7 @@ def _access(s3: Any, service_account: Any) -> dict[str, Any] | None:
 def _intend(draft: _Draft) -> None:
     """Write the trigger down; ask nobody yet."""
     seen, reference = draft.seen, draft.snapshot.spec.get("jobRef") or {}
-    draft.put(phase="Pending")
+    draft.fill(phase="Pending")
     job = seen.job
     if job is not None and reference.get("uid") not in (None, job.uid):
         job = None
@@ -150,7 +135,7 @@ def _intend(draft: _Draft) -> None:
     account = (
         spec.get("serviceAccountName") or draft.revision.service_account or naming.service_account(job.name)
     )
-    draft.put(
+    draft.fill(
         phase="Triggered",
         reason=None,
         message=None,
@@ -167,7 +152,7 @@ def _pending(draft: _Draft, reason: str, message: str) -> None:
     if draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
         _fail(draft, reason, f"not taken within {draft.timeout_s():.0f} s: {message}")
         return
-    draft.put(reason=reason, message=message)
+    draft.fill(reason=reason, message=message)
     draft.wait_s = WAIT_S
 
 
@@ -186,14 +171,14 @@ def _follow(draft: _Draft) -> None:
     elif draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
         _fail(draft, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
     elif found:
-        draft.put(
+        draft.fill(
             phase="InProgress", reason=None, message=None, attempt=seen.pod.attempt if seen.pod else None
         )
         draft.wait_s = POLL_S
     else:
         if seen.report is not None and seen.pod is not None and seen.report.phase == "RUNNING":
             # An attempt that began since knows the trigger from storage, or takes the savepoint now.
-            draft.put(attempt=seen.pod.attempt)
+            draft.fill(attempt=seen.pod.attempt)
             trigger = str(draft.status["triggerId"])
             draft.acts.append(
                 actions.TriggerSavepoint(seen.pod, trigger, directory=draft.snapshot.spec.get("storage"))
@@ -205,7 +190,7 @@ def _complete(draft: _Draft, found: observed.Document) -> None:
     report = draft.seen.report.document if draft.seen.report is not None else {}
     begun = clock.parse(draft.status.get("triggeredTime")) or draft.seen.now
     took_ms = int((draft.seen.now - begun).total_seconds() * 1000)
-    draft.put(
+    draft.fill(
         phase="Completed",
         reason=None,
         message=None,
@@ -221,7 +206,7 @@ def _complete(draft: _Draft, found: observed.Document) -> None:
 
 
 def _fail(draft: _Draft, reason: str, message: str) -> None:
-    draft.put(phase="Failed", reason=reason, message=message)
+    draft.fill(phase="Failed", reason=reason, message=message)
     draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)
 
 
@@ -230,7 +215,9 @@ def _delete(draft: _Draft) -> None:
         draft.status = dict(draft.snapshot.status)
         return
     if draft.phase != "Deleting":
-        draft.put(phase="Deleting", deletionStartedTime=clock.text(draft.seen.now), reason=None, message=None)
+        draft.fill(
+            phase="Deleting", deletionStartedTime=clock.text(draft.seen.now), reason=None, message=None
+        )
         draft.wait_s = 0.0
         return
     uri = draft.status.get("uri")

@@ -125,7 +125,7 @@ def unconfirmed_s(draft: Draft, revision: Revision) -> float:
     if draft.attempt == 0 or draft.pod is not None or draft.phase in (*TERMINAL, "Suspended"):
         return 0.0
     sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.pod.death is Death.CONFIRMED:
+    if sighting is not None and sighting.death is Death.CONFIRMED:
         return 0.0
     return revision.death_s
 

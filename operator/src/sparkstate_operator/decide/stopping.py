@@ -9,10 +9,10 @@ last checkpoint, never to an empty state.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from sparkstate_operator import actions, observed
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide import progress, starting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
@@ -25,8 +25,7 @@ EXIT_S = 60.0
 
 def trigger_id(uid: str, attempt: int, purpose: str) -> str:
     """The trigger id of a stop: the same for the same job, attempt and purpose."""
-    digest = hashlib.sha256(f"{uid}/{attempt}/{purpose}".encode()).hexdigest()[:16]
-    return f"{purpose}-{attempt}-{digest}"
+    return f"{purpose}-{attempt}-{naming.digest(f'{uid}/{attempt}/{purpose}', 16)}"
 
 
 def begin(draft: Draft, action: str, *, savepoint: bool, revision: str | None = None) -> None:
@@ -73,8 +72,8 @@ def stopped(draft: Draft, revision: Revision, patience_s: float) -> bool:
 def _gone(draft: Draft, revision: Revision) -> bool:
     """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node."""
     sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.pod.death is Death.CONFIRMED:
-        _take_last_word(draft, sighting.pod)
+    if sighting is not None and sighting.death is Death.CONFIRMED:
+        _take_last_word(draft, sighting)
         return True
     if not any(child.attempt == draft.attempt for child in draft.seen.config_maps):
         return True  # nothing of this attempt was ever made
