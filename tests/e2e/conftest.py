@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from support import s3server
+from support.fault_proxy import FaultProxy
 from support.kubernetes import flights, installed, nodes
 from support.kubernetes.flights import Bucket, FlightsJob, Prepared
 from support.kubernetes.installed import Operator
@@ -78,6 +79,20 @@ def bucket(machine: NodeCluster, storage: S3Server) -> Bucket:
     return Bucket(f"http://{address}", "state", storage.environment)
 
 
+@pytest.fixture
+def proxy(storage: S3Server) -> Iterator[FaultProxy]:
+    """A way to the S3 server that breaks what it is told to break."""
+    with FaultProxy(storage.port) as standing:
+        yield standing
+
+
+@pytest.fixture
+def proxied(machine: NodeCluster, storage: S3Server, proxy: FaultProxy) -> Bucket:
+    """The bucket, reached that way."""
+    address = machine.offer(0, ("127.0.0.1", proxy.port))
+    return Bucket(f"http://{address}", "state", storage.environment)
+
+
 @pytest.fixture(scope="session")
 def logs(machine: NodeCluster) -> Iterator[PodLogs]:
     """What every container printed, on three nodes at most."""
@@ -109,16 +124,19 @@ def make_job(
     data: Prepared,
     logs: PodLogs,
 ) -> Iterator[MakeJob]:
-    """``make_job(slots=3, …)``: a job of example 01 that is prepared and not applied; fields go into its spec."""
+    """``make_job(slots=3, …)``: a job of example 01 that is prepared and not applied; fields go into its spec.
+    ``through`` is another way to the bucket, ``code`` another script."""
     cluster = machine.cluster
     before = len(operator.complaints())
     with cluster.namespace("e2e", installed.RESTRICTED) as namespace:
         made: list[FlightsJob] = []
 
-        def make(name: str = "flights", **changes: Any) -> FlightsJob:
+        def make(
+            name: str = "flights", *, through: Bucket = bucket, code: str | None = None, **changes: Any
+        ) -> FlightsJob:
             folder = machine.folder / "data" / namespace / name
-            job = FlightsJob(cluster, namespace, folder, job_image, bucket, data, name, changes)
-            job.prepare()
+            job = FlightsJob(cluster, namespace, folder, job_image, through, data, name, changes)
+            job.prepare(code)
             made.append(job)
             return job
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.kubernetes.flights import FlightsJob
+from support.fault_proxy import FaultProxy
+from support.kubernetes.flights import Bucket, FlightsJob
+from support.kubernetes.nodes import NodeCluster
 from support.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -72,6 +75,52 @@ def test_another_job_begins_with_a_snapshot_of_the_first(make_job: MakeJob) -> N
     second.check(before=done)
 
 
+def test_another_job_begins_with_a_state_snapshot_of_a_job_that_runs_on(make_job: MakeJob) -> None:
+    first = make_job()
+    started(first)
+    first.stop_feeding()
+    # Everything that it was given is in its state or written when its epochs stay without input.
+    newest = first.status["lastCheckpoint"]["id"]
+    first.until_checkpoint_after(newest + 2)
+    snapshot = {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StateSnapshot",
+        "metadata": {"name": "before-the-copy", "namespace": first.namespace},
+        "spec": {"jobRef": {"name": first.name}},
+    }
+    first.cluster.apply(snapshot)
+    first.cluster.kubectl(
+        "wait", "--for=condition=Ready", "--timeout=120s", "-n", first.namespace, "snap/before-the-copy"
+    )
+    done = first.written()
+    second = make_job("second", restoreFrom={"snapshotRef": {"name": "before-the-copy"}})
+    second.take_over(first)
+    second.apply()
+    second.until_checkpoint_after(0, 240)
+    second.finish(before=done)
+    second.check(before=done)
+    first.finish()
+    first.check()
+
+
+def test_an_upgrade_of_the_image_goes_by_a_savepoint(make_job: MakeJob, machine: NodeCluster) -> None:
+    job = make_job(upgradeMode="savepoint")
+    started(job)
+    other = f"{job.image.rpartition(':')[0]}:next"
+    for node in machine.nodes:
+        node.ctr("-n", "k8s.io", "images", "tag", "--force", f"docker.io/{job.image}", f"docker.io/{other}")
+    job.patch({"image": other})
+    status = job.until(
+        lambda now: now["phase"] == "Running" and now["attempt"] > 1, "it runs with the other image", 240
+    )
+    assert status["lastSavepoint"]["uri"]
+    assert [each["image"] for each in job.driver()["spec"]["containers"]] == [other]
+    job.until_checkpoint_after(int(status["lastCheckpoint"]["id"]))
+    assert "savepoint" in job.driver_log()
+    job.finish()
+    job.check()
+
+
 def test_a_retained_job_is_created_again_under_its_name(make_job: MakeJob, storage: S3Server) -> None:
     job = make_job(deletion={"policy": "retain"})
     started(job)
@@ -100,3 +149,16 @@ def test_a_purged_job_leaves_nothing_in_storage(make_job: MakeJob, storage: S3Se
     assert objects(storage, f"{job.namespace}/state") != []
     job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=180s")
     assert objects(storage, job.namespace) == []
+
+
+@pytest.mark.parametrize("policy", ["savepoint", "retain", "purge"])
+def test_a_job_is_deleted_by_its_deadline_also_when_storage_is_gone(
+    make_job: MakeJob, proxy: FaultProxy, proxied: Bucket, policy: str
+) -> None:
+    job = make_job(through=proxied, deletion={"policy": policy, "deadline": "40s"})
+    started(job)
+    proxy.cut_off_after(0)
+    before = time.monotonic()
+    job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=150s")
+    print(f"deletion with policy {policy}, without storage: {time.monotonic() - before:.1f} s", flush=True)
+    job.cluster.until(lambda: not job.pods(), "no driver is left", 60)

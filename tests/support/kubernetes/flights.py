@@ -27,6 +27,7 @@ example.add_demo_to_path()
 from demo import oracle, pacer, prepare  # noqa: E402
 
 EXAMPLE = example.EXAMPLES / "01-flight-rotations"
+CODE = EXAMPLE / "job.py"
 HOURS = 24
 USER = 185
 """Of the job's image."""
@@ -92,15 +93,15 @@ class FlightsJob:
 
     # --- what a user writes --------------------------------------------------------------------------------
 
-    def prepare(self) -> None:
-        """Its Secret, the ConfigMap with its code, and its data as a claim."""
+    def prepare(self, code: str | None = None) -> None:
+        """Its Secret, the ConfigMap with its code (the example's), and its data as a claim."""
         for name in ("input", "output"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         for path in (self.folder, *self.folder.iterdir()):
             shutil.chown(path, USER, USER)
         self.cluster.apply(
             self._object("Secret", "bucket", stringData=dict(self.bucket.credentials)),
-            self._object("ConfigMap", "flights-code", data={"job.py": (EXAMPLE / "job.py").read_text()}),
+            self._object("ConfigMap", "flights-code", data={"job.py": code or CODE.read_text()}),
             *self._claim(),
         )
 
@@ -195,6 +196,10 @@ class FlightsJob:
         """``kill -9`` to the driver's process, inside of its container."""
         name = self.driver()["metadata"]["name"]
         self.cluster.kubectl("exec", name, "-n", self.namespace, "-c", "driver", "--", "python", "-c", KILL)
+
+    def driver_log(self) -> str:
+        """What the newest driver's container printed."""
+        return self.cluster.kubectl("logs", self.driver()["metadata"]["name"], "-n", self.namespace)
 
     def delete_driver(self) -> str:
         """Deletes the driver's pod without waiting; returns its uid."""

@@ -16,6 +16,7 @@ from sparkstate.control.documents import Phase
 from sparkstate.driver import entry
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.incarnation import Incarnation
+from sparkstate.driver.oom import OomKills
 from sparkstate.driver.parts import End, Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -72,6 +73,7 @@ class JobDriver:
         self._phases = phases_
         self._say = say
         self._failures = restart.FailureCounters(restart.RestartStrategy(settings.restart, rng))
+        self._oom = OomKills()
         self._durable: Durable | None = None
         self._incarnation: Incarnation | None = None
 
@@ -209,8 +211,9 @@ class JobDriver:
         return decision.delay_s
 
     def _recover_after(self, error: errors.SparkstateError, delay_s: float) -> None:
-        self._view.note_failure(error.reason, str(error), recovering=True)
-        self._say(f"{error.reason}: {error}")
+        told = f"{error}{self._oom.news()}"
+        self._view.note_failure(error.reason, told, recovering=True)
+        self._say(f"{error.reason}: {told}")
         self._say(f"restarting in {delay_s:.1f} s")
         self._wait(delay_s)
 
