@@ -138,6 +138,17 @@ def test_a_new_pod_that_is_refused_leaves_the_old_one_running(operated: Operated
     assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
 
 
+def test_a_nonce_is_a_restart_and_nothing_else(operated: Operated) -> None:
+    operated.apply(restartNonce=1)
+    operated.running()
+    before = operated.until_pod(1)["spec"]["containers"][0]
+    operated.apply(restartNonce=2)
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    after = operated.until_pod(2)["spec"]["containers"][0]
+    assert (after["image"], after["resources"]) == (before["image"], before["resources"])
+
+
 def test_a_new_image_is_taken_over_from_the_last_checkpoint(operated: Operated) -> None:
     operated.apply()
     operated.running()

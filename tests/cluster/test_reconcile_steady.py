@@ -3,69 +3,23 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support import operator_account
 from support.kubernetes.api_faults import Loss
-from support.kubernetes.cluster import Cluster
-from support.kubernetes.processes import free_port
 from support.operated import Operated
 
 from sparkstate_operator import lease, rbac
 
 QUICK = ["--resync-seconds", "2"]
 SHORT = ["--lease-seconds", "8"]
-ACCOUNT = "operator"
-
-
-def account(cluster: Cluster, namespace: str, without: tuple[str, str] | None = None) -> Path:
-    """A ServiceAccount with the rights of the chart's table and no others; its kubeconfig. ``without``: a verb of a
-    resource that it does not have."""
-    rules = [dict(rule) for rule in rbac.rules()]
-    for rule in rules:
-        if without is not None and rule["resources"] == [without[1]]:
-            rule["verbs"] = [verb for verb in rule["verbs"] if verb != without[0]]
-    meta = {"name": ACCOUNT, "namespace": namespace}
-    leases = {"name": f"{namespace}-leases", "namespace": "default"}
-    group = "rbac.authorization.k8s.io"
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "Role",
-            "metadata": meta,
-            "rules": rules,
-        },
-        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": leases, "rules": rbac.lease_rules()},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": leases,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": leases["name"]},
-            "subjects": [{"kind": "ServiceAccount", **meta}],
-        },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": meta,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": ACCOUNT},
-            "subjects": [{"kind": "ServiceAccount", **meta}],
-        },
-    )
-    return cluster.kubeconfig_of(namespace, ACCOUNT)
-
-
-def user(namespace: str) -> str:
-    return f"system:serviceaccount:{namespace}:{ACCOUNT}"
 
 
 @pytest.mark.own_cluster
 def test_further_reconciles_write_nothing(operated: Operated) -> None:
-    kubeconfig = account(operated.cluster, operated.namespace)
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=QUICK)
     operated.apply(deployment="cluster")
     operated.until_pod(1)
@@ -75,7 +29,7 @@ def test_further_reconciles_write_nothing(operated: Operated) -> None:
         time.sleep(3)
         mark = operated.cluster.audit.mark()
         time.sleep(10)
-        requests = operated.cluster.audit.since(mark, user(operated.namespace))
+        requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     reads = [request for request in requests if request.resource == "statefulsparkjobs"]
     assert reads, "it did not look again"
     writes = [
@@ -86,7 +40,7 @@ def test_further_reconciles_write_nothing(operated: Operated) -> None:
 
 @pytest.mark.own_cluster
 def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
-    kubeconfig = account(operated.cluster, operated.namespace)
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     first = operated.start(kubeconfig=kubeconfig)
     operated.apply()
     operated.running()
@@ -95,7 +49,7 @@ def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
     mark = operated.cluster.audit.mark()
     operated.start(kubeconfig=kubeconfig, options=QUICK)
     time.sleep(8)
-    requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     assert [(r.verb, r.resource, r.name) for r in requests if r.writes and r.resource != "leases"] == []
     assert [r for r in requests if r.resource == "statefulsparkjobs" and r.verb == "get"]
 
@@ -103,7 +57,7 @@ def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
 @pytest.mark.own_cluster
 def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
     """Every request is allowed, and no verb of the table is never used by a job's whole life."""
-    kubeconfig = account(operated.cluster, operated.namespace)
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     mark = operated.cluster.audit.mark()
     operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "3"])
     operated.apply(deployment="cluster", savepoints={"interval": "3s", "maxCount": 1})
@@ -130,7 +84,7 @@ def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
     operated.until_deleting("orders-driver-1")
     operated.kubelet.finish_deletion("orders-driver-1")
     operated.cluster.until_gone("ssj", "orders", operated.namespace)
-    requests = operated.cluster.audit.since(mark, user(operated.namespace))
+    requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     refused = sorted({request.right for request in requests if request.code == 403})
     assert refused == []
     used = {request.right for request in requests}
@@ -144,7 +98,7 @@ def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
 
 @pytest.mark.parametrize("resource", ["services", "serviceaccounts", "roles", "rolebindings"])
 def test_an_apply_needs_the_right_to_create_too(operated: Operated, resource: str) -> None:
-    kubeconfig = account(operated.cluster, operated.namespace, without=("create", resource))
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace, without=("create", resource))
     process = operated.start(kubeconfig=kubeconfig)
     operated.apply(deployment="cluster")
     refused = f'cannot create resource "{resource}"'
@@ -185,9 +139,11 @@ def test_a_restarted_operator_goes_on_with_what_runs(operated: Operated) -> None
 @pytest.mark.own_cluster
 @pytest.mark.parametrize("status", [409, 429, 500])
 def test_errors_of_the_api_server_delay_and_change_nothing(operated: Operated, status: int) -> None:
-    account(operated.cluster, operated.namespace)
+    operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
-        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        kubeconfig = operated.cluster.kubeconfig_of(
+            operated.namespace, operator_account.NAME, server=proxy.server
+        )
         operated.start(kubeconfig=kubeconfig, options=QUICK)
         for method in ("POST", "PUT", "PATCH"):
             proxy.answer(status, pattern="statefulsparkjobs|pods|configmaps|services", method=method, times=1)
@@ -203,9 +159,11 @@ def test_errors_of_the_api_server_delay_and_change_nothing(operated: Operated, s
 
 @pytest.mark.own_cluster
 def test_lost_answers_make_nothing_twice(operated: Operated) -> None:
-    account(operated.cluster, operated.namespace)
+    operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
-        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        kubeconfig = operated.cluster.kubeconfig_of(
+            operated.namespace, operator_account.NAME, server=proxy.server
+        )
         operated.start(kubeconfig=kubeconfig, options=QUICK)
         for loss in (Loss.BEFORE, Loss.AFTER):
             proxy.lose(loss, pattern="statefulsparkjobs/orders/status", method="PUT", times=1)
@@ -224,9 +182,11 @@ def test_lost_answers_make_nothing_twice(operated: Operated) -> None:
 
 @pytest.mark.own_cluster
 def test_dropped_watches_miss_nothing(operated: Operated) -> None:
-    account(operated.cluster, operated.namespace)
+    operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
-        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
+        kubeconfig = operated.cluster.kubeconfig_of(
+            operated.namespace, operator_account.NAME, server=proxy.server
+        )
         operated.start(kubeconfig=kubeconfig)
         operated.apply()
         operated.running()
@@ -235,58 +195,6 @@ def test_dropped_watches_miss_nothing(operated: Operated) -> None:
         operated.running(2)
         assert operated.operator
         operated.operator.stop()
-
-
-@pytest.mark.own_cluster
-def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operated: Operated) -> None:
-    account(operated.cluster, operated.namespace)
-    port = free_port()
-
-    def answer(path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as found:
-                return int(found.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
-
-    with operated.cluster.faults() as proxy:
-        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, ACCOUNT, server=proxy.server)
-        operated.start(kubeconfig=kubeconfig, options=["--listen", f"127.0.0.1:{port}"])
-        operated.cluster.until(lambda: answer("/readyz") == 200, "it is ready", 30)
-        proxy.answer(503, pattern="/pods.*watch=true", times=-1)
-        proxy.drop_watches()
-        operated.cluster.until(lambda: answer("/readyz") == 503, "it is not ready", 30)
-        assert answer("/livez") == 200
-        proxy.heal()
-        operated.cluster.until(lambda: answer("/readyz") == 200, "it is ready again", 60)
-        assert operated.operator
-        operated.operator.stop()
-
-
-@pytest.mark.own_cluster
-def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: Operated) -> None:
-    kubeconfig = account(operated.cluster, operated.namespace)
-    operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "600", "--progress-seconds", "5"])
-    operated.apply()
-    operated.until_pod(1)
-    with operated.driver() as driver:
-        driver.checkpoints_done(1)
-        operated.running()
-        operated.cluster.until(
-            lambda: operated.status().get("lastCheckpoint", {}).get("id") == 1, "the first one is told"
-        )
-        driver.checkpoints_done(2)
-        operated.cluster.until(
-            lambda: operated.status()["lastCheckpoint"]["id"] == 2, "the next one is told soon", 25
-        )
-        time.sleep(5)
-        mark = operated.cluster.audit.mark()
-        time.sleep(25)
-        requests = operated.cluster.audit.since(mark, user(operated.namespace))
-    spent = [(r.verb, r.resource, r.name) for r in requests if r.resource != "leases" and r.verb != "watch"]
-    assert spent == []
 
 
 def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) -> None:

@@ -72,6 +72,15 @@ def test_an_instruction_counts_only_where_nothing_was_completed(
     assert found.status.get("start") == start
 
 
+def test_a_job_whose_input_had_ended_is_not_run_again() -> None:
+    answer = {**STORED, "restore_point": {**POINT, "kind": "checkpoint", "drained": True}}
+    found = look(dataclasses.replace(recovering(), tasks=(task(**answer),)))
+    assert found.status["phase"] == "Finished"
+    rests = look(observed.Observed(job(found.status), NOW))
+    assert (rests.status["phase"], rests.status["attempt"]) == ("Finished", 5)
+    assert "intent" not in rests.status
+
+
 def test_nothing_is_started_while_the_storage_cannot_be_read() -> None:
     failed = task(failed=True, ok=False, message="no bucket")
     seen = dataclasses.replace(recovering(), tasks=(failed,), config_maps=(trace(0),))

@@ -75,7 +75,7 @@ def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
         if point:
             _take_point(draft, point)
     draft.settle()
-    draft.say("")
+    draft.say("all of the input is worked through" if draft.phase == "Finished" else "")
     draft.note("StatusRebuilt", f"the status was lost; in storage there is {_told(found)}")
     draft.wait(0.0)
     return True
@@ -94,6 +94,8 @@ def _take_point(draft: Draft, point: Document) -> None:
     draft.put(name, progress.checkpoint(info))
     for field in ("backend", "shards"):
         draft.put(field, point.get(field))
+    if point.get("drained") and name == "lastCheckpoint":
+        draft.phase = "Finished"  # not by a stop that drained it: the input has ended
     if point.get("state_bytes"):
         draft.put("stateSize", progress.size(int(point["state_bytes"])))
 

@@ -1,0 +1,70 @@
+"""Savepoints by the clock, and how restarts are counted, as decisions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from support.decisions import NOW, acts, job, look, pod, revision, running_status
+
+from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.decide import restarts
+
+CRON = {"savepoints": {"schedule": "*/5 * * * *"}}
+
+
+def running(now: datetime, *snapshots: observed.Snapshot) -> observed.Observed:
+    status = {**running_status(), "revision": revision(**CRON).name}
+    pods = (pod(revision=revision(**CRON).name),)
+    return observed.Observed(job(status, **CRON), now, drivers=pods, snapshots=snapshots)
+
+
+def made(decision: actions.Decision) -> list[str]:
+    bodies = (one.body for one in acts(decision, actions.CreateSnapshot))
+    return [body["metadata"]["annotations"][labels.SCHEDULED] for body in bodies]
+
+
+def taken(phase: str, scheduled: str, **marks: str) -> observed.Snapshot:
+    return observed.Snapshot(
+        name="one",
+        uid="s-1",
+        resource_version="1",
+        generation=1,
+        created=NOW,
+        spec={},
+        status={"phase": phase},
+        labels={labels.JOB_UID: "uid-1", **marks},
+        annotations={labels.SCHEDULED: scheduled} if scheduled else {},
+        finalizers=(),
+    )
+
+
+def test_a_savepoint_is_made_for_each_time_that_cron_names() -> None:
+    first = made(look(running(NOW)))
+    assert len(first) == 1
+    scheduled = datetime.fromisoformat(first[0])
+    assert (scheduled.minute % 5, scheduled.second, scheduled.tzinfo) == (0, 0, UTC)
+    done = taken("Completed", first[0], **{labels.SNAPSHOT_TYPE: labels.PERIODIC})
+    assert made(look(running(NOW, done))) == []
+    # Each job is late by a part of the interval of its own.
+    later = made(look(running(NOW + timedelta(minutes=5), done)))
+    assert [datetime.fromisoformat(text) - scheduled for text in later] == [timedelta(minutes=5)]
+
+
+@pytest.mark.parametrize("phase", ["", "Pending", "Triggered", "InProgress"])
+def test_none_is_made_while_one_that_somebody_else_made_is_under_way(phase: str) -> None:
+    assert made(look(running(NOW, taken(phase, "")))) == []
+
+
+def test_failures_before_a_healthy_time_count_no_more() -> None:
+    strategy = {"initialBackoff": "2s", "backoffMultiplier": 2.0, "resetBackoffThreshold": "10m"}
+    wanted = revision(
+        restart={
+            "strategy": "exponential-delay",
+            "exponentialDelay": {**strategy, "attemptsBeforeResetBackoff": 2},
+        }
+    )
+    recent = [NOW - timedelta(minutes=2), NOW - timedelta(minutes=1)]
+    assert isinstance(restarts.answer(wanted, recent, NOW), restarts.GiveUp)
+    assert restarts.answer(wanted, recent[1:], NOW) == restarts.Again(4.0)
+    assert restarts.answer(wanted, recent, NOW + timedelta(minutes=10)) == restarts.Again(2.0)
