@@ -159,14 +159,18 @@ class World:
         driver.epoch(self.rng.randint(1, 40))
         driver.clock._dead = lambda: self.proxy.cut_off
         self.proxy.cut_off_after(self.rng.randint(0, 30))
+        died = False
         try:
             driver.checkpoint(next(self.names) if self.rng.random() < 0.3 else "")
         except Killed:
-            pass
+            died = True
         finally:
             self.proxy.heal()
         if driver is self.drivers[-1]:
-            self.start(new_attempt=self.rng.random() < 0.5)
+            new_attempt = self.rng.random() < 0.5
+            if died and new_attempt:  # else it lives on as a rival
+                self.drivers.pop().close()
+            self.start(new_attempt=new_attempt)
         else:
             self.drivers.pop(0).close()
 
