@@ -5,10 +5,13 @@ Units stand last in the names. Bytes are integers, durations are seconds (float)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 MIB = 1024 * 1024
+CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
+"""Environment variable with the cluster's name in the storage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,3 +165,8 @@ class JobSettings:
     """Set in a driver that an operator has started."""
     work_dir: str = ""
     """Local working directory (slots' stores, query position, sockets); emptied at the driver's start."""
+
+    @property
+    def executors(self) -> int:
+        """How many executor pods a job with ``deployment: cluster`` has."""
+        return math.ceil(self.slots / self.slots_per_executor)

@@ -19,7 +19,6 @@ from sparkstate.runner import workdir
 from sparkstate.storage.objectstore import ObjectStore
 
 TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
-CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -106,7 +105,7 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
     manifest's job, as in a driver's pod.
     """
     if Path(target).is_file() and target.endswith((".yaml", ".yml", ".json")):
-        cluster = os.environ.get(CLUSTER_VARIABLE) or "local"
+        cluster = os.environ.get(settings.CLUSTER_VARIABLE) or "local"
         loaded = manifest.load(Path(target), overrides)
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != "local").settings
         name = lineage.JobName(cluster=resolved.cluster, namespace=resolved.namespace, name=resolved.name)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import signal
 import socket
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
-from sparkstate.slots import protocol
+from sparkstate.slots import places, protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SlotPlan
@@ -136,12 +134,5 @@ class Crew:
             while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
                 self._parts.clock.sleep(0.05)
             if folder.exists():
-                _kill(address.pid)
+                places.kill(address.pid)
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _kill(pid: int) -> None:
-    """End a slot that hangs: its state is of no use any more, its memory is. Another process of that id is spared."""
-    with contextlib.suppress(OSError):
-        if b"sparkstate.slots" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 import msgspec
 
 from sparkstate import errors
-from sparkstate.settings import PodSettings
+from sparkstate.settings import CLUSTER_VARIABLE, PodSettings
 
 GRACE = "SPARKSTATE_GRACE_PERIOD_S"
-CLUSTER = "SPARKSTATE_CLUSTER"
 START = "sparkstate.io/start"
 """Annotation of the manifest: the start instruction as JSON."""
 REQUIRED = {
@@ -38,7 +37,7 @@ def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str
         attempt=attempt,
         start_since=start.since,
         start_fresh=start.fresh,
-        cluster=environ.get(CLUSTER) or PodSettings.cluster,
+        cluster=environ.get(CLUSTER_VARIABLE) or PodSettings.cluster,
         grace_s=_seconds(environ),
     )
 

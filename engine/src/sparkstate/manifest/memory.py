@@ -138,11 +138,10 @@ def memory_sum(settings: JobSettings) -> MemorySum:
             *_slots(settings.backend, settings.slots),
         )
         return MemorySum((MemoryPart("driver with local Spark", items),))
-    executors = math.ceil(settings.slots / settings.slots_per_executor)
     return MemorySum(
         (
             MemoryPart("driver", _driver(settings)),
-            MemoryPart("executor", _executor(settings), executors),
+            MemoryPart("executor", _executor(settings), settings.executors),
         )
     )
 

@@ -22,7 +22,6 @@ _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
 _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
-_WAITING: Final = 32 << 20
 _SMALL: Final = 8
 """What is less than this part of the bound is not worth a file of its own."""
 
@@ -48,23 +47,20 @@ class EpochBudget:
         self._overlays: weakref.WeakKeyDictionary[Overlay, KeyedOperator] = weakref.WeakKeyDictionary()
 
     @property
-    def bounded(self) -> bool:
-        """Whether overlays can go to disk."""
-        return self._factory is not None and self.limit_bytes is not None
+    def bound_bytes(self) -> int | None:
+        """The bound, where overlays can go to disk; None: they stay in memory."""
+        return self.limit_bytes if self._factory is not None else None
 
-    @property
-    def waiting_bytes(self) -> int:
-        """How many bytes of batches may wait in memory for their turn, for each attempt."""
-        return (
-            _WAITING if not self.bounded or self.limit_bytes is None else min(_WAITING, self.limit_bytes // 8)
-        )
+    def waiting_bytes(self, most: int) -> int:
+        """How many bytes of batches may wait in memory for their turn, for each attempt: ``most``, or less."""
+        return most if (bound := self.bound_bytes) is None else min(most, bound // 8)
 
     def parts(self, operator: KeyedOperator, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The batch in parts that take at most about an eighth of the bound each, judged by the rows before."""
-        if not self.bounded or self.limit_bytes is None:
+        if (bound := self.bound_bytes) is None:
             return (batch,)
         row_bytes = self._row_bytes.get(operator.spec.uid, _UNKNOWN_ROW_BYTES)
-        size = max(_LEAST_ROWS, self.limit_bytes // 8 // max(1, row_bytes))
+        size = max(_LEAST_ROWS, bound // 8 // max(1, row_bytes))
         if batch.num_rows <= size:
             return (batch,)
         return (batch.slice(start, size) for start in range(0, batch.num_rows, size))
@@ -88,10 +84,10 @@ class EpochBudget:
         before, overlay.weight = overlay.weight, weighing.weigh(overlay)
         self._overlays[overlay] = operator
         self._learn(operator.spec.uid, overlay.weight - before, rows)
-        if not self.bounded or self.limit_bytes is None:
+        if (bound := self.bound_bytes) is None:
             return False
         moved = False
-        allowed = self.limit_bytes // _COMMIT_FACTOR
+        allowed = bound // _COMMIT_FACTOR
         living = [item for item in self._overlays.items() if not item[0].dropped]
         for each, its_operator in sorted(living, key=lambda item: item[0].weight, reverse=True):
             if self.used_bytes() <= allowed:

@@ -277,9 +277,7 @@ class KeyedOperator:
         if new:
             # A dict keeps its order of insertion: the new keys are its last ones.
             overlay.keys += list(itertools.islice(reversed(overlay.numbers), new))[::-1]
-            kg_of_number = np.zeros(before + new, np.int32)
-            kg_of_number[numbers] = kgs
-            overlay.kgs += kg_of_number[before:].tolist()
+            overlay.kgs += _key_groups_of_new(numbers, kgs, before, new)
             if self._prefetched:
                 self._read_ahead(overlay, before)
         return numbers
@@ -454,6 +452,15 @@ def commit_overlays(parts: Sequence[tuple[KeyedOperator, Overlay]]) -> None:
             stores[shard].commit(changes, kgs)
     for _, overlay in parts:
         overlay.committed = True
+
+
+def _key_groups_of_new(numbers: Sequence[int], kgs: Sequence[int], before: int, new: int) -> list[int]:
+    """The key groups of the keys numbered ``before`` and up, of which there are ``new``, in their order."""
+    places = np.asarray(numbers) - before
+    is_new = places >= 0
+    found = np.empty(new, np.int32)
+    found[places[is_new]] = np.asarray(kgs)[is_new]
+    return found.tolist()
 
 
 def _range(store: ShardStore) -> range:

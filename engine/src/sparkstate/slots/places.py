@@ -65,8 +65,12 @@ def _older(base: Path, incarnation: int) -> list[Path]:
 
 
 def _end(folder: Path) -> None:
-    """Kill the slot of ``folder``, if the process that has its number is one."""
     with contextlib.suppress(OSError, ValueError):
-        pid = int((folder / "pid").read_text())
+        kill(int((folder / "pid").read_text()))
+
+
+def kill(pid: int) -> None:
+    """End a slot that hangs: its state is of no use any more, its memory is. Another process of that id is spared."""
+    with contextlib.suppress(OSError):
         if b"sparkstate.slots" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)

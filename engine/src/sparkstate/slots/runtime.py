@@ -31,7 +31,7 @@ from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
-from sparkstate.slots.incoming import Incoming
+from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import restore_shards, state_metas
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
@@ -149,7 +149,7 @@ class SlotRuntime:
                 functools.partial(self._has_turn, request.epoch),
                 functools.partial(self._wait_for_turn, request.epoch),
                 self._directory / "incoming" / str(next(self._incoming_numbers)),
-                self._budget.waiting_bytes,
+                self._budget.waiting_bytes(LIMIT_BYTES),
             )
         return incoming
 

@@ -26,11 +26,6 @@ _FAILURES: Final = 1000
 restart strategy decides."""
 
 
-def executors(settings: JobSettings) -> int:
-    """How many executor pods a job has."""
-    return math.ceil(settings.slots / settings.slots_per_executor)
-
-
 def executor_prefix(name: str, attempt: int, life: int) -> str:
     """The executors' names begin with this; another life of an attempt must not meet the pods of the one before."""
     tail = f"-{attempt}" if life <= 1 else f"-{attempt}-{life}"
@@ -57,7 +52,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.driver.bindAddress": pod.ip,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
-        "spark.executor.instances": str(executors(settings)),
+        "spark.executor.instances": str(settings.executors),
         "spark.executor.memoryOverhead": f"{math.ceil(non_heap_bytes / MIB)}m",
         "spark.executor.maxNumFailures": str(_FAILURES),
         # Slots are placed once all executors are there, else the first one would get them all.

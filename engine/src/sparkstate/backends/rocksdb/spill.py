@@ -242,7 +242,7 @@ class RocksSpill:
             raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
         return self._db
 
-    def _table(self, spec: TableSpec) -> Any:
+    def table(self, spec: TableSpec) -> Any:
         name = (spec.uid, spec.name)
         found = self._tables.get(name)
         if found is None:
@@ -259,22 +259,19 @@ class RocksSpill:
             spec, family, self._row_limit, self._positions, lambda kg: committed[shard_of[kg]]
         )
 
-    def table(self, spec: TableSpec) -> Any:
-        return self._table(spec)
-
     def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
         database = self._open()
         for change in changes:
             for part in _parts(change):
-                writes = self._table(change.spec).writes(part, kgs)
+                writes = self.table(change.spec).writes(part, kgs)
                 database.write([writes], self._write_batch_bytes, self._make_room)
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
-        standing: list[bool | None] = self._table(spec).standing(timers)
+        standing: list[bool | None] = self.table(spec).standing(timers)
         return standing
 
     def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
-        found: tuple[list[Timer], list[bytes]] = self._table(spec).due(start, until, limit)
+        found: tuple[list[Timer], list[bytes]] = self.table(spec).due(start, until, limit)
         return found
 
     def position(self, timestamp: int) -> bytes:
