@@ -32,6 +32,7 @@ OUTPUT = ROOT / "build" / "images"
 TARGETS = {"operator": "operator", "job": "engine"}
 """Target of the Dockerfile, and the project folder whose version it carries."""
 AIMS_MB = {"operator": 200, "job": 1200}
+YEAR_2000 = 946_684_800
 PACKAGES = {
     "/usr/bin/buildah": "buildah",
     "/usr/sbin/debootstrap": "debootstrap",
@@ -105,11 +106,13 @@ def context(ref: str | None) -> Iterator[Path]:
 
 
 def keep_times(folder: Path) -> None:
-    """Files that the checkout has alike get its times, by which builders recognise the layers they have."""
-    for path in folder.rglob("*"):
+    """Files that the checkout has alike get its times, all others one time: builders recognise layers by them."""
+    for path in (each for each in folder.rglob("*") if each.is_file()):
         own = ROOT / path.relative_to(folder)
-        if path.is_file() and own.is_file() and own.read_bytes() == path.read_bytes():
+        if own.is_file() and own.read_bytes() == path.read_bytes():
             shutil.copystat(own, path)
+        else:
+            os.utime(path, (YEAR_2000, YEAR_2000))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

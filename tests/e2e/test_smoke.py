@@ -18,17 +18,18 @@ def test_an_applied_job_runs_saves_loses_its_driver_and_stays_exact(
     job.apply()
     job.feed(interval_s=2.0)
 
-    first = job.until_checkpoint_after(0, 180)
+    first = job.until_checkpoint_after(0, 300)
     assert first["phase"] == "Running"
     later = job.until_checkpoint_after(first["lastCheckpoint"]["id"])
     assert later["lastCheckpoint"]["epoch"] > first["lastCheckpoint"]["epoch"]
-    saved = job.until(lambda status: status.get("lastSavepoint"), "a periodic savepoint is completed", 90)
+    saved = job.until(lambda status: status.get("lastSavepoint"), "a periodic savepoint is completed", 180)
     assert stored(storage, saved["lastSavepoint"]["uri"])
-    assert stored(storage, later["lastCheckpoint"]["uri"])
+    # The newest one, whichever that is by now: of checkpoints only the last three are kept.
+    job.until(lambda status: stored(storage, status["lastCheckpoint"]["uri"]), "the checkpoint is in storage")
 
     gone = job.delete_driver()
     back = job.until(
-        lambda status: status["attempt"] > 1 and status["phase"] == "Running", "another attempt runs", 180
+        lambda status: status["attempt"] > 1 and status["phase"] == "Running", "another attempt runs", 300
     )
     # The deleted one may have completed a last checkpoint of its own within its grace period.
     job.until_checkpoint_after(back["lastCheckpoint"]["id"])

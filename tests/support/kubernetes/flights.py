@@ -152,7 +152,7 @@ class FlightsJob:
         return dict(found.get("status", {})) if found else {}
 
     def until(
-        self, probe: Callable[[dict[str, Any]], object], what: str, timeout_s: float = 120
+        self, probe: Callable[[dict[str, Any]], object], what: str, timeout_s: float = 180
     ) -> dict[str, Any]:
         """Waits until the status is as wished, and returns it; the error shows the last one. A job that has failed
         is not waited for."""
@@ -169,11 +169,11 @@ class FlightsJob:
                 raise AssertionError(f"{waited}, and not so that {what}:\n{yaml.safe_dump(status)}")
             time.sleep(0.25)
 
-    def until_phase(self, phase: str, timeout_s: float = 180) -> dict[str, Any]:
+    def until_phase(self, phase: str, timeout_s: float = 240) -> dict[str, Any]:
         """Waits for a phase."""
         return self.until(lambda status: status.get("phase") == phase, f"{self.name} is {phase}", timeout_s)
 
-    def until_checkpoint_after(self, number: int, timeout_s: float = 120) -> dict[str, Any]:
+    def until_checkpoint_after(self, number: int, timeout_s: float = 240) -> dict[str, Any]:
         """Waits until a checkpoint with a larger number is in the status."""
         return self.until(
             lambda status: (status.get("lastCheckpoint") or {}).get("id", -1) > number,

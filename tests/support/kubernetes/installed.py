@@ -43,9 +43,11 @@ class Operator:
         name = self.deployment
         self.cluster.kubectl("scale", "deployment", name, "-n", NAMESPACE, f"--replicas={replicas}")
         if replicas:
-            self.cluster.kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, "--timeout=120s")
+            self.cluster.kubectl("rollout", "status", f"deployment/{name}", "-n", NAMESPACE, "--timeout=300s")
             return
-        self.cluster.until(lambda: not self.cluster.items("pod", NAMESPACE), "the operator's pod is gone", 60)
+        self.cluster.until(
+            lambda: not self.cluster.items("pod", NAMESPACE), "the operator's pod is gone", 120
+        )
 
     def complaints(self) -> list[str]:
         """Errors, tracebacks and unstructured lines in all it ever printed."""
@@ -61,10 +63,10 @@ def running(cluster: Cluster, logs: PodLogs, folder: Path) -> Iterator[Operator]
     )
     values = folder / "values.yaml"
     values.write_text(yaml.safe_dump(VALUES))
-    chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=120s"]
+    chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=300s"]
     cluster.helm("install", RELEASE, CHART, *chosen)
     try:
         yield Operator(cluster, logs)
     finally:
-        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout=60s")
+        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout=180s")
         cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")

@@ -25,7 +25,7 @@ from support.kubernetes.processes import Processes
 
 PAUSE = "registry.k8s.io/pause:3.10"
 CGROUPS = Path("/sys/fs/cgroup")
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 180.0
 # The kubelet insists on these and sets them itself where it may; here it sees files that say so already, and the
 # host's own values stay.
 SYSCTLS = {"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_oops": "1"}

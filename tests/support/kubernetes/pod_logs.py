@@ -39,9 +39,7 @@ class PodLogs:
         """What containers of that namespace printed, without the runtime's prefix; file by file."""
         self._link()
         for path in sorted(self.kept.glob(f"{namespace}_*/{container or '*'}/*.log")):
-            for line in path.read_text(errors="replace").splitlines():
-                # CRI's format: time, stream, F or P, text.
-                yield line.split(" ", 3)[-1]
+            yield from printed(path.read_text(errors="replace"))
 
     def copy(self, target: Path, namespace: str) -> None:
         """Writes one readable file per container, for somebody who looks for the reason of a failure."""
@@ -50,8 +48,8 @@ class PodLogs:
             pod, container = path.parts[-3], path.parts[-2]
             name = f"{pod.split('_')[1]}-{pod[-6:]}-{container}-{path.stem}.log"
             target.mkdir(parents=True, exist_ok=True)
-            lines = path.read_text(errors="replace").splitlines()
-            (target / name).write_text("\n".join(line.split(" ", 3)[-1] for line in lines) + "\n")
+            lines = printed(path.read_text(errors="replace"))
+            (target / name).write_text("".join(f"{line}\n" for line in lines))
 
     def _watch(self) -> None:
         while not self._stop.wait(EVERY_S):
@@ -64,6 +62,19 @@ class PodLogs:
                 with contextlib.suppress(FileNotFoundError, FileExistsError):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     os.link(path, target)
+
+
+def printed(log: str) -> Iterator[str]:
+    """The lines of a log in CRI's format: time, stream, F or P (the line goes on in the next one), text.
+
+    A line that is still being written does not count yet.
+    """
+    begun: dict[str, str] = {}
+    for line in log.rpartition("\n")[0].splitlines():
+        _, stream, kind, text = [*line.split(" ", 3), ""][:4]
+        begun[stream] = begun.get(stream, "") + text
+        if kind != "P":
+            yield begun.pop(stream)
 
 
 def complaints(lines: Iterator[str]) -> list[str]:
