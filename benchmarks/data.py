@@ -21,11 +21,23 @@ def write(path: Path, rows: int, keys: int, seed: int) -> None:
     pq.write_table(pa.table({"k": chosen, "v": rng.integers(0, 100, rows)}), path)
 
 
-def make(folder: Path, rows: int, epochs: int, keys: int) -> Path:
-    """``epochs`` files whose times of change are in their order, which is the order Spark reads them in."""
+def fill(path: Path, keys: range, seed: int) -> None:
+    """One file that has each of these keys once, in random order."""
+    chosen = np.random.default_rng(seed).permutation(np.arange(keys.start, keys.stop))
+    pq.write_table(pa.table({"k": chosen, "v": np.zeros(len(chosen), np.int64)}), path)
+
+
+def make(folder: Path, rows: int, epochs: int, keys: int, fills: int = 0) -> Path:
+    """``epochs`` files whose times of change are in their order, which is the order Spark reads them in.
+
+    The first ``fills`` of them bring every key once, together.
+    """
     folder.mkdir(parents=True)
     for number in range(epochs):
         path = folder / f"{number:04d}.parquet"
-        write(path, rows, keys, seed=number)
+        if number < fills:
+            fill(path, range(keys * number // fills, keys * (number + 1) // fills), seed=number)
+        else:
+            write(path, rows, keys, seed=number)
         os.utime(path, (1_700_000_000 + number,) * 2)
     return folder

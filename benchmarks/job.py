@@ -1,11 +1,12 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency).
+had read an epoch's output; used for latency); ``function`` (``sum`` or ``padded``).
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,6 +27,28 @@ class Sum(KeyedProcessFunction):
         yield row.k, total
 
 
+NOISE = random.Random(1).randbytes(1 << 20)
+"""What no compression makes smaller."""
+PADDING = 504
+
+
+class PaddedSum(KeyedProcessFunction):
+    """The same with 512 bytes of state for every key."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[int, int]]:
+        stored = self.total.value()
+        total = row.v if stored is None else int.from_bytes(stored[:8], "big") + row.v
+        start = (row.k * 7919 + total) % (len(NOISE) - PADDING)
+        self.total.update(total.to_bytes(8, "big") + NOISE[start : start + PADDING])
+        yield row.k, total
+
+
+FUNCTIONS = {"sum": Sum, "padded": PaddedSum}
+
+
 def sink(answered: str | None) -> Callable[[Any, int], None]:
     """Read the output and drop it, as the contenders do; note when."""
 
@@ -41,5 +64,7 @@ def sink(answered: str | None) -> Callable[[Any, int], None]:
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
     rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
-    processed = sparkstate.keyed(rows, "k").process(Sum(), uid="sum", output_schema="k long, total long")
+    processed = sparkstate.keyed(rows, "k").process(
+        FUNCTIONS[params["function"]](), uid="sum", output_schema="k long, total long"
+    )
     processed.sink(sink(params.get("answered")))

@@ -23,11 +23,13 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True)
 class Setup:
-    """One way to run our job. ``interval``: that of checkpoints; with ``1h`` none runs during the epochs."""
+    """One way to run our job. ``interval``: that of checkpoints; with ``1h`` none runs during the epochs. ``managed``:
+    memory of a slot for state and overlays; None: the default."""
 
     backend: str
     function: str = "sum"
     interval: str = "1h"
+    managed: str | None = None
 
 
 def manifest(setup: Setup, folder: Path, slots: int, scratch: Path, **params: str) -> dict[str, Any]:
@@ -44,6 +46,7 @@ def manifest(setup: Setup, folder: Path, slots: int, scratch: Path, **params: st
             "trigger": {"availableNow": True},
             "checkpointing": {"interval": setup.interval, "storage": str(scratch / "checkpoints")},
             "driver": {"memory": "2Gi"},
+            **({"managedMemoryPerSlot": setup.managed} if setup.managed else {}),
         },
     }
 

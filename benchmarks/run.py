@@ -8,7 +8,8 @@
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
 of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
 running; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
-Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice.
+Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
+``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
 A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
 median of the rounds. ``docs/benchmarks.md`` tells how to read it.
 """
@@ -16,6 +17,7 @@ median of the rounds. ``docs/benchmarks.md`` tells how to read it.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shutil
 import statistics
@@ -63,9 +65,35 @@ CONTENDERS = {
         Contender("transform-with-state", slow=True),
     )
 }
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the contenders are given. ``keys`` 0: no key comes twice; None: as many as the options say."""
+
+    contenders: tuple[str, ...]
+    keys: int | None = None
+    rows_part: int = 1
+    """Epochs have this part of the rows: of a slow load."""
+    function: str = "sum"
+    managed: str | None = None
+    fills: int = 0
+    """How many of the epochs that are not counted bring every key once."""
+
+
+LARGE_MANAGED_MIB, LARGE_STATE_BYTES = 32, 512
+LARGE_SLOTS = 2
 LOADS = {
-    "sum": tuple(CONTENDERS),
-    "distinct": ("identity", "hashmap", "rocksdb", "aggregation"),
+    "sum": Load(tuple(CONTENDERS)),
+    "distinct": Load(("identity", "hashmap", "rocksdb", "aggregation"), keys=0),
+    "large": Load(
+        ("identity", "rocksdb"),
+        keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,
+        rows_part=4,
+        function="padded",
+        managed=f"{LARGE_MANAGED_MIB}Mi",
+        fills=WARM_UP,
+    ),
 }
 LATENCIES = {1_000: 60, 100_000: 30, 1_000_000: 15}
 """Rows an epoch: samples."""
@@ -117,11 +145,13 @@ def _options() -> argparse.Namespace:
 
 def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
     """Results of all contenders on one load."""
-    keys = options.keys if load == "sum" else 0
-    whole = data.make(scratch / "in", options.rows, options.epochs, keys)
+    given = LOADS[load]
+    keys = options.keys if given.keys is None else given.keys
+    all_rows = options.rows // given.rows_part
+    whole = data.make(scratch / "in", all_rows, options.epochs, keys, given.fills)
     few = data.make(scratch / "few", min(SLOW_ROWS, options.rows), min(SLOW_EPOCHS, options.epochs), keys)
     wanted = {"identity", *(options.only or CONTENDERS)}
-    names = [name for name in LOADS[load] if name in wanted]
+    names = [name for name in given.contenders if name in wanted]
     rounds: dict[str, list[float]] = {name: [] for name in names}
     cpu_s: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(options.rounds):
@@ -129,8 +159,8 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
             contender = CONTENDERS[name]
             private = scratch / f"{name}-{number}"
             private.mkdir()
-            folder, rows = (few, min(SLOW_ROWS, options.rows)) if contender.slow else (whole, options.rows)
-            epochs = _run(contender, folder, options.slots, private)[WARM_UP:]
+            folder, rows = (few, min(SLOW_ROWS, options.rows)) if contender.slow else (whole, all_rows)
+            epochs = _run(contender, given, folder, options.slots, private)[WARM_UP:]
             shutil.rmtree(private)
             rounds[name].append(statistics.median(rows / epoch["seconds"] for epoch in epochs))
             cpu_s[name] += [{k: v / rows * 1e6 for k, v in epoch["cpu_s"].items()} for epoch in epochs]
@@ -142,9 +172,10 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
     return [_result(load, name, rounds[name], cpu_s[name], base, options) for name in names]
 
 
-def _run(contender: Contender, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
+def _run(contender: Contender, load: Load, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
     if contender.ours is not None:
-        return ours.run(contender.ours, folder, slots, private)
+        setup = dataclasses.replace(contender.ours, function=load.function, managed=load.managed)
+        return ours.run(setup, folder, slots, private)
     command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
     with (private / "contender.log").open("w+") as log:
         done = subprocess.run(
