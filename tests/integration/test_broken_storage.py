@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -33,6 +34,38 @@ def test_a_driver_that_finds_a_damaged_state_file_stops_and_loses_nothing(tmp_pa
     damaged.write_bytes(whole)
     with driving.Driver(tmp_path, document, attempt=3) as third:
         third.finish()
+    totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.extra
+@pytest.mark.fault(
+    broken="the job's new code has keys of another type, or a state of another type",
+    when="when a driver restores the state of the old code",
+    expected="exit code 3, StateMigrationError with state and both types; with the old code it goes on; output exact",
+)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_driver_whose_code_declares_other_types_stops_and_loses_nothing(tmp_path: Path, backend) -> None:
+    rows = totals.make_input(tmp_path / "in", files=2)
+
+    def document(code, **params):
+        return driving.manifest(tmp_path, code, stateBackend={"type": backend}, params=params)
+
+    with driving.Driver(tmp_path, document("totals.py")) as first:
+        first.finish()
+    rows += totals.make_input(tmp_path / "in", files=1, first=2, seed=5)
+    for attempt, (change, says) in enumerate(
+        {
+            "key": r"key type was STRING.*now LONG",
+            "state": r"'total'.*value type was LONG.*now STRING",
+        }.items(),
+        2,
+    ):
+        with driving.Driver(tmp_path, document("redeclared.py", change=change), attempt=attempt) as refused:
+            assert refused.wait() == 3
+        assert refused.end()["reason"] == "StateMigrationError"
+        assert re.search(says, refused.end()["message"]), refused.end()
+    with driving.Driver(tmp_path, document("totals.py"), attempt=4) as last:
+        last.finish()
     totals.check(tmp_path / "out", rows)
 
 

@@ -83,6 +83,11 @@ def put_to_sleep(driver: driving.Driver, moment: Moment, rows: lives.Input) -> l
     return asleep
 
 
+@pytest.mark.fault(
+    broken="a second driver of a higher attempt starts beside a running one",
+    when="after a checkpoint of the first",
+    expected="the newer one wins, the older one stops with exit code 4 and the newer's name; output exact",
+)
 def test_of_two_drivers_the_newer_wins_and_the_older_stops_itself(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=6)
     document = driving.manifest(tmp_path, "totals.py", fenceTimeout="3s", trigger={"processingTime": "100ms"})
@@ -100,6 +105,11 @@ def test_of_two_drivers_the_newer_wins_and_the_older_stops_itself(tmp_path: Path
     totals.check(tmp_path / "out", rows)
 
 
+@pytest.mark.fault(
+    broken="a second driver of a lower attempt starts",
+    when="after the higher one ran",
+    expected="it ends with exit code 4 and the attempts' numbers, and claims nothing",
+)
 def test_a_lower_attempt_never_takes_the_lineage_from_a_higher_one(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     document = driving.manifest(tmp_path, "totals.py")
@@ -110,6 +120,12 @@ def test_a_lower_attempt_never_takes_the_lineage_from_a_higher_one(tmp_path: Pat
     assert "attempt 4 may not run" in low.end()["message"]
 
 
+@pytest.mark.fault_on("rocksdb, S3")
+@pytest.mark.fault(
+    broken="the S3 server is stopped and started again",
+    when="while a job runs and takes checkpoints",
+    expected="the job pauses, reads nothing new, and goes on without a restart; output exact; no secret in the log",
+)
 @pytest.mark.s3
 def test_while_the_storage_is_away_the_job_pauses_and_then_goes_on(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=3)

@@ -5,23 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import driving, executors, totals
 
 pytestmark = pytest.mark.spark
-
-
-def driver(folder: Path, document: dict[str, Any], attempt: int = 1, **environment: str) -> driving.Driver:
-    return driving.Driver(
-        folder,
-        document,
-        attempt=attempt,
-        environment={**executors.environment(attempt=attempt), **environment},
-        arguments=["--in-cluster", "--fenced-exit-zero"],
-        module="support.cluster_driver" if document["spec"].get("deployment") else "sparkstate.driver",
-    )
 
 
 def has_checkpoint(running: driving.Driver) -> None:
@@ -33,17 +21,17 @@ def has_checkpoint(running: driving.Driver) -> None:
     )
 
 
+@pytest.mark.fault_on("rocksdb, two executors")
+@pytest.mark.fault(
+    broken="one of the executors is killed (SIGKILL)",
+    when="after a checkpoint",
+    expected="its slots start elsewhere in a new incarnation, from the last checkpoint; output exact",
+)
 @pytest.mark.slow
 def test_slots_in_several_executors_give_the_exact_output_also_when_an_executor_dies(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=10)
-    document = executors.cluster(
-        driving.manifest(tmp_path, "totals.py", stateBackend={"type": "rocksdb"}), tmp_path, executors=2
-    )
-    document["spec"]["params"]["output"] = (tmp_path / "out").as_uri()
-    # Spark's Kubernetes backend reads the mounted secret; this master wants it said.
-    document["spec"]["sparkConf"] = {"spark.authenticate.secret": "of driver and executors"}
-    hosts_of_their_own = {**executors.on_hosts_of_their_own(tmp_path), **executors.master(2)}
-    with driver(tmp_path, document, **hosts_of_their_own) as running:
+    document = driving.manifest(tmp_path, "totals.py", stateBackend={"type": "rocksdb"})
+    with executors.driver_of_many(tmp_path, document, 2) as running:
         has_checkpoint(running)
         hosts = {slot.host for slot in running.client().status().slots}
         assert len(hosts) == 2, "one slot per executor, each on its own host"
@@ -60,7 +48,7 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     document = driving.manifest(
         tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
     )
-    with driver(tmp_path, document) as first:
+    with executors.driver(tmp_path, document) as first:
         driving.wait_for(
             lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
         )
@@ -72,7 +60,7 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     saved = [p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete"]
     assert saved == [committed], "the last committed epoch is in the checkpoint"
     driving.wait_until_nothing_is_left(tmp_path)
-    with driver(tmp_path, document, attempt=2) as second:
+    with executors.driver(tmp_path, document, attempt=2) as second:
         second.finish()
     assert min(p["epoch"] for p in second.phases() if p["phase"] == "feed") == committed + 1
     totals.check(tmp_path / "out", rows)
@@ -81,7 +69,7 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
 def test_sigterm_while_a_checkpoint_cannot_complete_ends_before_the_grace_period(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=8)
     document = driving.manifest(tmp_path, "totals.py")
-    with driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="8") as running:
+    with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="8") as running:
         has_checkpoint(running)
         running.hold("slot-0", "checkpoint-upload")
         running.held("slot-0", "checkpoint-upload")
@@ -96,7 +84,7 @@ def test_sigterm_while_a_checkpoint_cannot_complete_ends_before_the_grace_period
 
 def test_sigterm_before_the_job_runs_ends_at_once(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=2)
-    with driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as running:
+    with executors.driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as running:
         running.hold("driver", "restore")
         running.held("driver", "restore")
         running.process.send_signal(signal.SIGTERM)
@@ -112,21 +100,21 @@ def test_answers_carry_the_job_s_uid_and_attempt_and_a_higher_attempt_beats_ever
 ) -> None:
     rows = totals.make_input(tmp_path / "in", files=8)
     document = driving.manifest(tmp_path, "totals.py")
-    with driver(tmp_path, document) as first:
+    with executors.driver(tmp_path, document) as first:
         has_checkpoint(first)
         status = first.client().status()
         assert (status.job_uid, status.attempt) == (executors.UID, 1)
         first.kill_in("driver", "commit")
     driving.wait_until_nothing_is_left(tmp_path)
-    with driver(tmp_path, document) as second_life:
+    with executors.driver(tmp_path, document) as second_life:
         second_life.hold("driver", "commit")
         second_life.held("driver", "commit")
-        with driver(tmp_path / "newer", {**document}, attempt=2) as newer:
+        with executors.driver(tmp_path / "newer", {**document}, attempt=2) as newer:
             newer.finish()
         second_life.release()
         assert second_life.wait() == 0
         assert second_life.end()["reason"] == "Fenced"
-    with driver(tmp_path, document) as too_old:
+    with executors.driver(tmp_path, document) as too_old:
         assert too_old.wait() == 0
         assert too_old.end()["reason"] == "Fenced"
         assert "attempt 2 (default/job-driver-2)" in too_old.end()["message"]
@@ -135,6 +123,6 @@ def test_answers_carry_the_job_s_uid_and_attempt_and_a_higher_attempt_beats_ever
 
 def test_a_driver_without_the_pod_s_identity_says_which_variables_are_missing(tmp_path: Path) -> None:
     document = driving.manifest(tmp_path, "totals.py")
-    with driver(tmp_path, document, SPARKSTATE_POD_IP="", SPARKSTATE_JOB_UID="") as running:
+    with executors.driver(tmp_path, document, SPARKSTATE_POD_IP="", SPARKSTATE_JOB_UID="") as running:
         assert running.wait(60) == 2
         assert "SPARKSTATE_POD_IP, SPARKSTATE_JOB_UID" in running.end()["message"]

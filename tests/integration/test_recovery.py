@@ -24,6 +24,11 @@ def test_a_job_runs_to_the_end_of_its_input_and_leaves_nothing_behind(tmp_path: 
     assert [p.name for p in (tmp_path / "work").iterdir()] == []
 
 
+@pytest.mark.fault(
+    broken="the JVM that holds driver and slots is killed (SIGKILL)",
+    when="in the phase feed",
+    expected="its slots end, the driver ends with an error, and nothing is left behind",
+)
 def test_an_executor_jvm_that_is_killed_takes_its_slots_along(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=8)
     with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as driver:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support import driving, executors, totals
 
-pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark, pytest.mark.extra]
+pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 
 
 @pytest.mark.fault(
@@ -94,6 +94,7 @@ def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
     return [p for p in entries if p["process"] == "worker" and p["phase"] == "feed"]
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="Spark starts a second, speculative copy of a slow task on another host",
     when="after the slow one fed its first rows",
@@ -101,26 +102,13 @@ def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
 )
 def test_a_speculative_copy_changes_nothing(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=2)
-    document = executors.cluster(driving.manifest(tmp_path, "totals.py"), tmp_path, executors=2)
-    document["spec"]["params"]["output"] = (tmp_path / "out").as_uri()
-    document["spec"]["sparkConf"] = {
-        "spark.authenticate.secret": "of driver and executors",
+    speculation = {
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",
     }
-    environment = {
-        **executors.environment(),
-        **executors.on_hosts_of_their_own(tmp_path),
-        **executors.master(2),
-    }
-    with driving.Driver(
-        tmp_path,
-        document,
-        environment=environment,
-        arguments=["--in-cluster"],
-        module="support.cluster_driver",
-    ) as driver:
+    document = driving.manifest(tmp_path, "totals.py")
+    with executors.driver_of_many(tmp_path, document, 2, **speculation) as driver:
         driver.hold("worker", "feed")
         slow = driver.held("worker", "feed")
         driver.hold("driver", "finish")

@@ -6,6 +6,7 @@ namespace) and an address of its own makes slots and tasks find each other over 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +81,30 @@ def cluster(document: Mapping[str, Any], folder: Path, executors: int) -> dict[s
 
 def master(executors: int) -> dict[str, str]:
     """Environment of ``support.cluster_driver``: that many executors with one core each."""
-    return {cluster_driver.MASTER: f"local-cluster[{executors},1,2048]", "PYTHONPATH": str(TESTS)}
+    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+    return {cluster_driver.MASTER: f"local-cluster[{executors},1,2048]", "PYTHONPATH": path}
+
+
+def driver(folder: Path, document: Mapping[str, Any], attempt: int = 1, **variables: str) -> driving.Driver:
+    """A driver as the operator's pod starts it; with executors of its own if ``document`` deploys to a cluster."""
+    return driving.Driver(
+        folder,
+        document,
+        attempt=attempt,
+        environment={**environment(attempt=attempt), **variables},
+        arguments=["--in-cluster", "--fenced-exit-zero"],
+        module="support.cluster_driver" if document["spec"].get("deployment") else "sparkstate.driver",
+    )
+
+
+def driver_of_many(folder: Path, document: Mapping[str, Any], executors: int, **conf: str) -> driving.Driver:
+    """That driver with its slots in so many executors, each on a host of its own; ``conf`` goes to Spark."""
+    changed = cluster(document, folder, executors)
+    output = {"output": (folder / "out").as_uri()}
+    changed["spec"]["params"] = {**changed["spec"]["params"], **output}
+    # Spark's Kubernetes backend reads the mounted secret; this master wants it said.
+    changed["spec"]["sparkConf"] = {"spark.authenticate.secret": "of driver and executors", **conf}
+    return driver(folder, changed, **on_hosts_of_their_own(folder), **master(executors))
 
 
 def jvms(folder: Path) -> list[int]:

@@ -71,10 +71,10 @@ def source(spark: Any, params: dict[str, str]) -> Any:
     return reader.option("maxFilesPerTrigger", files).parquet(params["input"])
 
 
-def declare(rows: Any, params: dict[str, str]) -> None:
+def declare(rows: Any, params: dict[str, str], function: type[Totals] = Totals) -> None:
     poison = params.get("poison", "")
     totals = sparkstate.keyed(rows, "k", event_time="at", delay=int(params.get("delay", "500"))).process(
-        Totals(poison, float(params.get("pause", "0"))),
+        function(poison, float(params.get("pause", "0"))),
         uid="totals",
         output_schema="k string, id bigint, v bigint, total bigint",
         on_error="side-output" if params.get("on_error") else "fail",
