@@ -25,6 +25,8 @@ from support.kubernetes.processes import Processes
 
 PAUSE = "registry.k8s.io/pause:3.10"
 CGROUPS = Path("/sys/fs/cgroup")
+CPU_WEIGHT = 4
+"""All pods of a node together count as so many processes of the machine; as one they would starve beside others."""
 START_TIMEOUT_S = 180.0
 # The kubelet insists on these and sets them itself where it may; here it sees files that say so already, and the
 # host's own values stay.
@@ -343,6 +345,7 @@ def make_cgroups(name: str) -> None:
         with contextlib.suppress(OSError):  # those that are delegated already, or cannot be
             (CGROUPS / "cgroup.subtree_control").write_text(" ".join(wanted))
         (CGROUPS / name).mkdir(exist_ok=True)
+        _write(CGROUPS / name / "cpu.weight", 100 * CPU_WEIGHT)
         return
     for hierarchy in (path for path in CGROUPS.iterdir() if not path.is_symlink() and path.name != "unified"):
         group = hierarchy / name
@@ -350,6 +353,12 @@ def make_cgroups(name: str) -> None:
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (group / setting).exists():
                 (group / setting).write_text((hierarchy / setting).read_text())
+        _write(group / "cpu.shares", 1024 * CPU_WEIGHT)
+
+
+def _write(file: Path, value: int) -> None:
+    if file.exists():
+        file.write_text(str(value))
 
 
 def clear(namespace: str) -> None:
