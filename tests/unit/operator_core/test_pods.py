@@ -1,0 +1,85 @@
+"""The pods of an attempt: what the user's templates say reaches them, and what the operator needs stays its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.decisions import SPEC, job
+
+from sparkstate_operator import plan
+from sparkstate_operator.config import DRIVER_PORT, Config
+from sparkstate_operator.core import settings
+from sparkstate_operator.objects import driver, parts
+
+SIDECAR = {"name": "logs", "image": "example/logs:1", "volumeMounts": [{"name": "cache", "mountPath": "/c"}]}
+
+
+def template(container: str) -> dict[str, Any]:
+    """A pod template that adds to the container of that name, puts another beside it, and reaches for ours."""
+    ours = {
+        "name": container,
+        "image": "example/other:1",
+        "env": [{"name": "REGION", "value": "eu"}, {"name": "HOME", "value": "/root"}],
+        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "securityContext": {"readOnlyRootFilesystem": False, "runAsNonRoot": False},
+    }
+    return {
+        "metadata": {
+            "labels": {"team": "air", "sparkstate.io/job": "other"},
+            "annotations": {"note": "why"},
+        },
+        "spec": {
+            "nodeSelector": {"disk": "ssd"},
+            "schedulerName": "volcano",
+            "tolerations": [{"key": "spot", "operator": "Exists"}],
+            "serviceAccountName": "admin",
+            "containers": [SIDECAR, ours],
+            "volumes": [{"name": "cache", "emptyDir": {}}],
+        },
+    }
+
+
+def made(role: str, **spec: Any) -> dict[str, Any]:
+    """The pod of attempt 3 (of the driver) or the template of its executors."""
+    wanted = settings.resolve({**SPEC, "deployment": "cluster", **spec})
+    context = parts.Context(job(), plan.Revision("orders-1", wanted), Config())
+    return driver.pod(context, 3) if role == "driver" else driver.executor_template(context, 3)
+
+
+def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in entries}
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
+def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
+    plain, pod = made(role), made(role, **{f"{role}Template": template(role)})
+    assert pod["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "air"}
+    assert pod["metadata"]["annotations"] == {"note": "why"}
+    spec = pod["spec"]
+    assert (spec["nodeSelector"], spec["schedulerName"]) == ({"disk": "ssd"}, "volcano")
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *driver.tolerations()]
+    assert spec["serviceAccountName"] == plain["spec"]["serviceAccountName"]
+    assert by_name(spec["volumes"]) == {
+        **by_name(plain["spec"]["volumes"]),
+        "cache": {"name": "cache", "emptyDir": {}},
+    }
+    assert by_name(spec["containers"])["logs"] == SIDECAR
+    (before,) = plain["spec"]["containers"]
+    after = by_name(spec["containers"])[role]
+    assert (after["image"], after["resources"]) == (before["image"], before["resources"])
+    assert after["securityContext"] == before["securityContext"]
+    assert by_name(after["env"]) == {**by_name(before["env"]), "REGION": {"name": "REGION", "value": "eu"}}
+    added = {"name": "cache", "mountPath": "/cache"}
+    assert [one for one in after["volumeMounts"] if one not in before["volumeMounts"]] == [added]
+
+
+def test_a_template_of_the_driver_leaves_the_executors_alone() -> None:
+    assert made("executor", driverTemplate=template("driver")) == made("executor")
+    assert made("driver", executorTemplate=template("executor")) == made("driver")
+
+
+def test_the_kubelet_asks_the_driver_whether_epochs_make_progress() -> None:
+    (container,) = made("driver")["spec"]["containers"]
+    asked = container["livenessProbe"]["httpGet"]
+    assert (asked["path"], asked["port"]) == ("/livez", DRIVER_PORT)
