@@ -92,6 +92,7 @@ def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[st
         "all_reconciled_s": round(reconciled_s, 1),
         "memory_mib": round(memory),
         "requests_per_job_and_idle_minute": round((sum(spent.values()) - leases) / jobs / minutes, 2),
+        "requests_in_the_idle_time": {name: count for name, count in sorted(spent.items()) if count},
         "writes_in_the_idle_time": {name: count for name, count in writes.items() if "leases" not in name},
         "errors": process.errors()[:5],
     }

@@ -34,9 +34,8 @@ def until_snapshot(operated: Operated, name: str, phase: str) -> dict[str, Any]:
     return operated.cluster.until(reached, f"snapshot {name} is {phase}")
 
 
-def complete_next(driver: PlayedDriver, known: int, location: str) -> None:
-    while len(driver.requests()) <= known:
-        driver.until_asked()
+def complete_next(operated: Operated, driver: PlayedDriver, known: int, location: str) -> None:
+    operated.cluster.until(lambda: len(driver.requests()) > known, "the next one is asked for")
     driver.complete(driver.requests()[-1], location)
 
 
@@ -94,8 +93,7 @@ def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operat
     with operated.driver() as driver:
         operated.running()
         for number in range(3):
-            complete_next(driver, number, f"{URI}-{number}")
-            operated.cluster.until(lambda n=number: len(driver.requests()) > n, "the next one is due")
+            complete_next(operated, driver, number, f"{URI}-{number}")
 
         def deleting() -> bool:
             found = operated.cluster.items("snap", operated.namespace)
@@ -124,8 +122,7 @@ def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None
         assert len(operated.cluster.items("snap", operated.namespace)) == 3, "a periodic one was made"
         driver.complete(first, URI)
         until_snapshot(operated, "one", "Completed")
-        while len(driver.requests()) == 1:
-            driver.until_asked()
+        operated.cluster.until(lambda: len(driver.requests()) > 1, "the next one is asked for")
         time.sleep(5)
         assert len(driver.requests()) == 2
     uid = operated.job()["metadata"]["uid"]
