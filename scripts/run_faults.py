@@ -29,6 +29,7 @@ ROOT = run_tests.ROOT
 PAGE = ROOT / "docs" / "faults.md"
 REPORTS = ROOT / "build" / "junit-faults"
 SEEDS, SEEDS_OF_A_PART = 200, 50
+ALL_MIN = 70
 LIMIT_S = 3600
 MARK = "mark.fault("
 
@@ -168,6 +169,18 @@ def report(chosen: Sequence[Part], failed: Sequence[str]) -> int:
     return 1 if failed or bad else 0
 
 
+def forecast(chosen: Sequence[Part], left: Sequence[Part]) -> str:
+    """How long it will take: by the earlier reports of these parts, where there are any."""
+    known = {part: sum(case.seconds for case in part.cases()) for part in left}
+    known = {part: seconds for part, seconds in known.items() if seconds}
+    said = (
+        f"{len(left)} of {len(chosen)} parts to run; all parts take about {ALL_MIN} minutes on two processors"
+    )
+    if known:
+        said += f"; {len(known)} of those to run took {sum(known.values()) / 60:.0f} minutes the last time"
+    return said
+
+
 def seed_range(text: str) -> range:
     """``200`` or ``17-18``."""
     first, dash, last = text.partition("-")
@@ -193,9 +206,9 @@ def main(arguments: Sequence[str]) -> int:
     wanted = [case for case in cases if not options.files or case["node"].partition("::")[0] in options.files]
     chosen = parts(wanted, options.seeds)
     left = [part for part in chosen if not (options.go_on and part.ended_well())]
+    print(forecast(chosen, left))
     for part in left:
         part.report.unlink(missing_ok=True)
-    print(f"{len(left)} of {len(chosen)} parts to run; all of them take about 70 minutes on two processors")
     subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
     with run_tests.ended_with_us():
         failed = run(chosen, left, rows)

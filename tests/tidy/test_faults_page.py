@@ -152,3 +152,13 @@ def test_only_a_part_that_ran_and_passed_is_left_out_when_a_run_goes_on(
     assert part.ended_well() is well
     part.report.write_text(REPORT.format(inside)[:60])  # it was killed while it wrote
     assert not part.ended_well()
+
+
+def test_a_run_says_beforehand_how_long_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_faults, "REPORTS", tmp_path)
+    parts = [run_faults.Part(name, (f"{name}.py",)) for name in ("a", "b", "c")]
+    assert run_faults.forecast(parts, parts[1:]) == (
+        "2 of 3 parts to run; all parts take about 70 minutes on two processors"
+    )
+    parts[1].report.write_text(REPORT.format("").replace('time="1"', 'time="120"'))
+    assert run_faults.forecast(parts, parts[1:]).endswith("1 of those to run took 2 minutes the last time")
