@@ -45,9 +45,15 @@ class Row:
         return re.findall(r"`(?:make e2e: )?(tests/[^`]+)`", self.proof)
 
     @property
-    def is_e2e(self) -> bool:
-        """Whether the proof runs in ``make e2e`` and not in ``make test``."""
-        return E2E_PREFIX in self.proof
+    def unmarked(self) -> list[str]:
+        """Proofs that ``make test`` does not run, and that do not say so."""
+        marked = re.findall(rf"`{E2E_PREFIX}(tests/[^`]+)`", self.proof)
+        return [node for node in self.tests if is_e2e(node) != (node in marked)]
+
+
+def is_e2e(node: str) -> bool:
+    """Whether a test runs in ``make e2e`` and not in ``make test``."""
+    return node.startswith("tests/e2e/")
 
 
 def rows(text: str) -> Iterator[Row]:
@@ -68,6 +74,10 @@ def static_problems(listed: Sequence[Row], root: Path) -> list[str]:
             problems.append(f"{row.id}: says nothing")
         if row.state == DONE and not row.tests:
             problems.append(f"{row.id}: done, but no test is named")
+        problems += [
+            f"{row.id}: {node}: `{E2E_PREFIX}` stands before tests of tests/e2e, and only there"
+            for node in row.unmarked
+        ]
         problems += [f"{row.id}: {node} does not exist" for node in row.tests if not exists(node, root)]
     return problems
 
@@ -107,9 +117,9 @@ def run_problems(listed: Sequence[Row], outcomes: dict[str, set[str]]) -> list[s
     """Which proofs of done rows did not run, or did not pass."""
     problems = []
     for row in listed:
-        if row.state != DONE or row.is_e2e:
+        if row.state != DONE:
             continue
-        for node in row.tests:
+        for node in (each for each in row.tests if not is_e2e(each)):
             seen = outcomes.get(node, set())
             if seen != {junit.PASSED}:
                 problems.append(f"{row.id}: {node} {' and '.join(sorted(seen)) or 'did not run'}")

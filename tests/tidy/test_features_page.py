@@ -96,7 +96,15 @@ def test_a_proof_that_passed_is_enough_and_other_rows_need_none() -> None:
     passed = {PROOF: {junit.PASSED}}
     assert features.run_problems([row()], passed) == []
     assert features.run_problems([row(state=features.NOT_YET)], {}) == []
+    both = row(proof="`make e2e: tests/e2e/test_a.py::test_b`, `tests/unit/test_c.py::test_d`")
     assert features.run_problems([row(proof="`make e2e: tests/e2e/test_a.py::test_b`")], {}) == []
+    assert features.run_problems([both], {}) == [f"{both.id}: tests/unit/test_c.py::test_d did not run"]
+
+
+def test_a_proof_says_that_it_runs_in_make_e2e_and_only_then() -> None:
+    assert row(proof="`tests/e2e/test_a.py::test_b`").unmarked == ["tests/e2e/test_a.py::test_b"]
+    assert row(proof="`make e2e: tests/unit/test_c.py::test_d`").unmarked == ["tests/unit/test_c.py::test_d"]
+    assert row(proof="`make e2e: tests/e2e/test_a.py::test_b`").unmarked == []
 
 
 def test_junit_files_give_back_node_ids_and_outcomes(tmp_path: Path, pytester: pytest.Pytester) -> None:
