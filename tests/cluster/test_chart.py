@@ -97,6 +97,7 @@ def test_each_set_of_values_renders(chart: Chart, values: dict[str, Any]) -> Non
     kinds = [each["kind"] for each in chart.render(values)]
     assert kinds.count("Deployment") == 1
     assert kinds.count("ServiceMonitor") == kinds.count("PrometheusRule") == (values is EVERYTHING)
+    assert kinds.count("NetworkPolicy") == kinds.count("PodDisruptionBudget") == (values is EVERYTHING)
     assert kinds.count("CustomResourceDefinition") == (0 if values is NOTHING else 2)
     assert kinds.count("Secret") == (0 if values is NOTHING else 1)
     cluster_wide = {"ClusterRole", "ClusterRoleBinding"} & set(kinds)
