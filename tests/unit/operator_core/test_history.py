@@ -68,3 +68,15 @@ def test_failures_before_a_healthy_time_count_no_more() -> None:
     assert isinstance(restarts.answer(wanted, recent, NOW), restarts.GiveUp)
     assert restarts.answer(wanted, recent[1:], NOW) == restarts.Again(4.0)
     assert restarts.answer(wanted, recent, NOW + timedelta(minutes=10)) == restarts.Again(2.0)
+
+
+def test_a_storm_of_failures_ends_the_job_and_the_same_number_spread_out_does_not() -> None:
+    rate = {"maxFailuresPerInterval": 4, "failureRateInterval": "2m", "delay": "3s"}
+    wanted = revision(restart={"strategy": "failure-rate", "failureRate": rate})
+    storm = [NOW - timedelta(seconds=20 * number) for number in (3, 2, 1)]
+    given_up = restarts.answer(wanted, storm, NOW)
+    assert isinstance(given_up, restarts.GiveUp)
+    assert "4 failures within 120 s" in given_up.why
+    assert restarts.answer(wanted, storm[1:], NOW) == restarts.Again(3.0)
+    spread = [NOW - timedelta(minutes=number) for number in (3, 2, 1)]
+    assert restarts.answer(wanted, spread, NOW) == restarts.Again(3.0)
