@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,10 +32,16 @@ def ensure(buildah: list[str]) -> str:
     """Where the base image comes from: ``present``, ``pulled`` or ``made by debootstrap``."""
     if succeeds([*buildah, "inspect", "--type", "image", NAME], 60):
         return "present"
+    _say(f"pulling {NAME} (given up after {PULL_TIMEOUT_S // 60} min)")
     if succeeds([*buildah, "pull", "--quiet", NAME], PULL_TIMEOUT_S):
         return "pulled"
+    _say("it cannot be pulled: making it by debootstrap, about 2 min, once")
     make(buildah)
     return "made by debootstrap"
+
+
+def _say(text: str) -> None:
+    print(f"[images] {text}", file=sys.stderr, flush=True)
 
 
 def make(buildah: list[str]) -> None:
