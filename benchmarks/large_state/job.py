@@ -48,7 +48,8 @@ class Chain(KeyedProcessFunction):
 
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
-    rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    files = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1)
+    rows = files.option("pathGlobFilter", "*.parquet").parquet(params["input"])  # plan.json lies beside them
     chains = sparkstate.keyed(rows, "k").process(
         Chain(int(params.get("value_bytes", "1000"))),
         uid="chain",
