@@ -87,6 +87,33 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
     totals.check(tmp_path / "out", rows)
 
 
+def test_a_job_that_begins_with_a_savepoint_of_another_has_a_checkpoint_of_its_own_also_without_input(
+    tmp_path: Path,
+) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    often = {"trigger": {"processingTime": "100ms"}}
+    with (
+        driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py", **often)) as first,
+        first.client() as client,
+    ):
+        driving.wait_for(lambda: client.status().rows_total > 0, driving.PATIENCE_S, "rows", first.process)
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="s"))
+        stored = client.wait_for_savepoint("s", 60)
+        client.cancel()
+        first.finish()
+    copy = driving.manifest(tmp_path, "totals.py", name="copy", restoreFrom={"uri": stored.location}, **often)
+    with driving.Driver(tmp_path / "second", copy) as second, second.client() as client:
+        driving.wait_for(
+            lambda: client.status().checkpoints_completed > 0,
+            driving.PATIENCE_S,
+            "a checkpoint",
+            second.process,
+        )
+        assert client.status().rows_total == 0
+        client.cancel()
+        second.finish()
+
+
 def test_an_attempt_that_was_stopped_with_a_savepoint_does_not_run_again(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})

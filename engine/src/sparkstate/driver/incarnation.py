@@ -46,7 +46,9 @@ class Incarnation:
         self._aside = Aside()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
         self._stopped_by_savepoint = False
-        self._idle_since_commit = True
+        # What came from outside of the lineage is to lie in it, also when no input follows: whose savepoint that was
+        # may delete it.
+        self._idle_since_commit = restored.metadata is None or restored.plan.record is not None
 
     # -- life ---------------------------------------------------------------------------------------------------
 
