@@ -14,6 +14,9 @@ from collections.abc import Mapping
 
 MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 OPTION = "SPARK_JAVA_OPT_"
+KUBERNETES = "-Dspark.master=k8s://driver"
+"""Spark reads the secret that driver and executors share (``spark.authenticate.secret.file``) from a file on Kubernetes
+only, and tells an executor where it runs when the two have met already. The driver's settings then replace this."""
 ARGUMENTS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -38,6 +41,7 @@ def command(environ: Mapping[str, str]) -> list[str]:
     return [
         f"{environ['JAVA_HOME']}/bin/java",
         *(value for _, value in options),
+        KUBERNETES,
         f"-Xms{memory}",
         f"-Xmx{memory}",
         "-cp",

@@ -43,6 +43,11 @@ def test_options_of_the_jvm_come_in_the_order_of_their_numbers_and_whole() -> No
     assert "no option" not in words
 
 
+def test_the_executor_knows_that_it_may_read_the_shared_secret_from_its_file() -> None:
+    words = command({**POD, "SPARK_JAVA_OPT_0": "-Dspark.authenticate.secret.file=/etc/token"})
+    assert any(word.startswith("-Dspark.master=k8s://") for word in words[: words.index("-cp")])
+
+
 def test_the_executor_is_told_who_it_is_and_who_drives_it() -> None:
     words = command(POD)
     main = words.index("org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend")
