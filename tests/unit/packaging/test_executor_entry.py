@@ -92,7 +92,7 @@ def test_the_process_becomes_the_jvm(tmp_path: Path) -> None:
         text=True,
     )
     told, _ = process.communicate(timeout=30)
-    assert told.startswith(f"{process.pid} -Xms1024m ")
+    assert told.startswith(f"{process.pid} -Dspark.master=k8s://driver -Xms1024m ")
 
 
 def test_every_variable_is_one_that_this_version_of_spark_sets() -> None:
