@@ -105,16 +105,17 @@ def main() -> None:
     started = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="sparkstate-bench-"))
     results: list[dict[str, Any]] = []
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"{options.name}.json"
     try:
         for load in options.loads:
             results += measure_load(load, options, scratch / load)
+            target.write_text(json.dumps(results, indent=2) + "\n")  # a run that is cut short loses one load
         if options.latency:
             results += measure_latency(options, scratch / "latency")
+            target.write_text(json.dumps(results, indent=2) + "\n")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / f"{options.name}.json"
-    target.write_text(json.dumps(results, indent=2) + "\n")
     print(report.text(results))
     print(f"\n{(time.monotonic() - started) / 60:.0f} minutes; written to {target}")
 
