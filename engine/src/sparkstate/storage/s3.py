@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import shutil
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from sparkstate.storage.objectstore import ObjectInfo
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, ListObjectsV2OutputTypeDef
 
 SINGLE_PUT_LIMIT = 16 * MIB
 """Files above this size, in bytes, are sent in parts."""
@@ -110,6 +110,9 @@ class S3Store:
     def _head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._full(key))
+            if _may_be_cut(answer["ResponseMetadata"]["HTTPHeaders"]):
+                page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._full(key), MaxKeys=1)
+                return next(info for info in self._infos(page) if info.key == key)
             return ObjectInfo(
                 key=key,
                 size=answer["ContentLength"],
@@ -122,15 +125,18 @@ class S3Store:
                 Bucket=self._bucket, Prefix=self._prefix + prefix
             )
             for page in pages:
-                if "IsTruncated" not in page:  # cut before its body: it would read as an empty listing
-                    raise ValueError("the listing has no end")
-                for item in page.get("Contents", []):
-                    if not item["Key"].endswith("/"):  # folder markers, left by consoles and posix gateways
-                        yield ObjectInfo(
-                            key=item["Key"][len(self._prefix) :],
-                            size=item["Size"],
-                            modified_ms=int(item["LastModified"].timestamp() * 1000),
-                        )
+                yield from self._infos(page)
+
+    def _infos(self, page: ListObjectsV2OutputTypeDef) -> Iterator[ObjectInfo]:
+        if "IsTruncated" not in page:  # cut before its body: it would read as an empty listing
+            raise ValueError("the listing has no end")
+        for item in page.get("Contents", []):
+            if not item["Key"].endswith("/"):  # folder markers, left by consoles and posix gateways
+                yield ObjectInfo(
+                    key=item["Key"][len(self._prefix) :],
+                    size=item["Size"],
+                    modified_ms=int(item["LastModified"].timestamp() * 1000),
+                )
 
     def copy(self, source: str, target: str) -> None:
         try:
@@ -234,7 +240,7 @@ class S3Store:
             raise errors.StorageError(
                 f"s3://{self._bucket}/{full}: {operation} failed: {error}; correct the storage URL"
             ) from error
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, StopIteration) as error:
             # An answer that was cut within its head lacks fields, or has half of one.
             raise errors.StorageUnavailable(
                 f"s3://{self._bucket}/{full}: {operation} failed: the answer was cut short ({error!r})"
@@ -302,6 +308,13 @@ def _add_content_md5(params: dict[str, Any], **_: Any) -> None:
         if not name.lower().startswith(("x-amz-checksum-", "x-amz-sdk-checksum-"))
     }
     params["headers"]["Content-MD5"] = _md5(data)
+
+
+def _may_be_cut(headers: Mapping[str, str]) -> bool:
+    """Whether the answer to HEAD, which has no body that tells, may have ended in what we read of it: Python takes the
+    end of a connection for the end of the headers. Servers send others behind."""
+    last = next(reversed(list(headers)), "")
+    return last.lower() in ("content-length", "last-modified")
 
 
 def _md5(data: bytes) -> str:
