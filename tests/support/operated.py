@@ -52,11 +52,17 @@ class Operated:
 
     def finish_task(self, name: str, word: Mapping[str, Any] | None = None) -> None:
         """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
-        ``word`` says (``ok``)."""
+        ``word`` says (``ok``). A command that has ended and is gone by now has no pod any more."""
         chosen = f"batch.kubernetes.io/job-name={name}"
         pods = self.cluster.until(
-            lambda: self.cluster.items("pods", self.namespace, chosen), f"{name} has a pod"
+            lambda: (
+                self.cluster.items("pods", self.namespace, chosen)
+                or self.cluster.get("job", name, self.namespace) is None
+            ),
+            f"{name} has a pod",
         )
+        if pods is True:
+            return
         pod = pods[0]["metadata"]["name"]
         if not pods[0]["spec"].get("nodeName"):
             self.kubelet.bind(pod)
