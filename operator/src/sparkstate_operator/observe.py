@@ -42,6 +42,8 @@ class Memory:
     """Whether there was an event since the last look."""
     look_due_s: float = 0.0
     """When the next look is due without any event."""
+    unwritten: str = ""
+    """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
     asking: bool = False
     """Whether one of the job's snapshots is being looked at to ask the driver for it: one at a time, so that two of
     them cannot both find that no other is in flight."""
@@ -70,6 +72,8 @@ class Observer:
         body = await self._kube.get(k.JOBS, namespace, name)
         job = observed.job_of(body) if body is not None else None
         uid = job.uid if job is not None else ""
+        if job is not None and labels.FINALIZER not in job.finalizers:
+            memory.unwritten = uid
         deep = deep or job is None or job.deleting_at is not None or _is_lost(job)
         mine, strays = await self._children(namespace, name, uid, deep=deep)
         if job is None:
@@ -101,6 +105,7 @@ class Observer:
             tasks=_tasks(mine),
             report=await self._report(job, memory.speaker),
             never_made=memory.never_made,
+            unwritten=bool(uid) and memory.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
         memory.news = seen.report.news if seen.report is not None else observed.NO_NEWS

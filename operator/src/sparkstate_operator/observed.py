@@ -227,6 +227,9 @@ class Observed:
     report: Report | None = None
     never_made: int = 0
     """An attempt whose pod the API server refused to this very process, so that it never existed."""
+    unwritten: bool = False
+    """This very process saw the job before our finalizer was on it, and has written no status since: an empty one is
+    not lost."""
     namespace_terminating: bool = False
     progress_due: bool = True
     """Whether it is time to write progress into the status."""

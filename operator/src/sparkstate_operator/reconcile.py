@@ -193,6 +193,7 @@ class Reconciler:
                 await self._applier.carry_out(action, seen, known, memory)
         if dict(decision.status) != dict(job.status):
             version = await self._applier.status(k.JOBS, job, job.namespace, decision.status)
+            memory.unwritten = ""
             self._note_phase(seen.job, decision, memory)
             memory.progress_s = self._clock.monotonic()
             job = dataclasses.replace(job, resource_version=version, status=decision.status)

@@ -41,6 +41,12 @@ def test_a_new_job_asks_no_storage() -> None:
     assert look(observed.Observed(job(finalizers=()), NOW)).status["intent"]["action"] == "start"
 
 
+def test_a_new_job_whose_first_status_could_not_be_written_asks_no_storage() -> None:
+    unwritten = observed.Observed(job(), NOW, unwritten=True)
+    assert look(unwritten).status["intent"]["action"] == "start"
+    assert look(dataclasses.replace(unwritten, unwritten=False)).status["intent"]["action"] == "recover"
+
+
 def test_the_state_in_storage_counts_more_than_an_old_instruction() -> None:
     seen = recovering(startEmpty=True)
     found = look(dataclasses.replace(seen, tasks=(task(**STORED),)))

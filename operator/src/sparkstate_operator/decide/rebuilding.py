@@ -34,7 +34,7 @@ def _without_phase(draft: Draft) -> None:
     """A job with our finalizer was seen before: its status is lost, whatever is left of its children."""
     if draft.attempt:
         draft.phase = "Starting"
-    if labels.FINALIZER not in draft.seen.job.finalizers:
+    if labels.FINALIZER not in draft.seen.job.finalizers or draft.seen.unwritten:
         return
     if _accepted_for(draft) == draft.seen.job.generation:
         draft.status["observedGeneration"] = draft.seen.job.generation
