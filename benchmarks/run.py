@@ -1,6 +1,6 @@
 """``make bench``: our figures beside Spark's own, in one run, on the same data, in alternating rounds.
 
-    make bench                                   everything; about 35 minutes on two idle cores
+    make bench                                   everything; about an hour on two idle cores
     make bench ARGS=--quick                      one round, the main load, latency of 1 k; about 4 minutes
     make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
     make bench ARGS='--loads sum --no-latency'   one load
