@@ -88,7 +88,7 @@ class EpochBudget:
             return False
         moved = False
         allowed = bound // _COMMIT_FACTOR
-        living = [item for item in self._overlays.items() if not item[0].dropped]
+        living = [item for item in self._overlays.items() if not (item[0].dropped or item[0].committed)]
         for each, its_operator in sorted(living, key=lambda item: item[0].weight, reverse=True):
             if self.used_bytes() <= allowed:
                 break

@@ -51,7 +51,6 @@ class Fed:
     """The epoch's processing time, ms."""
     attempts: Mapping[str, Mapping[int, int]]
     """By operator: the attempt that fed each slot."""
-    ended: bool
     nothing: bool
     """No rows, and no timer is due: there is nothing to complete."""
     started: float
@@ -154,7 +153,7 @@ class EpochRunner:
                 attempts[uid] = {ack.slot: ack.attempt for ack in acks}
                 after = self._advance(after, acks, now, ended)
         self.watermarks = after
-        return Fed(epoch, before, after, now, attempts, ended, nothing, started)
+        return Fed(epoch, before, after, now, attempts, nothing, started)
 
     def complete(self, fed: Fed) -> EpochResult:
         """Finish, the operators behind others, commit, sinks."""
