@@ -110,14 +110,18 @@ def main() -> None:
     try:
         for load in options.loads:
             results += measure_load(load, options, scratch / load)
-            target.write_text(json.dumps(results, indent=2) + "\n")  # a run that is cut short loses one load
+            _write(target, results)  # a run that is cut short loses one load
         if options.latency:
             results += measure_latency(options, scratch / "latency")
-            target.write_text(json.dumps(results, indent=2) + "\n")
+            _write(target, results)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(report.text(results))
     print(f"\n{(time.monotonic() - started) / 60:.0f} minutes; written to {target}")
+
+
+def _write(target: Path, results: list[dict[str, Any]]) -> None:
+    target.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def _options() -> argparse.Namespace:

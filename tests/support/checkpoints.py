@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,7 +112,7 @@ def take(
     )
 
 
-class CheckpointedJob:
+class CheckpointedJob(abc.ABC):
     """A claimed lineage in ``root`` whose checkpoints hold the files that :meth:`contents` names."""
 
     def __init__(self, root, folder: Path, retained: int = 1) -> None:
@@ -122,9 +123,9 @@ class CheckpointedJob:
         self.completed = CompletedCheckpointStore(self.lineage.store, self.log, retained=retained)
         self.log.begin_incarnation("")
 
+    @abc.abstractmethod
     def contents(self, number: int) -> Mapping[str, bytes]:
         """The files of checkpoint ``number``; those of one name must not differ between checkpoints."""
-        raise NotImplementedError
 
     def checkpoint(self, number: int) -> None:
         """Store and commit."""
