@@ -126,10 +126,10 @@ def run_problems(listed: Sequence[Row], outcomes: dict[str, set[str]]) -> list[s
     return problems
 
 
-def compare_with_run(reports: Path) -> list[str]:
+def compare_with_run(cases: Sequence[junit.Case]) -> list[str]:
     """Both halves against the last run; called at the end of ``make test``."""
     listed = list(rows(PAGE.read_text()))
-    return static_problems(listed, ROOT) + run_problems(listed, junit.outcomes(junit.read(reports)))
+    return static_problems(listed, ROOT) + run_problems(listed, junit.outcomes(cases))
 
 
 def main() -> int:

@@ -24,6 +24,11 @@ class Case:
     properties: tuple[tuple[str, str], ...] = ()
     """What the test recorded about itself, as (name, value)."""
 
+    @property
+    def address(self) -> str:
+        """pytest's node id with the parameters: what runs this case and no other."""
+        return f"{self.node.rsplit('::', 1)[0]}::{self.name}"
+
 
 def read(directory: Path) -> list[Case]:
     """All cases of all files of a directory, in the order of the file names."""

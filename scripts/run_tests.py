@@ -26,11 +26,15 @@ from typing import IO
 
 import features
 import junit
+import second_run
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "junit"
 SUMMARY = ROOT / "build" / "test-report.txt"
-NO_TESTS_COLLECTED = 5
+FAILURES = ROOT / "build" / "test-failures.txt"
+"""The failed tests alone, so that a continuous integration that shows but the end of a log can end with them."""
+PYTEST = (sys.executable, "-m", "pytest", "-q", "--no-header", "-o", "junit_family=xunit1")
+TESTS_FAILED, NO_TESTS_COLLECTED = 1, 5
 RUNNING: set[subprocess.Popen[bytes]] = set()
 INTERRUPTED = threading.Event()
 
@@ -44,22 +48,20 @@ class Stage:
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
     fetches: str = ""
     """What its tests start beside Python, as a group of ``fetch_parts``; fetched before the first stage."""
-    rerun: str = ""
-    """Which failures are tried once more, as an option of pytest-rerunfailures: those that a slow machine makes (a time
-    limit, a connection). A wrong result of the engine is final, however rare. On a cluster any failure is tried once
-    more: leases and garbage collection go by the wall clock there. The report lists every test that was."""
+    again: second_run.Which = second_run.Which.NONE
+    """Which failures are tried once more, alone, when all stages have ended; the report lists them."""
     beside: bool = False
     """Whether it runs beside the other stages."""
 
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 1800, fetches="tests"),
+    Stage("unit", 1800, fetches="tests", again=second_run.Which.SLOW),
     Stage("stateful", 900),
-    Stage("faults", 900, fetches="tests"),
+    Stage("faults", 900, fetches="tests", again=second_run.Which.SLOW),
     Stage("contract", 300),
-    Stage("cluster", 2400, fetches="cluster", rerun="--reruns-delay=5"),
-    Stage("integration", 3600, fetches="tests", rerun="--rerun-except=AssertionError", beside=True),
+    Stage("cluster", 2400, fetches="cluster", again=second_run.Which.ANY),
+    Stage("integration", 3600, fetches="tests", again=second_run.Which.SLOW, beside=True),
 )
 
 
@@ -71,6 +73,8 @@ class Result:
     exit_code: int
     seconds: float
     cases: Sequence[junit.Case]
+    accidents: Sequence[junit.Case] = ()
+    """What failed beside the other stages and passed alone."""
 
     def count(self, outcome: str) -> int:
         """Number of cases with that outcome."""
@@ -106,6 +110,26 @@ def run_lanes(chosen: Sequence[Stage], extras: bool) -> list[Result]:
     return sorted(done, key=lambda result: chosen.index(result.stage))
 
 
+def try_again(result: Result) -> Result:
+    """Run alone what failed in a stage, as far as its ``again`` says so; what passes now counts as an accident."""
+    failed = [case for case in result.cases if case.outcome == junit.FAILED]
+    chosen = second_run.worth_it(result.stage.again, failed)
+    if not chosen or result.exit_code != TESTS_FAILED or INTERRUPTED.is_set():
+        return result
+    print(f"\n[{result.stage.name}] {len(chosen)} once more, alone", flush=True)
+    started = time.monotonic()
+    report = REPORTS / f"{result.stage.name}{second_run.SUFFIX}"
+    run_with_limit(
+        [*PYTEST, *(case.address for case in chosen), f"--junitxml={report}"], result.stage.limit_s
+    )
+    cases, accidents = second_run.merge(
+        result.cases, list(junit.read_file(report)) if report.exists() else []
+    )
+    left = any(case.outcome == junit.FAILED for case in cases)
+    seconds = result.seconds + time.monotonic() - started
+    return Result(result.stage, TESTS_FAILED if left else 0, seconds, cases, accidents)
+
+
 def run_shown(stage: Stage, extras: bool, screen: threading.Lock | None) -> Result:
     """Run a stage that has the screen for itself (``screen`` None), or show what it said when it has ended."""
     if screen is None:
@@ -124,11 +148,8 @@ def run_shown(stage: Stage, extras: bool, screen: threading.Lock | None) -> Resu
 def run_stage(stage: Stage, extras: bool, output: IO[bytes] | None = None) -> Result:
     """Runs one folder; its output goes to the screen or to a file."""
     report = REPORTS / f"{stage.name}.xml"
-    command = [sys.executable, "-m", "pytest", f"tests/{stage.name}", "-q", "--no-header"]
-    command += ["-o", "junit_family=xunit1", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
+    command = [*PYTEST, f"tests/{stage.name}", f"--junitxml={report}", "--durations=5", "--durations-min=5"]
     command += [] if extras else ["-m", "not extra"]
-    if stage.rerun:
-        command += ["--reruns=1", stage.rerun]
     started = time.monotonic()
     exit_code = run_with_limit(command, stage.limit_s, output)
     cases = list(junit.read_file(report)) if report.exists() else []
@@ -181,13 +202,27 @@ def table(results: Sequence[Result]) -> str:
 
 
 def failures(results: Sequence[Result]) -> str:
-    """Each failed and each skipped test with the first line of what it said."""
-    lines = []
+    """Each failed and each skipped test with the first line of what it said, and each that failed by accident."""
+    lines = [
+        f"AGAIN    {case.address}: passed alone, before that: {case.message.strip()[:160]}"
+        for result in results
+        for case in result.accidents
+    ]
     for outcome in (junit.FAILED, junit.SKIPPED):
         for case in (case for result in results for case in result.cases if case.outcome == outcome):
             said = case.message.strip().splitlines() or [""]
-            lines.append(f"{outcome.upper():<8} {case.node.rsplit('::', 1)[0]}::{case.name}: {said[0][:160]}")
+            lines.append(f"{outcome.upper():<8} {case.address}: {said[0][:160]}")
     return "\n".join(lines)
+
+
+def failed_in_short(results: Sequence[Result], problems: Sequence[str], characters: int = 1200) -> str:
+    """What keeps the run from passing, in at most that many characters: the names first, then the reasons."""
+    failed = [case for result in results for case in result.cases if case.outcome == junit.FAILED]
+    broken = [f"stage {r.stage.name} ended with {r.exit_code}" for r in results if not r.ok]
+    names = [*broken, *(case.address.removeprefix("tests/") for case in failed), *problems]
+    reasons = [f"{case.name}: {' '.join(case.message.split())[:240]}" for case in failed]
+    text = "\n".join((*names, *reasons))
+    return f"{text[:characters]}\n" if text else ""
 
 
 def closing_line(results: Sequence[Result], seconds: float | None = None) -> str:
@@ -221,7 +256,9 @@ def main(arguments: Sequence[str]) -> int:
     started = time.monotonic()
     with ended_with_us():
         results = run_lanes(chosen, options.extras)
-    problems = features.compare_with_run(REPORTS) if len(chosen) == len(STAGES) else []
+        results = [try_again(result) for result in results]
+    cases = [case for result in results for case in result.cases]
+    problems = features.compare_with_run(cases) if len(chosen) == len(STAGES) else []
     return report(results, problems, time.monotonic() - started)
 
 
@@ -251,6 +288,7 @@ def report(results: Sequence[Result], problems: Sequence[str], seconds: float | 
     parts = [table(results), failures(results), "\n".join(listed), closing_line(results, seconds)]
     text = "\n\n".join(part for part in parts if part)
     SUMMARY.write_text(text + "\n")
+    FAILURES.write_text(failed_in_short(results, problems))
     where = f"report: {SUMMARY.relative_to(ROOT)}, JUnit files: {REPORTS.relative_to(ROOT)}/"
     print(f"\n{text}\n{'PASS' if ok else 'FAIL'}  ({where})", flush=True)
     return 0 if ok else 1

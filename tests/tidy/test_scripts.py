@@ -111,6 +111,7 @@ def test_the_report_of_a_test_run_names_each_failure_and_sums_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run_tests, "SUMMARY", tmp_path / "report.txt")
+    monkeypatch.setattr(run_tests, "FAILURES", tmp_path / "failures.txt")
     monkeypatch.setattr(run_tests, "ROOT", tmp_path)
     monkeypatch.setattr(run_tests, "REPORTS", tmp_path / "junit")
     unit = run_tests.Result(run_tests.Stage("unit", 1), 1, 2.0, [case("passed"), case("failed", "test_b")])
