@@ -10,15 +10,18 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import s3server
 from support.fault_proxy import FaultProxy
-from support.kubernetes import flights, installed, nodes
-from support.kubernetes.flights import Bucket, FlightsJob, Prepared
+from support.kubernetes import flights, installed, large, nodes
+from support.kubernetes.flights import FlightsJob, Prepared
 from support.kubernetes.installed import Operator
+from support.kubernetes.large import LargeJob
+from support.kubernetes.node_job import Bucket, NodeJob
 from support.kubernetes.nodes import NodeCluster
 from support.kubernetes.pod_logs import PodLogs
 from support.s3server import S3Server
@@ -30,6 +33,7 @@ import images  # noqa: E402
 
 KEPT = ROOT / "build" / "e2e"
 MakeJob = Callable[..., FlightsJob]
+MakeLarge = Callable[..., LargeJob]
 
 # The default waits longer than a test wants to: 50 s until a silent node counts as gone.
 MANAGER = ("--node-monitor-grace-period=20s",)
@@ -114,41 +118,68 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return flights.prepared(tmp_path_factory.mktemp("prepared"))
 
 
+@dataclass
+class Place:
+    """A namespace for the jobs of a test."""
+
+    namespace: str
+    folder: Path
+    jobs: list[NodeJob] = field(default_factory=list)
+
+
 @pytest.fixture
-def make_job(
-    request: pytest.FixtureRequest,
-    machine: NodeCluster,
-    operator: Operator,
-    job_image: str,
-    bucket: Bucket,
-    data: Prepared,
-    logs: PodLogs,
-) -> Iterator[MakeJob]:
-    """``make_job(slots=3, …)``: a job of example 01 that is prepared and not applied; fields go into its spec.
-    ``through`` is another way to the bucket, ``code`` another script."""
+def place(
+    request: pytest.FixtureRequest, machine: NodeCluster, operator: Operator, logs: PodLogs
+) -> Iterator[Place]:
+    """What its jobs leave is deleted; the operator must not have complained meanwhile."""
     cluster = machine.cluster
     before = len(operator.complaints())
     with cluster.namespace("e2e", installed.RESTRICTED) as namespace:
-        made: list[FlightsJob] = []
-
-        def make(
-            name: str = "flights", *, through: Bucket = bucket, code: str | None = None, **changes: Any
-        ) -> FlightsJob:
-            folder = machine.folder / "data" / namespace / name
-            job = FlightsJob(cluster, namespace, folder, job_image, through, data, name, changes)
-            job.prepare(code)
-            made.append(job)
-            return job
-
-        yield make
+        here = Place(namespace, machine.folder / "data" / namespace)
+        yield here
         if request.node.stash.get(FAILED, True):
             _keep(request.node.name, machine, namespace, logs)
-        for job in made:
+        for job in here.jobs:
             job.stop_feeding()
             cluster.kubectl(
                 "delete", "ssj", job.name, "-n", namespace, "--ignore-not-found", "--timeout=120s"
             )
         assert operator.complaints()[before:] == []
+
+
+@pytest.fixture
+def make_job(place: Place, machine: NodeCluster, job_image: str, bucket: Bucket, data: Prepared) -> MakeJob:
+    """``make_job(slots=3, …)``: a job of example 01 that is prepared and not applied; fields go into its spec.
+    ``through`` is another way to the bucket, ``code`` another script."""
+
+    def make(
+        name: str = "flights", *, through: Bucket = bucket, code: str | None = None, **changes: Any
+    ) -> FlightsJob:
+        folder = place.folder / name
+        job = FlightsJob(
+            machine.cluster, place.namespace, folder, job_image, through, name, data, changes=changes
+        )
+        job.prepare(code)
+        place.jobs.append(job)
+        return job
+
+    return make
+
+
+@pytest.fixture
+def make_large(place: Place, machine: NodeCluster, job_image: str, bucket: Bucket) -> MakeLarge:
+    """``make_large(prepared, slots=3, …)``: a job with large state that is prepared and not applied."""
+
+    def make(data: large.Prepared, **changes: Any) -> LargeJob:
+        folder = place.folder / "large"
+        job = LargeJob(
+            machine.cluster, place.namespace, folder, job_image, bucket, "large", data, changes=changes
+        )
+        job.prepare()
+        place.jobs.append(job)
+        return job
+
+    return make
 
 
 def _keep(test: str, machine: NodeCluster, namespace: str, logs: PodLogs) -> None:

@@ -10,7 +10,8 @@ import pytest
 from support import s3server
 from support.kubernetes import flights
 from support.kubernetes.driver_pods import DriverPods
-from support.kubernetes.flights import Bucket, FlightsJob
+from support.kubernetes.flights import FlightsJob
+from support.kubernetes.node_job import Bucket
 from support.kubernetes.nodes import NodeCluster
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def job(machine: NodeCluster, image: str, bucket: Bucket, tmp_path: Path) -> Ite
     data = flights.prepared(tmp_path / "prepared", rows=3_000, files=24)
     with machine.cluster.namespace("image", RESTRICTED) as namespace:
         folder = machine.folder / namespace
-        made = FlightsJob(machine.cluster, namespace, folder, image, bucket, data)
+        made = FlightsJob(machine.cluster, namespace, folder, image, bucket, "flights", data)
         made.prepare()
         yield made
 

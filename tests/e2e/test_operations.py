@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.fault_proxy import FaultProxy
-from support.kubernetes.flights import Bucket, FlightsJob
+from support.kubernetes.flights import FlightsJob
+from support.kubernetes.node_job import Bucket
 from support.kubernetes.nodes import NodeCluster
 from support.s3server import S3Server
 

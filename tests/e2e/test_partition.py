@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.kubernetes.flights import FlightsJob, merged
+from support.kubernetes.flights import FlightsJob
+from support.kubernetes.node_job import merged
 from support.kubernetes.nodes import NodeCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import IN_THE_CLUSTER, FlightsJob
+from support.kubernetes.flights import FlightsJob
 from support.kubernetes.installed import Operator
+from support.kubernetes.node_job import IN_THE_CLUSTER
 from support.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -12,7 +12,8 @@ import pytest
 from support.fault_proxy import FaultProxy, Schedule
 from support.http_wire import Message
 from support.kubernetes import bad_code
-from support.kubernetes.flights import IN_THE_CLUSTER, Bucket, FlightsJob
+from support.kubernetes.flights import FlightsJob
+from support.kubernetes.node_job import IN_THE_CLUSTER, Bucket
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]

@@ -1,7 +1,9 @@
-"""How long a job is away when its driver is lost: ten runs of each kind, and where the time goes.
+"""How long a job is away when its driver is lost, with 1 GiB of state a slot: ten runs of each kind, and where the
+time goes.
 
 A killed process is followed by the same pod's container, a deleted pod by a new attempt. Each kill meets a fresh pod,
-so that it is not the kubelet's waiting time between crashes that is measured.
+so that it is not the kubelet's waiting time between crashes that is measured. The budgets, to the first committed
+epoch, are printed beside what was found, not asserted: the figures are those of the machine, whatever else it does.
 """
 
 from __future__ import annotations
@@ -9,70 +11,99 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import IN_THE_CLUSTER, FlightsJob
+from support.kubernetes import large
+from support.kubernetes.large import LargeJob
+from support.kubernetes.node_job import IN_THE_CLUSTER
+from support.kubernetes.pod_logs import PodLogs
 
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 + 240 * RUNS)]
-MakeJob = Callable[..., FlightsJob]
+STATE_MIB = int(os.environ.get("SPARKSTATE_E2E_STATE_MIB", "2048"))
+"""Of two slots."""
+INTERVAL_S = 4.0
+BUDGETS_S = {"local": 15, "cluster": 35}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 + 240 * RUNS)]
 Times = dict[str, float]
 
+STEPS = {
+    "the container has begun": "lineage ",
+    "Spark is ready": "Spark is ready",
+    "the slots have started": "the slots have started",
+    "the state is restored": "their state is restored",
+    "an epoch has committed": "is the first to commit",
+}
+"""What the driver's log says when each is reached."""
 
-def container(job: FlightsJob) -> dict[str, Any]:
-    """Status of the newest driver's container; empty while there is none."""
-    pods = job.pods()
-    statuses = pods[-1].get("status", {}).get("containerStatuses", []) if pods else []
-    return dict(statuses[0]) if statuses else {}
+
+@pytest.fixture(scope="module")
+def input_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], large.Prepared]:
+    """The state's keys in files of 100,000, then as many passes over a part of them as the runs may take."""
+
+    def made(runs: int) -> large.Prepared:
+        folder: Path = tmp_path_factory.mktemp("large")
+        return large.prepared(folder, STATE_MIB, passes=3 + runs, rows_per_file=100_000)
+
+    return made
 
 
-def measured(job: FlightsJob, lose: Callable[[], object]) -> Times:
+def measured(job: LargeJob, logs: PodLogs, lose: Callable[[], object]) -> Times:
     """Loses the driver, and returns the seconds from then to each step of its return."""
-    before, newest = container(job), int(job.status["lastCheckpoint"]["id"])
+    newest = int(job.status["lastCheckpoint"]["id"])
+    began = time.time()
     lose()
-    began = time.monotonic()
-    steps: dict[str, Callable[[], object]] = {
-        "a container runs": lambda: (
-            (now := container(job)).get("containerID") not in (None, before.get("containerID"))
-            and "running" in now["state"]
-        ),
-        "the job runs": lambda: container(job).get("ready"),
-        # Of two, one may have been under way when the driver was lost.
-        "a checkpoint": lambda: int(job.status["lastCheckpoint"]["id"]) > newest + 1,
+    last = STEPS["an epoch has committed"]
+    lines = job.cluster.until(
+        lambda: logs.since(began, job.namespace, "driver", last), f"a new driver says {last!r}", 240, 1.0
+    )
+    found = {
+        step: next(seconds for line, seconds in lines.items() if said in line) for step, said in STEPS.items()
     }
-    found = {}
-    for name, over in steps.items():
-        job.cluster.until(over, name, 240)
-        found[name] = time.monotonic() - began
+    # Of two, one may have been under way when the driver was lost.
+    job.until(
+        lambda now: int(now["lastCheckpoint"]["id"]) > newest + 1, "there is a checkpoint", 240, every_s=1.0
+    )
     return found
 
 
-def told(what: str, runs: list[Times]) -> None:
+def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
     """Prints median and maximum of each step, from the loss on."""
-    for name in runs[0]:
-        seconds = [run[name] for run in runs]
+    for step in STEPS:
+        seconds = [run[step] for run in runs]
         print(
-            f"{what}: until {name:<16} median {statistics.median(seconds):5.1f} s, maximum {max(seconds):5.1f} s"
-            f" of {len(seconds)}",
+            f"{what}: until {step:<24} median {statistics.median(seconds):5.1f} s, maximum {max(seconds):5.1f} s",
             flush=True,
         )
+    reached = max(run["an epoch has committed"] for run in runs) <= budget_s
+    print(f"{what}: budget {budget_s} s {'kept' if reached else 'missed'} in {len(runs)} runs", flush=True)
 
 
 @pytest.mark.parametrize("kind", [pytest.param({}, id="local"), pytest.param(IN_THE_CLUSTER, id="cluster")])
-def test_how_long_a_job_is_away_when_its_driver_is_lost(make_job: MakeJob, kind: dict[str, Any]) -> None:
-    job = make_job(**kind)
+def test_how_long_a_job_is_away_when_its_driver_is_lost(
+    make_large: Callable[..., LargeJob],
+    input_of: Callable[[int], large.Prepared],
+    logs: PodLogs,
+    kind: dict[str, Any],
+) -> None:
+    data = input_of(RUNS)
+    job = make_large(data, **kind, checkpointing={"interval": "10s"}, localStorage={"sizeLimit": "12Gi"})
+    job.release_first(data.files_of_a_pass)
     job.apply()
-    job.feed(interval_s=20.0)
-    job.until_checkpoint_after(1)
+    job.until_rows(data.plan.keys, 600)
+    before = int(job.status["lastCheckpoint"]["id"])
+    job.until_checkpoint_after(before)
+    job.feed(INTERVAL_S)
     killed: list[Times] = []
     deleted: list[Times] = []
     for _ in range(RUNS):
-        killed.append(measured(job, job.kill_driver))
-        deleted.append(measured(job, job.delete_driver))
-    told("driver process killed", killed)
-    told("driver pod deleted", deleted)
+        killed.append(measured(job, logs, job.kill_driver))
+        deleted.append(measured(job, logs, job.delete_driver))
+    budget_s = BUDGETS_S["cluster" if kind else "local"]
+    told("driver process killed", budget_s, killed)
+    told("driver pod deleted", budget_s, deleted)
     assert job.status["attempt"] == 1 + RUNS
     job.finish()
     job.check()

@@ -6,7 +6,8 @@ that file when it wants it to happen.
 
 from __future__ import annotations
 
-from support.kubernetes.flights import CODE, MOUNT, FlightsJob
+from support.kubernetes.flights import CODE, FlightsJob
+from support.kubernetes.node_job import MOUNT
 
 BEGIN = "        scheduled = ctx.timestamp()\n"
 HEAD = f'''

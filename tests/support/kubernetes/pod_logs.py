@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 EVERY_S = 0.3
@@ -40,6 +41,21 @@ class PodLogs:
         self._link()
         for path in sorted(self.kept.glob(f"{namespace}_*/{container or '*'}/*.log")):
             yield from printed(path.read_text(errors="replace"))
+
+    def since(self, began: float, namespace: str, container: str, has: str) -> dict[str, float]:
+        """Seconds after ``began`` (Unix time) at which each line was printed by the first container that began later
+        and has printed a line with ``has``; empty while there is none."""
+        self._link()
+        for path in sorted(self.kept.glob(f"{namespace}_*/{container}/*.log")):
+            lines = [line.split(" ", 3) for line in path.read_text(errors="replace").splitlines()]
+            stamped = [
+                (datetime.fromisoformat(line[0]).timestamp() - began, line[3])
+                for line in lines
+                if len(line) == 4
+            ]
+            if stamped and stamped[0][0] > 0 and any(has in text for _, text in stamped):
+                return {text: seconds for seconds, text in reversed(stamped)}
+        return {}
 
     def copy(self, target: Path, namespace: str) -> None:
         """Writes one readable file per container, for somebody who looks for the reason of a failure."""

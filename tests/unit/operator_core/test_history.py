@@ -80,3 +80,39 @@ def test_a_storm_of_failures_ends_the_job_and_the_same_number_spread_out_does_no
     assert restarts.answer(wanted, storm[1:], NOW) == restarts.Again(3.0)
     spread = [NOW - timedelta(minutes=number) for number in (3, 2, 1)]
     assert restarts.answer(wanted, spread, NOW) == restarts.Again(3.0)
+
+
+def test_jobs_that_failed_together_come_back_at_times_of_their_own() -> None:
+    strategy = {"initialBackoff": "1s", "backoffMultiplier": 2.0, "maxBackoff": "1m", "jitterFactor": 0.2}
+    wanted = revision(restart={"strategy": "exponential-delay", "exponentialDelay": strategy})
+    failures = [NOW - timedelta(seconds=number) for number in (3, 2, 1)]
+
+    def delay(spread: str, earlier: int = 3) -> float:
+        verdict = restarts.answer(wanted, failures[:earlier], NOW, spread)
+        assert isinstance(verdict, restarts.Again)
+        return verdict.delay_s
+
+    delays = [delay(f"uid-{number}") for number in range(200)]
+    assert 8 * 0.8 <= min(delays) < 7 < 9 < max(delays) <= 8 * 1.2
+    assert delay("uid-1") == delay("uid-1")
+    assert min(delay(f"uid-{number}", 0) for number in range(200)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("restart", "number"),
+    [
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3}}, 100),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 250}}, 250),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1 << 30}}, restarts.MOST_KEPT),
+        ({"strategy": "failure-rate", "failureRate": {"maxFailuresPerInterval": 300}}, 300),
+        ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 200}}, 200),
+        ({"strategy": "none"}, 100),
+    ],
+)
+def test_as_many_failures_are_remembered_as_the_strategy_allows(
+    restart: dict[str, object], number: int
+) -> None:
+    wanted = revision(restart=restart)
+    assert restarts.kept(wanted) == number
+    verdict = restarts.answer(wanted, [NOW - timedelta(seconds=1)] * number, NOW)
+    assert isinstance(verdict, restarts.GiveUp) == (number < restarts.MOST_KEPT)

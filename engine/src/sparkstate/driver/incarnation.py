@@ -45,6 +45,7 @@ class Incarnation:
         self._over = threading.Event()
         self._aside = Aside()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
+        self._has_committed = False
         self._stopped_by_savepoint = False
         # What came from outside of the lineage is to lie in it, also when no input follows: whose savepoint that was
         # may delete it.
@@ -65,7 +66,9 @@ class Incarnation:
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
         self._crew = Crew.start(parts, self.number, self._key_space)
+        parts.reached("the slots have started")
         self._crew.restore(self._restored)
+        parts.reached("their state is restored")
         watermarks = self._watermarks()
         self._runner = epochs.EpochRunner(
             parts.session,
@@ -216,6 +219,9 @@ class Incarnation:
 
     def _after(self, result: epochs.EpochResult, epoch: int, *, idle: bool) -> None:
         assert self._checkpoints is not None
+        if not self._has_committed:
+            self._has_committed = True
+            self._parts.reached(f"epoch {epoch} is the first to commit")
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)

@@ -72,6 +72,7 @@ class JobDriver:
         self._clock = clock_
         self._phases = phases_
         self._say = say
+        self._began = clock_.monotonic()
         self._failures = restart.FailureCounters(restart.RestartStrategy(settings.restart, rng))
         self._oom = OomKills()
         self._durable: Durable | None = None
@@ -97,6 +98,7 @@ class JobDriver:
             + ("" if durable.lineage.created else " (found by the job's name)")
         )
         spark = session.start(self._settings, durable.token.life)
+        self._reached("Spark is ready")
         try:
             job, python_path = entry.load(self._settings.entry)
             session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
@@ -139,7 +141,11 @@ class JobDriver:
             token=self._token,
             work_dir=self._work_dir,
             python_path=python_path,
+            reached=self._reached,
         )
+
+    def _reached(self, step: str) -> None:
+        self._say(f"{step}, {self._clock.monotonic() - self._began:.1f} s after the driver began")
 
     def _open_durable(self) -> Durable:
         """Claim the lineage; while the storage is away, wait for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,3 +42,5 @@ class Parts:
     token: str
     work_dir: Path
     python_path: tuple[str, ...]
+    reached: Callable[[str], None]
+    """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""

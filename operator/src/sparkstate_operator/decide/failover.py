@@ -190,12 +190,12 @@ def _container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> No
     if _is_final(ended):
         _end(draft, "Failed", failure["reason"], failure["message"])
         return
-    verdict = restarts.answer(revision, _failures(draft), draft.now)
+    verdict = restarts.answer(revision, _failures(draft), draft.now, spread=draft.seen.job.uid)
     if isinstance(verdict, restarts.GiveUp):
         _end(draft, "Failed", "RestartsExhausted", f"{verdict.why}; the last failure: {failure['message']}")
         return
     counts = dict(draft.status.get("restarts") or {})
-    counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.KEPT :]
+    counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.kept(revision) :]
     draft.status["restarts"] = counts
     _again(draft, revision, delay_s=verdict.delay_s)
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from sparkstate_operator.core import naming
 from sparkstate_operator.plan import Revision
 
-KEPT = 100
-"""Failure times kept in the status: more than any strategy asks about in practice."""
+MOST_KEPT = 1000
+"""Failure times kept in the status at most, 25 kB of it. A strategy that allows more never gives up."""
 KUBELET_FIRST_S, KUBELET_LONGEST_S = 10.0, 300.0
 """The kubelet's delays before it starts a container again: they double."""
 
@@ -32,15 +33,47 @@ class GiveUp:
     why: str
 
 
-def answer(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
-    """Whether and when to start again; ``failures`` are the earlier ones that counted, oldest first."""
-    strategy = str(revision.get("restart.strategy", "exponential-delay"))
-    return {
+def answer(
+    revision: Revision, failures: Sequence[datetime], now: datetime, spread: str = ""
+) -> Again | GiveUp:
+    """Whether and when to start again; ``failures`` are the earlier ones that counted, oldest first.
+
+    ``spread`` is what jobs differ in, a uid: it decides where in the range of ``jitterFactor`` a delay falls, so that
+    jobs which failed together do not come back together. Empty: in the middle.
+    """
+    verdict = {
         "none": _none,
         "fixed-delay": _fixed_delay,
         "failure-rate": _failure_rate,
         "exponential-delay": _exponential_delay,
-    }[strategy](revision, failures, now)
+    }[_strategy(revision)](revision, failures, now)
+    if isinstance(verdict, GiveUp) or not spread or _strategy(revision) != "exponential-delay":
+        return verdict
+    return _jittered(revision, verdict.delay_s, f"{spread}/{len(failures)}")
+
+
+def kept(revision: Revision) -> int:
+    """How many failure times the strategy looks back on: 100, or as many as it allows if that is more."""
+    allowed = {
+        "fixed-delay": "restart.fixedDelay.attempts",
+        "failure-rate": "restart.failureRate.maxFailuresPerInterval",
+        "exponential-delay": "restart.exponentialDelay.attemptsBeforeResetBackoff",
+    }.get(_strategy(revision))
+    asked = int(revision.get(allowed, 0)) if allowed else 0
+    return min(max(asked, 100), MOST_KEPT)
+
+
+def _strategy(revision: Revision) -> str:
+    return str(revision.get("restart.strategy", "exponential-delay"))
+
+
+def _jittered(revision: Revision, delay_s: float, seed: str) -> Again:
+    section = "restart.exponentialDelay"
+    factor = float(revision.get(f"{section}.jitterFactor", 0.1))
+    place = int(naming.digest(seed, 8), 16) / 0xFFFF_FFFF  # of 0 to 1
+    shortest_s = revision.seconds(f"{section}.initialBackoff", "1s")
+    longest_s = revision.seconds(f"{section}.maxBackoff", "1m")
+    return Again(max(shortest_s, min(delay_s * (1 + factor * (2 * place - 1)), longest_s)))
 
 
 def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime) -> Again | GiveUp:
