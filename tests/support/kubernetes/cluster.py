@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import yaml
 from kubernetes import client, config, dynamic
-from support.kubernetes import build, pki
+from support.kubernetes import build, pki, reading
 from support.kubernetes.api_faults import FaultProxy
 from support.kubernetes.audit import AuditLog
 from support.kubernetes.control_plane import ControlPlane
@@ -95,12 +95,16 @@ class Cluster:
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> dict[str, Any] | None:
         """One object, or None when there is none of that name."""
+        if namespace and reading.knows(kind):
+            return reading.get(self.api(), kind, name, namespace)
         where = ["-n", namespace] if namespace else []
         said = self.kubectl("get", kind, name, *where, "-o", "json", "--ignore-not-found")
         return dict(json.loads(said)) if said else None
 
     def items(self, kind: str, namespace: str | None = None, selector: str = "") -> list[dict[str, Any]]:
         """All objects of a kind, in one namespace or in all of them."""
+        if reading.knows(kind):
+            return reading.items(self.api(), kind, namespace, selector)
         where = ["-n", namespace] if namespace else ["-A"]
         chosen = ["-l", selector] if selector else []
         return list(json.loads(self.kubectl("get", kind, *where, *chosen, "-o", "json"))["items"])
