@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import decisions
 
 from sparkstate import clock, manifest, storage
 from sparkstate.cli import main
@@ -201,6 +202,21 @@ def test_a_last_word_fits_a_termination_message_and_is_read_by_the_operator(
     word = observed.Ended(1, "Error", path.read_text()).word
     assert (word["reason"], word["exit_code"]) == ("JobFailed", 1)
     assert str(word["message"]).endswith(" the end")
+
+
+def test_the_savepoint_of_a_stopped_driver_is_in_its_last_word_and_then_in_the_status(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    saved = {"location": "s3://bucket/savepoint-1", "epoch": 12, "trigger_id": "t"}
+    termination.write(path, {"reason": "Suspended", "message": "", "exit_code": 0, "savepoint": saved})
+    ended = observed.Ended(0, "Completed", path.read_text(), decisions.NOW)
+    gone = decisions.pod(phase="Succeeded", ready=False, ended=ended)
+    seen = observed.Observed(decisions.job(decisions.running_status()), decisions.NOW, drivers=(gone,))
+    found = decisions.look(seen).status["lastSavepoint"]
+    assert {name: found[name] for name in ("uri", "epoch", "triggerId")} == {
+        "uri": saved["location"],
+        "epoch": 12,
+        "triggerId": "t",
+    }
 
 
 def commands() -> list[str]:

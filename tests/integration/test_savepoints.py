@@ -53,7 +53,12 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
         assert state.kind == "value"
         client.trigger_savepoint(documents.SavepointRequest(trigger_id="the-end", stop=True, drain=True))
         first.finish()
-    assert first.end()["reason"] == "Suspended"
+    last_word = first.end()
+    assert last_word["reason"] == "Suspended"
+    # Nobody can ask it any more: the operator has to learn of the savepoint from its last word.
+    saved = last_word["savepoint"]
+    assert (saved["trigger_id"], saved["epoch"] >= (half_way.epoch or 0)) == ("the-end", True)
+    assert (Path(saved["location"].removeprefix("file://")) / "_metadata").is_file()
     totals.check(tmp_path / "out", rows)
     assert len(totals.read(tmp_path / "out" / "quiet")) >= 50
 

@@ -15,9 +15,10 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkstate import clock, errors, java, manifest, phases
 from sparkstate.control.documents import JobIdentity, Phase
@@ -27,13 +28,16 @@ from sparkstate.driver.control import DriverControl
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 
+if TYPE_CHECKING:
+    from sparkstate.driver.job import Outcome
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
     options = _parse(arguments)
     try:
-        reason, message = _run(options)
-        return _last_word(options, reason, message, 0)
+        outcome = _run(options)
+        return _last_word(options, outcome.reason, outcome.message, 0, outcome.savepoint)
     except errors.Fenced as error:
         return _last_word(
             options, error.reason, str(error), 0 if options.fenced_exit_zero else error.exit_code
@@ -66,7 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(options: argparse.Namespace) -> tuple[str, str]:
+def _run(options: argparse.Namespace) -> Outcome:
     loaded = manifest.load(options.manifest, options.overrides)
     place = pod.read(os.environ, options.attempt, loaded.annotations) if options.in_cluster else None
     resolved = manifest.resolve(
@@ -126,7 +130,7 @@ def _run(options: argparse.Namespace) -> tuple[str, str]:
             requests.fail_open("the job has ended")
             _empty(work_dir)
         view.note_phase(Phase.FINISHED)
-    return outcome.reason, outcome.message
+    return outcome
 
 
 def _empty(work_dir: Path) -> None:
@@ -144,9 +148,18 @@ def _write_status(path: Path | None, document: dict[str, object]) -> None:
     temporary.replace(path)
 
 
-def _last_word(options: argparse.Namespace, reason: str, message: str, code: int) -> int:
+def _last_word(
+    options: argparse.Namespace,
+    reason: str,
+    message: str,
+    code: int,
+    savepoint: Mapping[str, object] | None = None,
+) -> int:
     print(f"{reason}: {message}", file=sys.stderr if code else sys.stdout, flush=True)
-    termination.write(options.termination_log, {"reason": reason, "message": message, "exit_code": code})
+    word: dict[str, object] = {"reason": reason, "message": message, "exit_code": code}
+    if savepoint is not None:
+        word["savepoint"] = dict(savepoint)
+    termination.write(options.termination_log, word)
     return code
 
 

@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Outcome:
 
     reason: str
     message: str
+    savepoint: Mapping[str, object] | None = None
+    """The savepoint that it was stopped with: ``location``, ``epoch``, ``trigger_id``."""
 
 
 class JobDriver:
@@ -171,11 +173,19 @@ class JobDriver:
             except errors.SparkstateError as error:
                 self._recover_after(error, self._delay(error))
             else:
-                return _outcome(end)
+                return replace(
+                    _outcome(end), savepoint=self._stopped_with() if end is End.SAVEPOINT else None
+                )
             if self._requests.terminated.is_set():
                 return _outcome(End.TERMINATED)
             if self._requests.cancelled.is_set():
                 return _outcome(End.CANCELLED)
+
+    def _stopped_with(self) -> Mapping[str, object] | None:
+        saved = self._view.status().last_savepoint
+        if saved is None:
+            return None
+        return {"location": saved.path, "epoch": saved.epoch, "trigger_id": saved.trigger_id}
 
     def _run_incarnation(self, parts: Parts) -> End:
         restored = parts.durable.restore_point()
