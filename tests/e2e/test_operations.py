@@ -146,12 +146,18 @@ def test_a_job_that_is_deleted_with_a_savepoint_leaves_it(make_job: MakeJob, sto
     ] != []
 
 
-def test_a_purged_job_leaves_nothing_in_storage(make_job: MakeJob, storage: S3Server) -> None:
+def test_a_purged_job_leaves_no_data_in_storage(make_job: MakeJob, storage: S3Server) -> None:
     job = make_job(deletion={"policy": "purge"})
     started(job)
     assert objects(storage, f"{job.namespace}/state") != []
     job.cluster.kubectl("delete", "ssj", job.name, "-n", job.namespace, "--timeout=180s")
-    assert objects(storage, job.namespace) == []
+    left = objects(storage, job.namespace)
+    # The log and the pointer stay, so that a driver that still lives is fenced off and the name begins anew.
+    assert [path for path in left if path.parent.name != "log" and "by-name" not in path.parts] == []
+    job.apply()
+    status = job.until_checkpoint_after(0, 240)
+    assert status["attempt"] == 1
+    assert "has completed nothing yet; the state begins empty" in job.driver_log()
 
 
 @pytest.mark.parametrize("policy", ["savepoint", "retain", "purge"])
