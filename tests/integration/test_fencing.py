@@ -54,8 +54,7 @@ def test_a_driver_that_slept_through_the_others_checkpoints_changes_nothing(
             current = start(attempt, {"processingTime": "100ms"})
             for _ in range(2):
                 rows.wait_for_checkpoint(f"a checkpoint while the driver before sleeps in {moment}", current)
-            for pid in asleep:
-                os.kill(pid, signal.SIGCONT)
+            signal_all(asleep, signal.SIGCONT)
             assert sleeper.wait() == 4, f"woken in {moment}: {sleeper.log()[-2000:]}"
             assert sleeper.end()["reason"] == "Fenced"
             driving.wait_until_nothing_is_left(sleeper.folder)
@@ -77,10 +76,16 @@ def put_to_sleep(driver: driving.Driver, moment: Moment, rows: lives.Input) -> l
     rows.wait(lambda: driver.is_held(holder, moment), f"{holder} held in {moment}", driver)
     asleep = driving.processes_with(str(driver.folder))
     assert driver.process.pid in asleep
-    for pid in asleep:
-        os.kill(pid, signal.SIGSTOP)
+    signal_all(asleep, signal.SIGSTOP)
     driver.release()
     return asleep
+
+
+def signal_all(pids: list[int], number: signal.Signals) -> None:
+    """To each that is still there: Spark's Python workers end by themselves when they have been idle."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @pytest.mark.fault(
