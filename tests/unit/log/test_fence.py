@@ -87,6 +87,16 @@ def test_a_newer_claim_is_found_and_said_for_ever(guard, store, clock):
         guard.allow()
 
 
+def test_what_a_fenced_driver_finds_missing_is_no_damage(guard, store, clock):
+    missing = errors.RestoreBlocked("chk-1/a is missing")
+    assert guard.reason_behind(missing) is missing
+    store.unplug()
+    assert guard.reason_behind(missing) is missing
+    store.heal()
+    LineageLog(store, clock).claim(2, "the other")
+    assert isinstance(guard.reason_behind(missing), errors.Fenced)
+
+
 def test_a_timeout_of_nothing_is_refused(guard, store, clock):
     with pytest.raises(errors.SpecInvalid, match="fenceTimeout is 0"):
         FenceGuard(LineageLog(store, clock), 0, clock)

@@ -166,8 +166,11 @@ class JobDriver:
             try:
                 end = self._run_incarnation(parts)
             except _FINAL as error:
-                self._view.note_failure(error.reason, str(error), recovering=False)
-                raise
+                why = parts.guard.reason_behind(error)
+                self._view.note_failure(why.reason, str(why), recovering=False)
+                if why is error:
+                    raise
+                raise why from error
             except errors.StorageUnavailable as error:
                 self._recover_after(error, _STORAGE_RETRY_S)
             except errors.SparkstateError as error:

@@ -90,6 +90,18 @@ class FenceGuard:
         age = self._clock.monotonic() - self._last_success
         return Verdict.GO if age < self._timeout_s else Verdict.PAUSED
 
+    def reason_behind(self, error: errors.SparkstateError) -> errors.SparkstateError:
+        """What ended a driver: the fence, if there is one by now, else ``error``.
+
+        Who slept in a restore finds files missing that another driver, rightly, has deleted since: nothing of its
+        checkpoint is damaged, and nobody has to help.
+        """
+        try:
+            self.read()
+        except errors.Fenced as fenced:
+            return fenced
+        return error
+
     def allow(self) -> bool:
         """Whether an epoch or a sink's call may start now. Raises ``Fenced``."""
         return self.check() is Verdict.GO
