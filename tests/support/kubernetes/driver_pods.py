@@ -79,13 +79,13 @@ class DriverPods:
     def until(
         self, pod: str, probe: Callable[[dict[str, Any]], object], what: str, timeout_s: float = 150
     ) -> dict[str, Any]:
-        """Wait until its status is as wished."""
-        return self.cluster.until(
-            lambda: (found := self.status(pod)) and probe(found) and found,
-            f"{what}; {self.log(pod)[-3000:]}",
-            timeout_s,
-            every_s=1,
-        )
+        """Wait until its status is as wished; the error shows what the container printed."""
+        try:
+            return self.cluster.until(
+                lambda: (found := self.status(pod)) and probe(found) and found, what, timeout_s, every_s=1
+            )
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.log(pod)[-3000:]}") from None
 
     def log(self, pod: str) -> str:
         """What its container printed."""
