@@ -75,6 +75,8 @@ def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: Operat
             lambda: operated.status().get("lastCheckpoint", {}).get("id") == 1, "the first one is told"
         )
         driver.checkpoints_done(2)
+        # A look at the job so soon after the last write learns of it, and must not take it for told.
+        operated.cluster.kubectl("annotate", "ssj", "orders", "looked=at", "-n", operated.namespace)
         operated.cluster.until(
             lambda: operated.status()["lastCheckpoint"]["id"] == 2, "the next one is told soon", 25
         )
