@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from support.stores import ManualClock
 
 from sparkstate import errors, phases
+from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
 from sparkstate.driver.job import JobDriver
 from sparkstate.driver.parts import End, Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
+from sparkstate.log import FenceGuard, LineageLog
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.storage.local import LocalStore
 
 
 class Failing(JobDriver):
@@ -63,8 +68,24 @@ def test_what_another_try_cannot_help_ends_the_driver_at_once(
 ) -> None:
     driver = Failing(kind("why"), tmp_path)
     with pytest.raises(kind, match="why"):
-        driver._run(None)  # type: ignore[arg-type]
+        driver._run(guarded(tmp_path))
     assert driver.incarnations == 1
+
+
+def test_a_driver_whose_lineage_is_another_ones_is_fenced_whatever_it_stumbled_over(tmp_path: Path) -> None:
+    driver = Failing(errors.RestoreBlocked("chk-1 is missing"), tmp_path)
+    parts = guarded(tmp_path)
+    LineageLog(LocalStore(str(tmp_path / "lineage")), SystemClock()).claim(2, "the other")
+    with pytest.raises(errors.Fenced):
+        driver._run(parts)
+    assert driver.incarnations == 1
+
+
+def guarded(folder: Path) -> Parts:
+    """Of a driver only what tells whether it may still act."""
+    log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock())
+    log.claim(1, "me")
+    return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock())))
 
 
 @pytest.mark.parametrize("kind", [errors.SlotLost, errors.StorageUnavailable, errors.CorruptData])
