@@ -30,7 +30,7 @@ REPORT = ROOT / "build" / "junit-e2e" / "e2e.xml"
 VERDICT = ROOT / "build" / "e2e-verdict.txt"
 NOT_RUN = 3
 """Exit code; make has but one for every failure, so that ``.ci/run`` asks this program."""
-LIMITS_S = {True: 1200, False: 7200}
+LIMITS_S = {True: 1200, False: 10_800}
 """Of the tests alone, smoke or all: a hang must not hide what the others say."""
 
 
