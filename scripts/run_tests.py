@@ -61,6 +61,7 @@ STAGES = (
     Stage("faults", 900, fetches="tests", again=second_run.Which.SLOW),
     Stage("contract", 300),
     Stage("cluster", 2400, fetches="cluster", again=second_run.Which.ANY),
+    Stage("demonstration", 900, fetches="tests", again=second_run.Which.SLOW),
     Stage("integration", 3600, fetches="tests", again=second_run.Which.SLOW, beside=True),
 )
 
@@ -193,11 +194,11 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 def table(results: Sequence[Result]) -> str:
     """One line per stage."""
     kinds = (junit.PASSED, junit.FAILED, junit.SKIPPED)
-    lines = [f"{'stage':<12}" + "".join(f"{kind:>9}" for kind in (*kinds, "seconds"))]
+    lines = [f"{'stage':<15}" + "".join(f"{kind:>9}" for kind in (*kinds, "seconds"))]
     for result in results:
         counts = "".join(f"{result.count(kind):>9}" for kind in kinds)
         note = "" if result.ok else f"   pytest ended with {result.exit_code}"
-        lines.append(f"{result.stage.name:<12}{counts}{result.seconds:>9.0f}{note}")
+        lines.append(f"{result.stage.name:<15}{counts}{result.seconds:>9.0f}{note}")
     return "\n".join(lines)
 
 
