@@ -61,7 +61,7 @@ STAGES = (
     Stage("faults", 900, fetches="tests", again=second_run.Which.SLOW),
     Stage("contract", 300),
     Stage("cluster", 2400, fetches="cluster", again=second_run.Which.ANY),
-    Stage("demonstration", 900, fetches="tests", again=second_run.Which.SLOW),
+    Stage("examples", 1800, fetches="tests", again=second_run.Which.SLOW),
     Stage("integration", 3600, fetches="tests", again=second_run.Which.SLOW, beside=True),
 )
 
