@@ -36,10 +36,10 @@ def read(directory: Path) -> list[Case]:
 
 
 def read_file(path: Path) -> Iterator[Case]:
-    """The cases of one file; a file cut short by a crash counts as having none."""
+    """The cases of one file; one that is missing or was cut short by a crash counts as having none."""
     try:
         tree = ElementTree.parse(path)
-    except ElementTree.ParseError:
+    except (FileNotFoundError, ElementTree.ParseError):
         return
     for element in tree.iter("testcase"):
         yield _case(element)

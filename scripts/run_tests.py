@@ -56,9 +56,9 @@ class Stage:
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 1800, fetches="tests", again=second_run.Which.SLOW),
+    Stage("unit", 1800, fetches="tests"),
     Stage("stateful", 900),
-    Stage("faults", 900, fetches="tests", again=second_run.Which.SLOW),
+    Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
     Stage("cluster", 2400, fetches="cluster", again=second_run.Which.ANY),
     Stage("examples", 1800, fetches="tests", again=second_run.Which.SLOW),
@@ -123,9 +123,7 @@ def try_again(result: Result) -> Result:
     run_with_limit(
         [*PYTEST, *(case.address for case in chosen), f"--junitxml={report}"], result.stage.limit_s
     )
-    cases, accidents = second_run.merge(
-        result.cases, list(junit.read_file(report)) if report.exists() else []
-    )
+    cases, accidents = second_run.merge(result.cases, list(junit.read_file(report)))
     left = any(case.outcome == junit.FAILED for case in cases)
     seconds = result.seconds + time.monotonic() - started
     return Result(result.stage, TESTS_FAILED if left else 0, seconds, cases, accidents)
@@ -153,7 +151,7 @@ def run_stage(stage: Stage, extras: bool, output: IO[bytes] | None = None) -> Re
     command += [] if extras else ["-m", "not extra"]
     started = time.monotonic()
     exit_code = run_with_limit(command, stage.limit_s, output)
-    cases = list(junit.read_file(report)) if report.exists() else []
+    cases = list(junit.read_file(report))
     return Result(stage, exit_code, time.monotonic() - started, cases)
 
 
@@ -252,8 +250,8 @@ def main(arguments: Sequence[str]) -> int:
     if groups:
         subprocess.run([sys.executable, "scripts/fetch_parts.py", *groups], cwd=ROOT, check=False)
     REPORTS.mkdir(parents=True, exist_ok=True)
-    for old in REPORTS.glob("*.xml"):
-        old.unlink()
+    for old in (*REPORTS.glob("*.xml"), FAILURES):
+        old.unlink(missing_ok=True)
     started = time.monotonic()
     with ended_with_us():
         results = run_lanes(chosen, options.extras)

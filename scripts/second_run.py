@@ -8,13 +8,14 @@ listed in the report with what it said first. More than a handful of failures is
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Sequence
 
 import junit
 
 SUFFIX = "-again.xml"
 AT_MOST = 8
-WRONG = ("AssertionError", "assert ")
+WRONG = re.compile(r"(^|failed on (setup|teardown) with \")(AssertionError|assert )")
 """How the message of a failed assertion begins."""
 
 
@@ -32,7 +33,7 @@ def worth_it(which: Which, failed: Sequence[junit.Case]) -> list[junit.Case]:
     """The cases that run again; none where one of them is final."""
     if which is Which.NONE or len(failed) > AT_MOST:
         return []
-    final = which is Which.SLOW and any(case.message.startswith(WRONG) for case in failed)
+    final = which is Which.SLOW and any(WRONG.match(case.message) for case in failed)
     return [] if final else list(failed)
 
 
@@ -43,8 +44,7 @@ def merge(
 
     A case counts as passed if it passed in ``second``; one that the second run did not reach stays as it was.
     """
-    passed = {case.address: case for case in second if case.outcome == junit.PASSED}
     failed_again = {case.address for case in second if case.outcome != junit.PASSED}
-    settled = {address: case for address, case in passed.items() if address not in failed_again}
+    settled = {case.address: case for case in second if case.address not in failed_again}
     accidents = [case for case in first if case.outcome == junit.FAILED and case.address in settled]
     return [settled[case.address] if case in accidents else case for case in first], accidents

@@ -25,6 +25,12 @@ SLOW, WRONG = case("test_slow"), case("test_wrong", message="AssertionError: ass
         pytest.param(Which.SLOW, [SLOW], [SLOW], id="slow"),
         pytest.param(Which.SLOW, [SLOW, WRONG], [], id="a-wrong-result-is-final"),
         pytest.param(Which.SLOW, [case("test_c", message="assert 1 == 2")], [], id="also-without-a-name"),
+        pytest.param(
+            Which.SLOW,
+            [case("test_d", message='failed on setup with "AssertionError: no"')],
+            [],
+            id="in-setup",
+        ),
         pytest.param(Which.ANY, [SLOW, WRONG], [SLOW, WRONG], id="any"),
         pytest.param(Which.ANY, [SLOW] * (second_run.AT_MOST + 1), [], id="too-many-for-an-accident"),
     ],
