@@ -108,7 +108,6 @@ class Observer:
             unwritten=bool(uid) and memory.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
-        memory.news = seen.report.news if seen.report is not None else observed.NO_NEWS
         memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
 

@@ -120,7 +120,7 @@ class Reconciler:
     async def _look(self, key: Key, memory: Memory) -> Later | None:
         now_s = self._clock.monotonic()
         deep = memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
-        told, written_s = memory.news.progress, memory.progress_s
+        written_s = memory.progress_s
         look = await self._observer.look(key.namespace, key.name, memory, self._clock.now(), deep=deep)
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
@@ -144,9 +144,11 @@ class Reconciler:
                 seen = dataclasses.replace(seen, refused=refused)
                 decision = decide(seen, look.revisions, wanted, invalid, self._config)
         await self._carry_out_job(seen, decision, known, memory)
+        news = seen.report.news if seen.report is not None else observed.NO_NEWS
         if not seen.progress_due and memory.progress_s == written_s:
             # What this look learned of progress is not written: it stays news.
-            memory.news = dataclasses.replace(memory.news, progress=told)
+            news = dataclasses.replace(news, progress=memory.news.progress)
+        memory.news = news
         memory.phase = str(decision.status.get("phase") or "")
         wait_s = decision.wait_s if decision.wait_s is not None else self._config.resync_s
         memory.look_due_s = self._clock.monotonic() + wait_s

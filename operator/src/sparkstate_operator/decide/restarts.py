@@ -41,15 +41,12 @@ def answer(
     ``spread`` is what jobs differ in, a uid: it decides where in the range of ``jitterFactor`` a delay falls, so that
     jobs which failed together do not come back together. Empty: in the middle.
     """
-    verdict = {
+    return {
         "none": _none,
         "fixed-delay": _fixed_delay,
         "failure-rate": _failure_rate,
         "exponential-delay": _exponential_delay,
-    }[_strategy(revision)](revision, failures, now)
-    if isinstance(verdict, GiveUp) or not spread or _strategy(revision) != "exponential-delay":
-        return verdict
-    return _jittered(revision, verdict.delay_s, f"{spread}/{len(failures)}")
+    }[_strategy(revision)](revision, failures, now, spread)
 
 
 def kept(revision: Revision) -> int:
@@ -67,27 +64,22 @@ def _strategy(revision: Revision) -> str:
     return str(revision.get("restart.strategy", "exponential-delay"))
 
 
-def _jittered(revision: Revision, delay_s: float, seed: str) -> Again:
-    section = "restart.exponentialDelay"
-    factor = float(revision.get(f"{section}.jitterFactor", 0.1))
-    place = int(naming.digest(seed, 8), 16) / 0xFFFF_FFFF  # of 0 to 1
-    shortest_s = revision.seconds(f"{section}.initialBackoff", "1s")
-    longest_s = revision.seconds(f"{section}.maxBackoff", "1m")
-    return Again(max(shortest_s, min(delay_s * (1 + factor * (2 * place - 1)), longest_s)))
-
-
-def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime) -> Again | GiveUp:
+def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime, _spread: str) -> Again | GiveUp:
     return GiveUp("restart.strategy is none: the first failure ends the job")
 
 
-def _fixed_delay(revision: Revision, failures: Sequence[datetime], _now: datetime) -> Again | GiveUp:
+def _fixed_delay(
+    revision: Revision, failures: Sequence[datetime], _now: datetime, _spread: str
+) -> Again | GiveUp:
     allowed = int(revision.get("restart.fixedDelay.attempts", 3))
     if len(failures) >= allowed:
         return GiveUp(f"all {allowed} restarts of restart.fixedDelay.attempts are used up")
     return Again(revision.seconds("restart.fixedDelay.delay", "1s"))
 
 
-def _failure_rate(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
+def _failure_rate(
+    revision: Revision, failures: Sequence[datetime], now: datetime, _spread: str
+) -> Again | GiveUp:
     allowed = int(revision.get("restart.failureRate.maxFailuresPerInterval", 1))
     interval_s = revision.seconds("restart.failureRate.failureRateInterval", "1m")
     recent = 1 + sum(1 for failed in failures if (now - failed).total_seconds() <= interval_s)
@@ -98,7 +90,9 @@ def _failure_rate(revision: Revision, failures: Sequence[datetime], now: datetim
     return Again(revision.seconds("restart.failureRate.delay", "1s"))
 
 
-def _exponential_delay(revision: Revision, failures: Sequence[datetime], now: datetime) -> Again | GiveUp:
+def _exponential_delay(
+    revision: Revision, failures: Sequence[datetime], now: datetime, spread: str
+) -> Again | GiveUp:
     section = "restart.exponentialDelay"
     reset_s = revision.seconds(f"{section}.resetBackoffThreshold", "1h")
     streak, later = 0, now
@@ -110,10 +104,14 @@ def _exponential_delay(revision: Revision, failures: Sequence[datetime], now: da
     if allowed is not None and streak >= int(allowed):
         return GiveUp(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
     longest_s = revision.seconds(f"{section}.maxBackoff", "1m")
-    delay_s = revision.seconds(f"{section}.initialBackoff", "1s")
+    delay_s = shortest_s = revision.seconds(f"{section}.initialBackoff", "1s")
     factor = float(revision.get(f"{section}.backoffMultiplier", 1.5))
     for _ in range(streak):
         delay_s = min(delay_s * factor, longest_s)
+    if spread:
+        jitter = float(revision.get(f"{section}.jitterFactor", 0.1))
+        place = int(naming.digest(f"{spread}/{len(failures)}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
+        delay_s = max(shortest_s, delay_s * (1 + jitter * (2 * place - 1)))
     return Again(min(delay_s, longest_s))
 
 
