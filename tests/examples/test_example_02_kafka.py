@@ -2,22 +2,16 @@
 
 import os
 import signal
-from collections import Counter
-from datetime import timedelta
 
 import pytest
-from support import example, kafka, maven
+from support import example, kafka, maven, sessions
 
 example.add_demo_to_path()
 
-from demo import job_process, oracle  # noqa: E402
+from demo import job_process  # noqa: E402
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
-EXAMPLE = example.EXAMPLES / "02-sessions"
-clicks = example.load(EXAMPLE / "clicks.py")
-expected = example.load(EXAMPLE / "expected.py")
-GAP = timedelta(minutes=30)
 PARTITIONS = 3
 
 
@@ -29,9 +23,9 @@ def broker(tmp_path_factory):
 
 @pytest.mark.timeout(600)
 def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker, tmp_path):
-    regular = clicks.make_clicks(users=150, days=3)
-    late = clicks.make_late_clicks(regular, 15)
-    stream = clicks.with_late_clicks(regular, late)
+    regular = sessions.clicks.make_clicks(users=150, days=3)
+    late = sessions.clicks.make_late_clicks(regular, 15)
+    stream = sessions.clicks.with_late_clicks(regular, late)
     broker.create_topic("clicks", PARTITIONS)
     broker.produce("clicks", (click.to_json() for click in stream), PARTITIONS)
     assert broker.size("clicks", PARTITIONS) == len(stream)
@@ -49,7 +43,7 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
         "checkpointing": {"storage": (tmp_path / "state").as_uri(), "interval": "2s"},
     }
     manifest = job_process.write_manifest(
-        EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-kafka", changes
+        sessions.EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-kafka", changes
     )
     job = job_process.JobProcess(manifest, tmp_path / "work", {})
     job.start()
@@ -68,15 +62,7 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
     finally:
         job.stop()
 
-    sessions = expected.sessions(regular, GAP)
-    assert found(tmp_path, "sessions", ("user", "started", "ended", "clicks", "landing")) == sessions
-    assert sessions.total() > 1_000
-    assert found(tmp_path, "landing-pages", ("landing", "day", "sessions", "clicks", "seconds")) == (
-        expected.landing_pages(sessions, GAP)
-    )
-    assert found(tmp_path, "late", ("user", "page", "at")) == Counter(
-        (one.user, one.page, one.at) for one in late
-    )
+    assert sessions.check(tmp_path, regular, late) > 1_000
 
 
 def replayable(job):
@@ -98,7 +84,3 @@ def restored(job, killed):
 
 def newest_ms(some):
     return max(round(one.at.timestamp() * 1000) for one in some)
-
-
-def found(folder, output, columns):
-    return oracle.written(oracle.committed_files(folder / "output" / output), columns)

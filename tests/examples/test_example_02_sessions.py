@@ -4,11 +4,10 @@ both operators, late rows, idle alarms, against a calculation by sorting.
 """
 
 from collections import Counter
-from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
-from support import example
+from support import example, sessions
 
 example.add_demo_to_path()
 
@@ -16,31 +15,26 @@ from demo import job_process, oracle  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
-EXAMPLE = example.EXAMPLES / "02-sessions"
-clicks = example.load(EXAMPLE / "clicks.py")
-expected = example.load(EXAMPLE / "expected.py")
-GAP = timedelta(minutes=30)
-
 
 @pytest.fixture
 def regular():
-    return clicks.make_clicks(users=60, days=2)
+    return sessions.clicks.make_clicks(users=60, days=2)
 
 
 @pytest.fixture
 def late(regular):
-    return clicks.make_late_clicks(regular, 12)
+    return sessions.clicks.make_late_clicks(regular, 12)
 
 
 @pytest.mark.timeout(400)
 def test_sessions_landing_pages_late_rows_and_idle_alarms_are_exact(regular, late, tmp_path):
-    clicks.write_files(clicks.with_late_clicks(regular, late), tmp_path / "input", 12)
+    sessions.clicks.write_files(sessions.clicks.with_late_clicks(regular, late), tmp_path / "input", 12)
     changes = {
         "params": {"input": str(tmp_path / "input"), "output": str(tmp_path / "output"), "idle_seconds": "3"},
         "checkpointing": {"storage": (tmp_path / "state").as_uri(), "interval": "2s"},
     }
     manifest = job_process.write_manifest(
-        EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-test", changes
+        sessions.EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-test", changes
     )
     job = job_process.JobProcess(manifest, tmp_path / "work", {})
     job.start()
@@ -52,22 +46,10 @@ def test_sessions_landing_pages_late_rows_and_idle_alarms_are_exact(regular, lat
     finally:
         job.stop()
 
-    sessions = expected.sessions(regular, GAP)
-    assert found(tmp_path, "sessions", ("user", "started", "ended", "clicks", "landing")) == sessions
-    assert sessions.total() > 200
-    assert found(tmp_path, "landing-pages", ("landing", "day", "sessions", "clicks", "seconds")) == (
-        expected.landing_pages(sessions, GAP)
-    )
-    assert found(tmp_path, "late", ("user", "page", "at")) == Counter(
-        (one.user, one.page, one.at) for one in late
-    )
-    alarms = found(tmp_path, "idle", ("user", "clicks"))
+    assert sessions.check(tmp_path, regular, late) > 200
+    alarms = sessions.found(tmp_path, "idle", ("user", "clicks"))
     assert set(alarms.values()) == {1}
     assert {user: max(count for who, count in alarms if who == user) for user in totals} == totals
-
-
-def found(folder, output, columns):
-    return oracle.written(oracle.committed_files(folder / "output" / output), columns)
 
 
 def idle_totals(folder):
