@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from support import s3server
@@ -34,6 +34,7 @@ import images  # noqa: E402
 KEPT = ROOT / "build" / "e2e"
 MakeJob = Callable[..., FlightsJob]
 MakeLarge = Callable[..., LargeJob]
+Job = TypeVar("Job", bound=NodeJob)
 
 # The default waits longer than a test wants to: 50 s until a silent node counts as gone.
 MANAGER = ("--node-monitor-grace-period=20s",)
@@ -126,6 +127,12 @@ class Place:
     folder: Path
     jobs: list[NodeJob] = field(default_factory=list)
 
+    def add(self, job: Job, code: str | None = None) -> Job:
+        """Prepares a job, which is deleted at the end; ``code`` is another script than its own."""
+        job.prepare(code)
+        self.jobs.append(job)
+        return job
+
 
 @pytest.fixture
 def place(
@@ -155,13 +162,8 @@ def make_job(place: Place, machine: NodeCluster, job_image: str, bucket: Bucket,
     def make(
         name: str = "flights", *, through: Bucket = bucket, code: str | None = None, **changes: Any
     ) -> FlightsJob:
-        folder = place.folder / name
-        job = FlightsJob(
-            machine.cluster, place.namespace, folder, job_image, through, name, data, changes=changes
-        )
-        job.prepare(code)
-        place.jobs.append(job)
-        return job
+        there = (machine.cluster, place.namespace, place.folder / name, job_image, through, name)
+        return place.add(FlightsJob(*there, data, changes=changes), code)
 
     return make
 
@@ -171,13 +173,8 @@ def make_large(place: Place, machine: NodeCluster, job_image: str, bucket: Bucke
     """``make_large(prepared, slots=3, …)``: a job with large state that is prepared and not applied."""
 
     def make(data: large.Prepared, **changes: Any) -> LargeJob:
-        folder = place.folder / "large"
-        job = LargeJob(
-            machine.cluster, place.namespace, folder, job_image, bucket, "large", data, changes=changes
-        )
-        job.prepare()
-        place.jobs.append(job)
-        return job
+        there = (machine.cluster, place.namespace, place.folder / "large", job_image, bucket, "large")
+        return place.add(LargeJob(*there, data, changes=changes))
 
     return make
 

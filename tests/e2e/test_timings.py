@@ -12,7 +12,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,14 +39,9 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def input_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], large.Prepared]:
+def large_input(tmp_path_factory: pytest.TempPathFactory) -> large.Prepared:
     """The state's keys in files of 100,000, then as many passes over a part of them as the runs may take."""
-
-    def made(runs: int) -> large.Prepared:
-        folder: Path = tmp_path_factory.mktemp("large")
-        return large.prepared(folder, STATE_MIB, passes=3 + runs, rows_per_file=100_000)
-
-    return made
+    return large.prepared(tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + RUNS, rows_per_file=100_000)
 
 
 def measured(job: LargeJob, logs: PodLogs, lose: Callable[[], object]) -> Times:
@@ -84,15 +78,16 @@ def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
 @pytest.mark.parametrize("kind", [pytest.param({}, id="local"), pytest.param(IN_THE_CLUSTER, id="cluster")])
 def test_how_long_a_job_is_away_when_its_driver_is_lost(
     make_large: Callable[..., LargeJob],
-    input_of: Callable[[int], large.Prepared],
+    large_input: large.Prepared,
     logs: PodLogs,
     kind: dict[str, Any],
 ) -> None:
-    data = input_of(RUNS)
-    job = make_large(data, **kind, checkpointing={"interval": "10s"}, localStorage={"sizeLimit": "12Gi"})
-    job.release_first(data.files_of_a_pass)
+    job = make_large(
+        large_input, **kind, checkpointing={"interval": "10s"}, localStorage={"sizeLimit": "12Gi"}
+    )
+    job.release_first(large_input.files_of_a_pass)
     job.apply()
-    job.until_rows(data.plan.keys, 600)
+    job.until_rows(large_input.plan.keys, 600)
     before = int(job.status["lastCheckpoint"]["id"])
     job.until_checkpoint_after(before)
     job.feed(INTERVAL_S)

@@ -47,11 +47,9 @@ class PodLogs:
         and has printed a line with ``has``; empty while there is none."""
         self._link()
         for path in sorted(self.kept.glob(f"{namespace}_*/{container}/*.log")):
-            lines = [line.split(" ", 3) for line in path.read_text(errors="replace").splitlines()]
             stamped = [
-                (datetime.fromisoformat(line[0]).timestamp() - began, line[3])
-                for line in lines
-                if len(line) == 4
+                (datetime.fromisoformat(time).timestamp() - began, text)
+                for time, text in timed(path.read_text(errors="replace"))
             ]
             if stamped and stamped[0][0] > 0 and any(has in text for _, text in stamped):
                 return {text: seconds for seconds, text in reversed(stamped)}
@@ -81,16 +79,20 @@ class PodLogs:
 
 
 def printed(log: str) -> Iterator[str]:
-    """The lines of a log in CRI's format: time, stream, F or P (the line goes on in the next one), text.
+    """The lines of a log in CRI's format, without what the runtime wrote before them."""
+    return (text for _, text in timed(log))
 
-    A line that is still being written does not count yet.
+
+def timed(log: str) -> Iterator[tuple[str, str]]:
+    """The lines of such a log, each with the time of its end: time, stream, F or P (the line goes on in the next one),
+    text. A line that is still being written does not count yet.
     """
     begun: dict[str, str] = {}
     for line in log.rpartition("\n")[0].splitlines():
-        _, stream, kind, text = [*line.split(" ", 3), ""][:4]
+        time, stream, kind, text = [*line.split(" ", 3), ""][:4]
         begun[stream] = begun.get(stream, "") + text
         if kind != "P":
-            yield begun.pop(stream)
+            yield time, begun.pop(stream)
 
 
 def complaints(lines: Iterator[str]) -> list[str]:
