@@ -26,7 +26,8 @@ OURS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.authenticate": "true",
-    "spark.driver.extraJavaOptions": "-Xss8m",
+    "spark.driver.extraJavaOptions": "-Xss8m -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
 }
 """What the engine's session sets and what can matter for speed (``sparkstate.spark.session``)."""
 

@@ -34,6 +34,7 @@ class Failing(JobDriver):
         no_phases = phases.Phases("driver", clock, {})
         super().__init__(
             settings,
+            lambda life: pytest.fail("nothing here needs Spark"),
             1,
             "token",
             folder,

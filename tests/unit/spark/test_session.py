@@ -41,11 +41,16 @@ def test_the_users_settings_win_and_java_options_are_added_to_ours() -> None:
             spark_conf={
                 "spark.sql.session.timeZone": "Europe/Berlin",
                 "spark.driver.extraJavaOptions": "-Dmine=1",
+                "spark.executor.extraJavaOptions": "-Dmine=2",
             }
         )
     )
     assert conf["spark.sql.session.timeZone"] == "Europe/Berlin"
-    assert conf["spark.driver.extraJavaOptions"] == "-Xss8m -Dmine=1"
+    driver, executor = (conf[f"spark.{who}.extraJavaOptions"].split() for who in ("driver", "executor"))
+    assert driver[0] == "-Xss8m"
+    assert driver[-1] == "-Dmine=1"
+    assert executor[-1] == "-Dmine=2"
+    assert driver[1:-1] == executor[:-1] != []
 
 
 @pytest.mark.parametrize(

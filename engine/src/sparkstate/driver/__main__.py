@@ -100,10 +100,14 @@ def _run(options: argparse.Namespace) -> Outcome:
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
     os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
+    from sparkstate.spark import session
+
+    jvm = session.Jvm(settings)
     from sparkstate.driver.job import JobDriver
 
     job = JobDriver(
         settings,
+        lambda life: session.start(settings, jvm, life),
         options.attempt,
         token,
         work_dir,

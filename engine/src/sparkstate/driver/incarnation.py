@@ -42,6 +42,7 @@ class Incarnation:
         self._runner: epochs.EpochRunner | None = None
         self._checkpoints: Checkpoints | None = None
         self._lost: errors.SparkstateError | None = None
+        self._filled = threading.Event()
         self._over = threading.Event()
         self._aside = Aside()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
@@ -62,29 +63,38 @@ class Incarnation:
             self._end()
 
     def _start(self) -> None:
+        """Slots first; then Spark begins the first epoch, which waits for the state, while the slots fill."""
         parts = self._parts
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
         self._crew = Crew.start(parts, self.number, self._key_space)
         parts.reached("the slots have started")
-        self._crew.restore(self._restored)
-        parts.reached("their state is restored")
-        watermarks = self._watermarks()
         self._runner = epochs.EpochRunner(
             parts.session,
             parts.declared,
             self._key_space,
             self._crew.group,
-            watermarks,
+            self._watermarks(),
             parts.clock,
             parts.phases,
             self._may_go_on,
             parts.settings.sink_timeout_s,
         )
-        metadata = self._restored.metadata
+        self._query = query.Query(
+            parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
+        )
+        self._query.start()
+        self._crew.restore(self._restored)
+        parts.reached("their state is restored")
+        self._checkpoints = self._new_checkpoints(self._crew)
+        self._runner.end_rehearsal()
+        self._filled.set()
+
+    def _new_checkpoints(self, crew: Crew) -> Checkpoints:
+        parts, metadata = self._parts, self._restored.metadata
         own = metadata is not None and self._restored.same_lineage and metadata.kind == "checkpoint"
-        self._checkpoints = Checkpoints(
-            self._crew.group,
+        return Checkpoints(
+            crew.group,
             parts.durable,
             parts.settings.checkpoint,
             parts.requests,
@@ -93,9 +103,6 @@ class Incarnation:
             parts.phases,
             base=metadata.checkpoint_id if own and metadata is not None else -1,
             newest_epoch=self._last_epoch,
-        )
-        self._query = query.Query(
-            parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
         )
 
     def _watermarks(self) -> Watermarks:
@@ -122,7 +129,6 @@ class Incarnation:
         assert self._query is not None and self._checkpoints is not None
         watcher = threading.Thread(target=self._watch, name="slot-watch", daemon=True)
         watcher.start()
-        self._query.start()
         self._parts.view.note_phase(Phase.RUNNING)
         while not self._query.wait(0.2):
             if self._parts.requests.terminated.is_set():
@@ -182,6 +188,7 @@ class Incarnation:
 
         Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning.
         """
+        self._await_state(frame)
         assert self._runner is not None and self._checkpoints is not None
         if frame is None:  # whether timers are due is known when the epoch before is complete
             self._aside.settle()
@@ -203,6 +210,17 @@ class Incarnation:
             ),
             changed=not self._idle_since_commit,
         )
+
+    def _await_state(self, frame: DataFrame | None) -> None:
+        """What the first epoch does until the slots hold their state."""
+        if self._filled.is_set():
+            return
+        assert self._runner is not None
+        if frame is not None:
+            self._runner.rehearse(frame)
+        while not self._filled.wait(0.2):
+            if self._over.is_set():
+                raise _NeverBegun
 
     def _complete(self, fed: epochs.Fed, *, idle: bool) -> epochs.EpochResult:
         assert self._runner is not None
@@ -359,6 +377,8 @@ class Incarnation:
         self._over.set()
         if self._checkpoints is not None:
             self._checkpoints.abandon()
+        if self._runner is not None:
+            self._runner.end_rehearsal()
         if self._query is not None:
             with contextlib.suppress(Exception):
                 self._query.stop()
@@ -372,6 +392,10 @@ class Incarnation:
 
 class StoppedBySavepoint(errors.SparkstateError):
     """Ends the query from within its callback after a stop with savepoint; no failure."""
+
+
+class _NeverBegun(errors.SparkstateError):
+    """Ends the query whose slots did not get their state; why is said elsewhere."""
 
 
 def _spark_watermark(watermarks: Watermarks) -> int:

@@ -50,11 +50,12 @@ class Outcome:
 
 
 class JobDriver:
-    """One driver process's work. :meth:`run` once."""
+    """One driver process's work. :meth:`run` once. ``start_spark`` gets the number of the attempt's life."""
 
     def __init__(
         self,
         settings: JobSettings,
+        start_spark: Callable[[int], SparkSession],
         attempt: int,
         token: str,
         work_dir: Path,
@@ -66,6 +67,7 @@ class JobDriver:
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
+        self._start_spark = start_spark
         self._attempt = attempt
         self._token = token
         self._work_dir = work_dir
@@ -99,7 +101,7 @@ class JobDriver:
             f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
             + ("" if durable.lineage.created else " (found by the job's name)")
         )
-        spark = session.start(self._settings, durable.token.life)
+        spark = self._start_spark(durable.token.life)
         self._reached("Spark is ready")
         try:
             job, python_path = entry.load(self._settings.entry)

@@ -8,6 +8,8 @@ done.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,8 @@ from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import feed, graph, plans
 from sparkstate.spark.watermarks import Watermarks
+
+_REHEARSAL = "sparkstate-rehearsal"
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class EpochRunner:
         self._next_event: int | None = None
         self._next_processing: int | None = None
         self._know_timers = False
+        self._rehearsed = threading.Event()
 
     # -- planning -----------------------------------------------------------------------------------------------
 
@@ -130,6 +135,25 @@ class EpochRunner:
             len(self._group),
         )
         return _Feed(operator, tuple(selected), slot)
+
+    def rehearse(self, frame: DataFrame) -> None:
+        """Take one row all the way to the Python workers and drop it there, so that the first epoch finds them, the
+        compiled plans and the JVM warm. Call it while the slots still fill; :meth:`end_rehearsal` cuts it short.
+
+        What fails here fails in the epoch as well, and is said there.
+        """
+        context = self._session.sparkContext
+        for prepared in self._feeds.values():
+            if prepared.operator.upstream is None and not self._rehearsed.is_set():
+                context.addJobTag(_REHEARSAL)
+                with contextlib.suppress(Exception):
+                    self._shipped(prepared, frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
+                context.removeJobTag(_REHEARSAL)
+
+    def end_rehearsal(self) -> None:
+        """The state is there."""
+        self._rehearsed.set()
+        self._session.sparkContext.cancelJobsWithTag(_REHEARSAL)
 
     # -- the epoch ----------------------------------------------------------------------------------------------
 
@@ -227,8 +251,7 @@ class EpochRunner:
             processing_time=now,
             several_sources=len(self._graph.sources) > 1 and prepared.operator.upstream is None,
         )
-        shipped = frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
-        rows = shipped.mapInArrow(task.__call__, feed.ACK_DDL).collect()
+        rows = self._shipped(prepared, frame).mapInArrow(task.__call__, feed.ACK_DDL).collect()
         acks = [
             feed.Ack(
                 row.slot,
@@ -244,6 +267,10 @@ class EpochRunner:
             if ack.reason is not None:
                 raise protocol_error(ack)
         return acks
+
+    def _shipped(self, prepared: _Feed, frame: DataFrame) -> DataFrame:
+        """What a slot needs of each row, partitioned by slot."""
+        return frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
 
     def _finish(
         self, uid: str, epoch: int, attempts: Mapping[int, int], before: int, watermark: int, now: int

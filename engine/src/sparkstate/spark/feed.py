@@ -121,6 +121,13 @@ def _raise_to(largest: dict[int, int], source: int, time: int | None) -> None:
         largest[source] = time
 
 
+def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that reads its rows and does nothing with them."""
+    for _ in batches:
+        pass
+    yield from ()
+
+
 @dataclass(frozen=True)
 class OutputTask:
     """Partition ``i`` reads the output that slot ``i`` finished in this epoch."""
