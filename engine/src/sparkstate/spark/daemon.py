@@ -3,6 +3,10 @@
 Every worker is a fork of the daemon, so a module that is loaded here is loaded once per executor, and its memory is
 shared; Spark's own daemon loads next to nothing, and each worker then spends a second or two of a processor on pandas
 and pyarrow. Spark runs this one by ``spark.python.daemon.module``.
+
+Spark's loads nothing because a process with threads must not fork. So threads are avoided here (Arrow's allocator has
+one unless told otherwise; numpy's has none because Spark sets ``OMP_NUM_THREADS``), and counted: where there is one
+all the same, or nobody can tell, this process becomes Spark's own daemon.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -22,21 +27,35 @@ _LOADED = (
     "sparkstate.spark.slotlaunch",
 )
 """What rows on their way through ``mapInArrow``, and the start of a slot, need. pandas need not be there."""
-_ARCHIVE = "pyspark/python/lib/pyspark.zip"
+_ARCHIVE = "/pyspark/python/lib/pyspark.zip"
 
 
 def prefer_folders(path: list[str]) -> list[str]:
     """``path`` without PySpark's archive where the installation that it is part of is on ``path`` too: Spark puts the
     archive first, but it holds no bytecode, so that every process would compile what it imports from it."""
-    return [entry for entry in path if not (entry.endswith(_ARCHIVE) and str(Path(entry).parents[3]) in path)]
+
+    def spare(entry: str) -> bool:
+        real = Path(entry).resolve()
+        return str(real).endswith(_ARCHIVE) and str(real.parents[3]) in path
+
+    return [entry for entry in path if not spare(entry)]
+
+
+def load() -> bool:
+    """Load all of it; whether this process is still one that may fork."""
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    for name in _LOADED:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    threads = Path("/proc/self/task")
+    return threads.is_dir() and len(list(threads.iterdir())) == 1
 
 
 def main() -> None:
     """Load, then serve as Spark's daemon does."""
     sys.path[:] = prefer_folders(sys.path)
-    for name in _LOADED:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    if not load():
+        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     gc.freeze()
     from pyspark.daemon import manager
 

@@ -1,0 +1,48 @@
+"""What a start does side by side: while the slots fill, Spark makes ready for the first epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import driving, totals
+
+pytestmark = pytest.mark.spark
+
+
+def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when_they_have(
+    tmp_path: Path,
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=3)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    document = driving.manifest(tmp_path, "watched.py", params={"seen": str(seen)})
+    with driving.Driver(tmp_path, document) as driver:
+        driver.hold("slot-0", "restore")
+        driver.held("slot-0", "restore")
+        driving.wait_for(lambda: any(seen.iterdir()), 60, "a worker that saw rows", driver.process)
+        assert "epoch-begin" not in {entry["phase"] for entry in driver.phases()}
+        assert {path.read_text() for path in seen.iterdir()} == {"loaded"}
+        driver.release()
+        driver.finish()
+    found = totals.read(tmp_path / "out")
+    assert sorted(row["id"] for row in found) == sorted(row[1] for row in rows)
+
+
+def test_slots_that_cannot_be_filled_end_the_job_though_the_first_epoch_waits_for_them(
+    tmp_path: Path,
+) -> None:
+    totals.make_input(tmp_path / "in", files=3)
+    storage = {"interval": "500ms", "storage": str(tmp_path / "checkpoints"), "inlineThreshold": "0"}
+    document = driving.manifest(tmp_path, "totals.py", checkpointing=storage)
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+    totals.make_input(tmp_path / "in", files=3, first=3)
+    damaged = [path for path in (tmp_path / "checkpoints").rglob("chk-*/*") if path.name != "_metadata"]
+    for path in damaged:
+        path.write_bytes(b"damaged")
+    assert damaged
+    with driving.Driver(tmp_path, document, attempt=2) as driver:
+        assert driver.wait() == 3
+    assert driver.end()["reason"] == "RestoreBlocked"
+    assert "epoch-begin" not in {entry["phase"] for entry in driver.phases()}
