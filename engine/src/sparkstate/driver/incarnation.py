@@ -20,9 +20,9 @@ from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import Verdict
 from sparkstate.slots import protocol
-from sparkstate.spark import epochs, position, query
+from sparkstate.spark import epochs, position, query, watermarks
 from sparkstate.spark.query import DataFrame
-from sparkstate.spark.watermarks import SourceTime, Watermarks
+from sparkstate.spark.watermarks import Watermarks
 
 _WATCH_S = 1.0
 _LAST_EPOCH_S = 10.0
@@ -106,12 +106,7 @@ class Incarnation:
         )
 
     def _watermarks(self) -> Watermarks:
-        now = self._parts.clock.now_ms()
-        fresh = Watermarks(
-            tuple(SourceTime(s.delay_ms, s.idle_timeout_ms, now) for s in self._parts.declared.sources)
-            if any(s.event_time for s in self._parts.declared.sources)
-            else (),
-        )
+        fresh = watermarks.fresh(self._parts.declared.sources, self._parts.clock.now_ms())
         metadata = self._restored.metadata
         if metadata is None:
             return fresh

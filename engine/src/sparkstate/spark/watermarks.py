@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
+
+if TYPE_CHECKING:
+    from sparkstate.spark.graph import Source
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,13 @@ class Watermarks:
             tuple(replace(source, largest=known[i]) for i, source in enumerate(self.sources)),
             current,
         )
+
+
+def fresh(sources: Sequence[Source], now_ms: int) -> Watermarks:
+    """Before the first row."""
+    timed = any(source.event_time for source in sources)
+    times = [SourceTime(source.delay_ms, source.idle_timeout_ms, now_ms) for source in sources]
+    return Watermarks(tuple(times) if timed else ())
 
 
 def _least(sources: Sequence[SourceTime], now_ms: int, current: int) -> int:
