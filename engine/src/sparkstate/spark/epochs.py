@@ -151,9 +151,10 @@ class EpochRunner:
                 context.removeJobTag(_REHEARSAL)
 
     def end_rehearsal(self) -> None:
-        """The state is there."""
+        """The state is there, or will not come. A JVM that is gone has nothing to cancel."""
         self._rehearsed.set()
-        self._session.sparkContext.cancelJobsWithTag(_REHEARSAL)
+        with contextlib.suppress(Exception):
+            self._session.sparkContext.cancelJobsWithTag(_REHEARSAL)
 
     # -- the epoch ----------------------------------------------------------------------------------------------
 
