@@ -27,22 +27,3 @@ def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when
         driver.finish()
     found = totals.read(tmp_path / "out")
     assert sorted(row["id"] for row in found) == sorted(row[1] for row in rows)
-
-
-def test_slots_that_cannot_be_filled_end_the_job_though_the_first_epoch_waits_for_them(
-    tmp_path: Path,
-) -> None:
-    totals.make_input(tmp_path / "in", files=3)
-    storage = {"interval": "500ms", "storage": str(tmp_path / "checkpoints"), "inlineThreshold": "0"}
-    document = driving.manifest(tmp_path, "totals.py", checkpointing=storage)
-    with driving.Driver(tmp_path, document) as driver:
-        driver.finish()
-    totals.make_input(tmp_path / "in", files=3, first=3)
-    damaged = [path for path in (tmp_path / "checkpoints").rglob("chk-*/*") if path.name != "_metadata"]
-    for path in damaged:
-        path.write_bytes(b"damaged")
-    assert damaged
-    with driving.Driver(tmp_path, document, attempt=2) as driver:
-        assert driver.wait() == 3
-    assert driver.end()["reason"] == "RestoreBlocked"
-    assert "epoch-begin" not in {entry["phase"] for entry in driver.phases()}

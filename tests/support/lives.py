@@ -219,7 +219,7 @@ class Life:
 
     def _worker(self) -> int:
         """A Python worker that has nothing to do just now: forked by the daemon, which has the same command line."""
-        workers = [pid for pid in self._ours() if "pyspark.daemon" in driving.command_line(pid)]
+        workers = [pid for pid in self._ours() if "spark.daemon" in driving.command_line(pid)]
         return next(pid for pid in workers if driving.parent_of(pid) in workers)
 
     def _ours(self) -> list[int]:

@@ -14,6 +14,7 @@ _SECRETS = re.compile(
     r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?bearer\s+|(?:token|password|secret[_-]?key|access[_-]?key)['\"]?\s*[:=]\s*['\"]?)"
     r"([^\s'\",}]{4,})"
 )
+_TRIED_AGAIN = "failed; will retry: "
 
 
 def redact(text: str) -> str:
@@ -44,6 +45,17 @@ class JsonLines(logging.Formatter):
         return json.dumps(document, ensure_ascii=False)
 
 
+class TriedAgain(logging.Filter):
+    """kopf calls it an error when a request failed that it will send again. Here that is a warning: nobody has to do
+    anything, and an alert on errors should not ring when an API server restarts."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets everything pass."""
+        if record.name.startswith("kopf.") and _TRIED_AGAIN in str(record.msg):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
 def configure(level: str) -> None:
     """All logging of the process to standard error as JSON lines. kopf speaks up from warnings on."""
     import time
@@ -52,6 +64,7 @@ def configure(level: str) -> None:
     formatter = JsonLines()
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
+    handler.addFilter(TriedAgain())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -33,6 +33,27 @@ def test_a_record_is_one_line_with_its_fields() -> None:
     assert (document["message"], document["job"], document["level"]) == ("phase Running", "orders", "info")
 
 
+@pytest.mark.parametrize(
+    ("logger", "message", "level"),
+    [
+        ("kopf._cogs.clients.watching", "Request attempt #1/9 failed; will retry: GET … -> 503", "warning"),
+        ("kopf._cogs.clients.watching", "Request attempt #9/9 failed; escalating: GET … -> 503", "error"),
+        ("sparkstate.reconcile", "the request failed; will retry: later", "error"),
+    ],
+)
+def test_a_request_that_kopf_sends_again_is_no_error(
+    logger: str, message: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        logs.configure("info")
+        logging.getLogger(logger).error(message)
+    finally:
+        root.handlers[:], root.level = before
+    assert json.loads(capsys.readouterr().err)["level"] == level
+
+
 def test_a_crash_is_at_the_write_that_is_named_and_at_no_other() -> None:
     ended: list[int] = []
     crash = hooks.CrashAt("after", Write.CREATE_POD, 2, ended.append)
