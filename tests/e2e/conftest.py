@@ -170,11 +170,12 @@ def make_job(place: Place, machine: NodeCluster, job_image: str, bucket: Bucket,
 
 @pytest.fixture
 def make_large(place: Place, machine: NodeCluster, job_image: str, bucket: Bucket) -> MakeLarge:
-    """``make_large(prepared, slots=3, …)``: a job with large state that is prepared and not applied."""
+    """``make_large(prepared, slots=3, …)``: a job with large state that is prepared and not applied. ``cpu``: as in
+    :class:`NodeJob`."""
 
-    def make(data: large.Prepared, **changes: Any) -> LargeJob:
+    def make(data: large.Prepared, cpu: str = "", **changes: Any) -> LargeJob:
         there = (machine.cluster, place.namespace, place.folder / "large", job_image, bucket, "large")
-        return place.add(LargeJob(*there, data, changes=changes))
+        return place.add(LargeJob(*there, data, changes=changes, cpu=cpu))
 
     return make
 

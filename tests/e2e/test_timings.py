@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from support.kubernetes import large
 from support.kubernetes.large import LargeJob
-from support.kubernetes.node_job import IN_THE_CLUSTER
+from support.kubernetes.node_job import IN_THE_CLUSTER, merged
 from support.kubernetes.pod_logs import PodLogs
 
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
@@ -78,15 +78,22 @@ def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
     print(f"{what}: budget {budget_s} s {'kept' if reached else 'missed'} in {len(runs)} runs", flush=True)
 
 
-@pytest.mark.parametrize("kind", [pytest.param({}, id="local"), pytest.param(IN_THE_CLUSTER, id="cluster")])
+TIMED_CLUSTER = merged(IN_THE_CLUSTER, {"sparkConf": {"spark.kubernetes.executor.request.cores": "400m"}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "cpu"), [pytest.param({}, "1", id="local"), pytest.param(TIMED_CLUSTER, "400m", id="cluster")]
+)
 def test_how_long_a_job_is_away_when_its_driver_is_lost(
     make_large: Callable[..., LargeJob],
     large_input: large.Prepared,
     logs: PodLogs,
     kind: dict[str, Any],
+    cpu: str,
 ) -> None:
     job = make_large(
         large_input,
+        cpu,
         **kind,
         checkpointing={"interval": "10s"},
         localStorage={"sizeLimit": "12Gi"},

@@ -85,6 +85,9 @@ class NodeJob(ABC):
     name: str
     changes: dict[str, Any] = field(default_factory=dict, kw_only=True)
     """Of the manifest's ``spec``, beside what the cluster asks for."""
+    cpu: str = field(default="", kw_only=True)
+    """What each pod reserves where a test times something, and its JVM is then as users have it. Else next to nothing,
+    and a JVM that starts quickly."""
     _pacer: pacer.Pacer | None = field(default=None, kw_only=True)
     _at_once: int = field(default=0, kw_only=True)
 
@@ -138,8 +141,8 @@ class NodeJob(ABC):
                 "secretRef": {"name": "bucket"},
             },
             "driver": {"cores": 1},
-            "driverTemplate": _mounting("driver", self.name),
-            "executorTemplate": _mounting("executor", self.name),
+            "driverTemplate": _mounting("driver", self.name, self.cpu),
+            "executorTemplate": _mounting("executor", self.name, self.cpu),
         }
         document["spec"] = merged(merged(spec, added), {**self.changes, **(changes or {})})
         return document
@@ -290,14 +293,14 @@ class NodeJob(ABC):
         return [made, self._object("PersistentVolumeClaim", f"{self.name}-data", spec=claim)]
 
 
-def _mounting(container: str, job: str) -> dict[str, Any]:
+def _mounting(container: str, job: str, cpu: str) -> dict[str, Any]:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"{job}-data"}}
     mount = {"name": "data", "mountPath": MOUNT}
     # A job's cores are what Spark counts with; what the scheduler reserves is less, since the node has two for all.
-    asks = {"requests": {"cpu": "100m"}}
+    asks = {"requests": {"cpu": cpu or "100m"}}
     # A third of the CPU time of a plain start: what the tests wait for is mostly JVMs that begin.
     quick = {"name": "JDK_JAVA_OPTIONS", "value": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    only = {"name": container, "volumeMounts": [mount], "resources": asks, "env": [quick]}
+    only = {"name": container, "volumeMounts": [mount], "resources": asks, "env": [] if cpu else [quick]}
     return {"spec": {"volumes": [volume], "containers": [only]}}
 
 
