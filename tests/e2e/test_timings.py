@@ -59,6 +59,7 @@ def measured(job: LargeJob, logs: PodLogs, lose: Callable[[], object]) -> Times:
     found = {
         step: next(seconds for line, seconds in lines.items() if said in line) for step, said in STEPS.items()
     }
+    print("  ".join(f"{step} {seconds:.1f} s" for step, seconds in found.items()), flush=True)
     # Of two, one may have been under way when the driver was lost.
     job.until(
         lambda now: int(now["lastCheckpoint"]["id"]) > newest + 1, "there is a checkpoint", 240, every_s=1.0
@@ -95,7 +96,7 @@ def test_how_long_a_job_is_away_when_its_driver_is_lost(
         large_input,
         cpu,
         **kind,
-        checkpointing={"interval": "10s"},
+        checkpointing={"interval": "5s"},
         localStorage={"sizeLimit": "12Gi"},
         managedMemoryPerSlot=MANAGED,
     )
