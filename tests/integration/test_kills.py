@@ -36,8 +36,6 @@ SAMPLE = {
         Kill("slot", Phase.CHECKPOINT_SYNC),
         Kill("worker", Phase.OUTPUT),
         Kill("slot", Phase.RESTORE),
-        Kill("driver", Phase.CHECKPOINT_PUBLISH),
-        Kill("slot", Phase.FEED),
     ),
 }
 

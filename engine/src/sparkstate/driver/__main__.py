@@ -168,4 +168,8 @@ def _last_word(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not sys.exit: that would wait for the thread of a sink that hangs, and so for ever.
+    os._exit(code)

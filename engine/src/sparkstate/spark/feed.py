@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -121,9 +122,9 @@ def _raise_to(largest: dict[int, int], source: int, time: int | None) -> None:
         largest[source] = time
 
 
-def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task that reads its rows and does nothing with them."""
-    for _ in batches:
+def drop(rows: Iterator[Any]) -> Iterator[Any]:
+    """A task that reads its rows, or batches of them, and does nothing with them."""
+    for _ in rows:
         pass
     yield from ()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -16,7 +18,7 @@ from pyspark.sql import SparkSession
 from sparkstate import errors
 from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
-from sparkstate.spark import kubernetes
+from sparkstate.spark import feed, kubernetes
 
 __all__ = ["Jvm", "SparkSession", "check_conf", "effective_conf", "ship", "start"]
 
@@ -123,10 +125,19 @@ class Jvm:
 
 def start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
     """Start the session in a JVM that was begun for the same settings."""
-    SparkContext(conf=_conf(settings, life), gateway=jvm.gateway())
+    context = SparkContext(conf=_conf(settings, life), gateway=jvm.gateway())
+    if settings.deployment == "local":
+        threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
     session = SparkSession.builder.getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))
     return session
+
+
+def _first_task(context: SparkContext) -> None:
+    """Spark starts its daemon of Python workers when a task needs one. This one does, so that the daemon loads what it
+    has to while the job declares itself, and is there when slots are to be started."""
+    with contextlib.suppress(Exception):  # a session that ends meanwhile says so itself
+        context.parallelize([0], 1).mapPartitions(feed.drop).collect()
 
 
 def _conf(settings: JobSettings, life: int) -> SparkConf:
