@@ -35,7 +35,7 @@ SAMPLE = {
     "hashmap": (
         Kill("slot", Phase.CHECKPOINT_SYNC),
         Kill("worker", Phase.OUTPUT),
-        Kill("slot", Phase.RESTORE),
+        Kill("driver", Phase.CHECKPOINT_PUBLISH),
     ),
 }
 
