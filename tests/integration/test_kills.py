@@ -34,6 +34,8 @@ SAMPLE = {
     ),
     "hashmap": (
         Kill("slot", Phase.CHECKPOINT_SYNC),
+        Kill("slot", Phase.RESTORE),
+        Kill("slot", Phase.FEED),
         Kill("worker", Phase.OUTPUT),
         Kill("driver", Phase.CHECKPOINT_PUBLISH),
     ),
