@@ -21,15 +21,14 @@ import cpu
 
 SCHEMA = "k long, v long"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-OURS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.authenticate": "true",
-    "spark.driver.extraJavaOptions": "-Xss8m -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
-}
-"""What the engine's session sets and what can matter for speed (``sparkstate.spark.session``)."""
+SAME = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.python.unix.domain.socket.enabled",
+    "spark.authenticate",
+    "spark.driver.extraJavaOptions",
+)
+"""What the engine's session sets and what can matter for speed."""
 
 
 def session(name: str, slots: int) -> Any:
@@ -37,6 +36,7 @@ def session(name: str, slots: int) -> Any:
     from pyspark.sql import SparkSession
 
     from sparkstate import java
+    from sparkstate.spark.session import DEFAULTS
 
     os.environ.update(java.find(os.environ).environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -49,8 +49,8 @@ def session(name: str, slots: int) -> Any:
         .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .config("spark.log.level", "ERROR")
     )
-    for key, value in {} if name == "identity-defaults" else OURS.items():
-        builder = builder.config(key, value)
+    for key in () if name == "identity-defaults" else SAME:
+        builder = builder.config(key, DEFAULTS[key])
     return builder.getOrCreate()
 
 

@@ -20,7 +20,7 @@ from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
 from sparkstate.spark import feed, kubernetes
 
-__all__ = ["Jvm", "SparkSession", "check_conf", "effective_conf", "ship", "start"]
+__all__ = ["DEFAULTS", "Jvm", "SparkSession", "check_conf", "effective_conf", "ship", "start"]
 
 _CALM_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
@@ -28,7 +28,7 @@ _CALM_COMPILER: Final = (
 )
 """The JVM's second compiler begins at ten times its default counts. While Spark starts it compiles what will never be
 hot, a third of all that a restart costs; the loops over rows pass these counts within their first batches."""
-_DEFAULTS: Final[Mapping[str, str]] = {
+DEFAULTS: Final[Mapping[str, str]] = {
     # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # An epoch's plans are small and known; re-planning them costs more than it saves.
@@ -45,6 +45,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.executor.extraJavaOptions": _CALM_COMPILER,
     "spark.log.level": "ERROR",
 }
+"""What every job's session has unless its manifest says otherwise."""
 _ADDED_TO: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 _TASK_ATTEMPTS: Final = 4
 """Spark's own default for clusters."""
@@ -75,7 +76,7 @@ def effective_conf(
     ``life`` of the attempt names the executors' pods where there are any.
     """
     check_conf(settings.spark_conf)
-    conf = dict(_DEFAULTS)
+    conf = dict(DEFAULTS)
     conf["spark.ui.enabled"] = str(settings.ui).lower()
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
