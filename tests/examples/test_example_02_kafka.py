@@ -4,11 +4,7 @@ import os
 import signal
 
 import pytest
-from support import example, kafka, maven, sessions
-
-example.add_demo_to_path()
-
-from demo import job_process  # noqa: E402
+from support import kafka, maven, sessions
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,20 +28,12 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
     params = {
         "kafka": broker.bootstrap,
         "topic": "clicks",
-        "output": str(tmp_path / "output"),
         "rows_per_epoch": "500",
         # Partitions are not read in step; hours are enough for that, and less than the late ones are late.
         "delay": "6 hours",
     }
-    changes = {
-        "params": params,
-        "sparkConf": {"spark.jars": ",".join(str(jar) for jar in maven.jars("spark-kafka"))},
-        "checkpointing": {"storage": (tmp_path / "state").as_uri(), "interval": "2s"},
-    }
-    manifest = job_process.write_manifest(
-        sessions.EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-kafka", changes
-    )
-    job = job_process.JobProcess(manifest, tmp_path / "work", {})
+    jars = ",".join(str(jar) for jar in maven.jars("spark-kafka"))
+    job = sessions.process(tmp_path, "sessions-kafka", params, sparkConf={"spark.jars": jars})
     job.start()
     try:
         killed = job.wait_until("epochs after a completed checkpoint", lambda: replayable(job), 240)

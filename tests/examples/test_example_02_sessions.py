@@ -11,7 +11,7 @@ from support import example, sessions
 
 example.add_demo_to_path()
 
-from demo import job_process, oracle  # noqa: E402
+from demo import oracle  # noqa: E402
 
 pytestmark = pytest.mark.spark
 
@@ -29,14 +29,8 @@ def late(regular):
 @pytest.mark.timeout(400)
 def test_sessions_landing_pages_late_rows_and_idle_alarms_are_exact(regular, late, tmp_path):
     sessions.clicks.write_files(sessions.clicks.with_late_clicks(regular, late), tmp_path / "input", 12)
-    changes = {
-        "params": {"input": str(tmp_path / "input"), "output": str(tmp_path / "output"), "idle_seconds": "3"},
-        "checkpointing": {"storage": (tmp_path / "state").as_uri(), "interval": "2s"},
-    }
-    manifest = job_process.write_manifest(
-        sessions.EXAMPLE / "job.yaml", tmp_path / "run.yaml", "sessions-test", changes
-    )
-    job = job_process.JobProcess(manifest, tmp_path / "work", {})
+    params = {"input": str(tmp_path / "input"), "idle_seconds": "3"}
+    job = sessions.process(tmp_path, "sessions-test", params)
     job.start()
     try:
         totals = Counter(one.user for one in regular)

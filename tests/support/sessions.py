@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from support import example
 
 example.add_demo_to_path()
 
-from demo import oracle  # noqa: E402
+from demo import job_process, oracle  # noqa: E402
 
 EXAMPLE = example.EXAMPLES / "02-sessions"
 GAP = timedelta(minutes=30)
@@ -36,3 +36,14 @@ def check(folder: Path, regular: Sequence[Any], late: Sequence[Any]) -> int:
         (one.user, one.page, one.at) for one in late
     )
     return int(sessions.total())
+
+
+def process(folder: Path, name: str, params: Mapping[str, str], **spec: Any) -> job_process.JobProcess:
+    """The example's job with its output, its state and its process below ``folder``; ``spec`` is laid over its own."""
+    changes = {
+        "params": {"output": str(folder / "output"), **params},
+        "checkpointing": {"storage": (folder / "state").as_uri(), "interval": "2s"},
+        **spec,
+    }
+    manifest = job_process.write_manifest(EXAMPLE / "job.yaml", folder / "run.yaml", name, changes)
+    return job_process.JobProcess(manifest, folder / "work", {})
