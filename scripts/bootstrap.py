@@ -91,6 +91,8 @@ def uv_environment(environ: Mapping[str, str], pip: Mapping[str, str]) -> Enviro
     env = {name: value for name, value in environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     env["UV_PYTHON_DOWNLOADS"] = "never"
     env["UV_PROJECT_ENVIRONMENT"] = str(VENV)
+    # As pip does, unlike uv: a job is many processes, and where Python may not write bytecode each would compile anew.
+    env.setdefault("UV_COMPILE_BYTECODE", "1")
     if "index-url" in pip and not uses_own_index(env):
         env["UV_DEFAULT_INDEX"] = pip["index-url"]
     if "extra-index-url" in pip and "UV_INDEX" not in env:

@@ -41,6 +41,11 @@ def test_uv_takes_pips_certificate_unless_it_has_one_of_its_own() -> None:
     assert bootstrap.uv_environment(own, {"cert": "/a.pem"})["SSL_CERT_FILE"] == "/b.pem"
 
 
+def test_uv_compiles_what_it_installs_unless_the_user_says_otherwise() -> None:
+    assert bootstrap.uv_environment({}, {})["UV_COMPILE_BYTECODE"] == "1"
+    assert bootstrap.uv_environment({"UV_COMPILE_BYTECODE": "0"}, {})["UV_COMPILE_BYTECODE"] == "0"
+
+
 def test_uv_never_downloads_a_python_and_knows_nothing_of_an_active_environment() -> None:
     env = bootstrap.uv_environment({"VIRTUAL_ENV": "/elsewhere", "PYTHONPATH": "/elsewhere"}, {})
     assert env["UV_PYTHON_DOWNLOADS"] == "never"
