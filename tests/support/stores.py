@@ -48,8 +48,8 @@ class HookedStore:
     def get(self, key: str) -> bytes:
         return self._around("get", key, lambda: self.store.get(key))
 
-    def get_file(self, key: str, target: Path) -> None:
-        self._around("get_file", key, lambda: self.store.get_file(key, target))
+    def get_file(self, key: str, target: Path) -> str:
+        return self._around("get_file", key, lambda: self.store.get_file(key, target))
 
     def head(self, key: str) -> ObjectInfo:
         return self._around("head", key, lambda: self.store.head(key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 
@@ -71,8 +72,9 @@ def test_a_file_travels_there_and_back_in_one_part_or_several(root, tmp_path, si
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(os.urandom(size))
     root.put_file("data/file", source)
-    root.get_file("data/file", target)
+    arrived = root.get_file("data/file", target)
     assert target.read_bytes() == source.read_bytes()
+    assert arrived == "sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()
     assert root.head("data/file").size == size
 
 

@@ -81,19 +81,19 @@ class Downloader:
         first, target = files[0]
         whole = target.with_name(f".{target.name}.download")
         try:
-            self._store.get_file(first.path, whole)
+            arrived = self._store.get_file(first.path, whole)
         except errors.NotFound as error:
             raise _missing(first, self._store.url) from error
         try:
             if len(files) == 1 and first.offset == 0 and whole.stat().st_size == first.size:
+                _verify(first, first.size, arrived, self._store.url)
                 whole.replace(target)
-            else:
-                for handle, path in files:
-                    _copy_part(whole, handle, path)
+                return
+            for handle, path in files:
+                _copy_part(whole, handle, path)
+                _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
         finally:
             whole.unlink(missing_ok=True)
-        for handle, path in files:
-            _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
 
     def _require_open(self) -> None:
         if self._closed.is_set():

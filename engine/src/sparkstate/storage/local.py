@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from sparkstate import errors
-from sparkstate.settings import MIB
 from sparkstate.storage import naming
+from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo
 
 TEMPORARY = ".tmp"
@@ -67,15 +67,13 @@ class LocalStore:
         with self._mapped("read", key):
             return self._path(key).read_bytes()
 
-    def get_file(self, key: str, target: Path) -> None:
-        beside = target.with_name(f".{target.name}.{self._ids()}")
+    def get_file(self, key: str, target: Path) -> str:
         with self._mapped("read", key):
             source = self._path(key).open("rb")
-        with source, _removed(beside):
-            with beside.open("wb") as file:
-                while data := self._read(source, key):
-                    file.write(data)
-            beside.replace(target)
+        with source, arriving(target, os.fstat(source.fileno()).st_size, self._ids) as file:
+            while data := self._read(source, key):
+                file.write(data)
+            return file.finish()
 
     def head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
@@ -105,7 +103,7 @@ class LocalStore:
 
     def _read(self, source: IO[bytes], key: str) -> bytes:
         with self._mapped("read", key):
-            return source.read(MIB)
+            return source.read(CHUNK)
 
     def _path(self, key: str) -> Path:
         return self._root / naming.check_key(key)

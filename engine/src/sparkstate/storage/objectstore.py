@@ -41,8 +41,8 @@ class ObjectStore(Protocol):
     def get(self, key: str) -> bytes:
         """The bytes of an object; raises ``NotFound``."""
 
-    def get_file(self, key: str, target: Path) -> None:
-        """Download to ``target`` (whole or not at all)."""
+    def get_file(self, key: str, target: Path) -> str:
+        """Download to ``target`` (whole or not at all); ``sha256:`` and the hex digest of what arrived."""
 
     def head(self, key: str) -> ObjectInfo:
         """Size and time of an object; raises ``NotFound``."""

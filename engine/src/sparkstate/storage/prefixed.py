@@ -32,8 +32,8 @@ class PrefixedStore:
     def get(self, key: str) -> bytes:
         return self._store.get(self._full(key))
 
-    def get_file(self, key: str, target: Path) -> None:
-        self._store.get_file(self._full(key), target)
+    def get_file(self, key: str, target: Path) -> str:
+        return self._store.get_file(self._full(key), target)
 
     def head(self, key: str) -> ObjectInfo:
         return self._strip(self._store.head(self._full(key)))

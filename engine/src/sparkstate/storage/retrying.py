@@ -58,8 +58,8 @@ class RetryingStore:
     def get(self, key: str) -> bytes:
         return self._retried(lambda: self._store.get(key))
 
-    def get_file(self, key: str, target: Path) -> None:
-        self._retried(lambda: self._store.get_file(key, target))
+    def get_file(self, key: str, target: Path) -> str:
+        return self._retried(lambda: self._store.get_file(key, target))
 
     def head(self, key: str) -> ObjectInfo:
         return self._retried(lambda: self._store.head(key))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-import shutil
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ import botocore.exceptions
 from sparkstate import errors
 from sparkstate.settings import MIB, S3Settings
 from sparkstate.storage import naming, s3_errors
+from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo
 
 if TYPE_CHECKING:
@@ -88,17 +88,15 @@ class S3Store:
             _require_length(len(data), answer["ContentLength"])
             return data
 
-    def get_file(self, key: str, target: Path) -> None:
-        beside = target.with_name(f".{target.name}.{self._ids()}")
-        try:
-            with self._mapped("read", key), beside.open("wb") as file:
-                answer = self._client.get_object(Bucket=self._bucket, Key=self._full(key))
-                shutil.copyfileobj(answer["Body"], file, MIB)
-                _require_length(file.tell(), answer["ContentLength"])
-            beside.replace(target)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                beside.unlink()
+    def get_file(self, key: str, target: Path) -> str:
+        with self._mapped("read", key):
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._full(key))
+            size = answer["ContentLength"]
+            with arriving(target, size, self._ids) as file:
+                while data := answer["Body"].read(CHUNK):
+                    file.write(data)
+                _require_length(file.written, size)
+                return file.finish()
 
     def head(self, key: str) -> ObjectInfo:
         try:
