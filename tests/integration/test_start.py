@@ -25,5 +25,6 @@ def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when
         assert {path.read_text() for path in seen.iterdir()} == {"loaded"}
         driver.release()
         driver.finish()
+        assert "Traceback" not in driver.log()
     found = totals.read(tmp_path / "out")
     assert sorted(row["id"] for row in found) == sorted(row[1] for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,17 @@ def test_a_daemon_forks_only_while_it_has_no_threads(before: str, may_fork: str)
         check=True,
     )
     assert found.stdout.split() == [may_fork]
+
+
+def test_a_worker_whose_task_was_cancelled_ends_without_a_word_and_others_as_they_do() -> None:
+    def gone(sock: socket.socket, authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    def failing(sock: socket.socket, authenticated: bool) -> int:
+        raise MemoryError
+
+    with socket.socket() as sock:
+        assert daemon.quiet(gone)(sock, True) != 0
+        assert daemon.quiet(lambda sock, authenticated: 3 if authenticated else 0)(sock, True) == 3
+        with pytest.raises(MemoryError):
+            daemon.quiet(failing)(sock, True)

@@ -15,7 +15,9 @@ import contextlib
 import gc
 import importlib
 import os
+import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 _LOADED = (
@@ -27,6 +29,9 @@ _LOADED = (
     "sparkstate.spark.slotlaunch",
 )
 """What rows on their way through ``mapInArrow``, and the start of a slot, need. pandas need not be there."""
+Worker = Callable[[socket.socket, bool], int]
+_GONE = 1
+"""Any exit code but zero makes the daemon's fork end."""
 _ARCHIVE = "/pyspark/python/lib/pyspark.zip"
 
 
@@ -51,15 +56,29 @@ def load() -> bool:
     return threads.is_dir() and len(list(threads.iterdir())) == 1
 
 
+def quiet(work: Worker) -> Worker:
+    """Spark's ``worker``, but for its traceback when Spark has closed its end, as it does with every worker whose task
+    was cancelled: nobody is left to be told, and the job's log would end with what looks like a failure."""
+
+    def run(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return work(sock, authenticated)
+        except BrokenPipeError:
+            return _GONE
+
+    return run
+
+
 def main() -> None:
     """Load, then serve as Spark's daemon does."""
     sys.path[:] = prefer_folders(sys.path)
     if not load():
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     gc.freeze()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = quiet(daemon.worker)
+    daemon.manager()
 
 
 if __name__ == "__main__":
