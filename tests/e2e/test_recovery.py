@@ -68,7 +68,7 @@ def test_a_deleted_executor_is_replaced_and_its_slot_restored(make_job: MakeJob)
     newest, since = running(job), datetime.now(UTC)
     before = {pod["metadata"]["name"] for pod in job.pods("executor")}
     assert len(before) == 2
-    job.cluster.kubectl("delete", "pod", min(before), "-n", job.namespace, "--wait=false")
+    job.delete_executor()
     until_recovered(job, "executor pod deleted", newest, since)
     job.cluster.until(
         lambda: {pod["metadata"]["name"] for pod in job.pods("executor")} - before, "there is a new executor"

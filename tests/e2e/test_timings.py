@@ -1,7 +1,8 @@
-"""How long a job is away when its driver is lost, with 1 GiB of state a slot: ten runs of each kind, and where the
-time goes.
+"""How long a job is away when its driver or an executor is lost, with 1 GiB of state a slot: ten runs of each kind,
+and where the time goes.
 
-A killed process is followed by the same pod's container, a deleted pod by a new attempt. Each kill meets a fresh pod,
+A killed process is followed by the same pod's container, a deleted pod by a new attempt, a deleted executor by another
+one of the same driver. Each kill meets a fresh pod,
 so that it is not the kubelet's waiting time between crashes that is measured. The budgets, to the first committed
 epoch, are printed beside what was found, not asserted: the figures are those of the machine, whatever else it does.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from support.kubernetes.pod_logs import PodLogs
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
 STATE_MIB = int(os.environ.get("SPARKSTATE_E2E_STATE_MIB", "2048"))
 """Of two slots."""
-INTERVAL_S = 4.0
+INTERVALS_S = {"local": 4.0, "cluster": 6.0}
+"""Between two files, so that they last as long as the runs."""
 MANAGED = "512Mi"
 """Of a slot: half of its state. With the benchmark's tenth, which is for the figures under pressure, the pod's limit
 leaves no room for the page cache, and what is timed is the disk."""
@@ -39,6 +41,7 @@ STEPS = {
     "an epoch has committed": "is the first to commit",
 }
 """What the driver's log says when each is reached."""
+OF_THE_SAME_DRIVER = ("the slots have started", "the state is restored", "an epoch has committed")
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +50,18 @@ def large_input(tmp_path_factory: pytest.TempPathFactory) -> large.Prepared:
     return large.prepared(tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + RUNS, rows_per_file=100_000)
 
 
-def measured(job: LargeJob, logs: PodLogs, lose: Callable[[], object]) -> Times:
-    """Loses the driver, and returns the seconds from then to each step of its return."""
+def measured(
+    job: LargeJob, logs: PodLogs, lose: Callable[[], object], steps: Iterable[str] = tuple(STEPS)
+) -> Times:
+    """Loses a pod or process, and returns the seconds from then to each step of the job's return."""
     newest = int(job.status["lastCheckpoint"]["id"])
     began = time.time()
     lose()
     last = STEPS["an epoch has committed"]
     lines = job.cluster.until(
-        lambda: logs.since(began, job.namespace, "driver", last), f"a new driver says {last!r}", 240, 1.0
+        lambda: logs.since(began, job.namespace, "driver", last), f"the driver says {last!r}", 240, 1.0
     )
-    found = {
-        step: next(seconds for line, seconds in lines.items() if said in line) for step, said in STEPS.items()
-    }
+    found = {step: next(seconds for line, seconds in lines.items() if STEPS[step] in line) for step in steps}
     print("  ".join(f"{step} {seconds:.1f} s" for step, seconds in found.items()), flush=True)
     # Of two, one may have been under way when the driver was lost.
     job.until(
@@ -69,7 +72,7 @@ def measured(job: LargeJob, logs: PodLogs, lose: Callable[[], object]) -> Times:
 
 def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
     """Prints median and maximum of each step, from the loss on."""
-    for step in STEPS:
+    for step in runs[0]:
         seconds = [run[step] for run in runs]
         print(
             f"{what}: until {step:<24} median {statistics.median(seconds):5.1f} s, maximum {max(seconds):5.1f} s",
@@ -85,7 +88,7 @@ TIMED_CLUSTER = merged(IN_THE_CLUSTER, {"sparkConf": {"spark.kubernetes.executor
 @pytest.mark.parametrize(
     ("kind", "cpu"), [pytest.param({}, "1", id="local"), pytest.param(TIMED_CLUSTER, "400m", id="cluster")]
 )
-def test_how_long_a_job_is_away_when_its_driver_is_lost(
+def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     make_large: Callable[..., LargeJob],
     large_input: large.Prepared,
     logs: PodLogs,
@@ -105,15 +108,17 @@ def test_how_long_a_job_is_away_when_its_driver_is_lost(
     job.until_rows(large_input.plan.keys, 600)
     before = int(job.status["lastCheckpoint"]["id"])
     job.until_checkpoint_after(before)
-    job.feed(INTERVAL_S)
-    killed: list[Times] = []
-    deleted: list[Times] = []
+    name = "cluster" if kind else "local"
+    job.feed(INTERVALS_S[name])
+    found: dict[str, list[Times]] = {}
     for _ in range(RUNS):
-        killed.append(measured(job, logs, job.kill_driver))
-        deleted.append(measured(job, logs, job.delete_driver))
-    budget_s = BUDGETS_S["cluster" if kind else "local"]
-    told("driver process killed", budget_s, killed)
-    told("driver pod deleted", budget_s, deleted)
+        found.setdefault("driver process killed", []).append(measured(job, logs, job.kill_driver))
+        if kind:
+            times = measured(job, logs, job.delete_executor, OF_THE_SAME_DRIVER)
+            found.setdefault("executor pod deleted", []).append(times)
+        found.setdefault("driver pod deleted", []).append(measured(job, logs, job.delete_driver))
+    for what, runs in found.items():
+        told(what, BUDGETS_S[name], runs)
     assert job.status["attempt"] == 1 + RUNS
     job.finish()
     job.check()

@@ -237,6 +237,12 @@ class NodeJob(ABC):
         self.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", self.namespace, "--wait=false")
         return str(pod["metadata"]["uid"])
 
+    def delete_executor(self) -> str:
+        """Deletes the oldest of its executors' pods without waiting; returns its name."""
+        name = str(self.pods("executor")[0]["metadata"]["name"])
+        self.cluster.kubectl("delete", "pod", name, "-n", self.namespace, "--wait=false")
+        return name
+
     # --- its data ------------------------------------------------------------------------------------------
 
     def release_first(self, number: int) -> None:

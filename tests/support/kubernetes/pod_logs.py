@@ -43,16 +43,17 @@ class PodLogs:
             yield from printed(path.read_text(errors="replace"))
 
     def since(self, began: float, namespace: str, container: str, has: str) -> dict[str, float]:
-        """Seconds after ``began`` (Unix time) at which each line was printed by the first container that began later
-        and has printed a line with ``has``; empty while there is none."""
+        """Seconds after ``began`` (Unix time) at which each later line was printed by the first container that has
+        printed one with ``has`` since; empty while there is none."""
         self._link()
         for path in sorted(self.kept.glob(f"{namespace}_*/{container}/*.log")):
             stamped = [
                 (datetime.fromisoformat(time).timestamp() - began, text)
                 for time, text in timed(path.read_text(errors="replace"))
             ]
-            if stamped and stamped[0][0] > 0 and any(has in text for _, text in stamped):
-                return {text: seconds for seconds, text in reversed(stamped)}
+            later = [(seconds, text) for seconds, text in stamped if seconds > 0]
+            if any(has in text for _, text in later):
+                return {text: seconds for seconds, text in reversed(later)}
         return {}
 
     def copy(self, target: Path, namespace: str) -> None:

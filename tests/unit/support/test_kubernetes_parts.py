@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,18 @@ def test_the_log_of_a_pod_is_kept_when_the_kubelet_removes_it(tmp_path: Path) ->
     written.unlink()
     assert list(logs.lines("ns", "main")) == ["one", "two words"]
     assert list(logs.lines("other")) == []
+
+
+def test_lines_since_a_moment_are_those_of_the_container_that_said_what_is_waited_for(tmp_path: Path) -> None:
+    for number, lines in enumerate(((("01", "ready"), ("05", "dying")), (("09", "begun"), ("10", "ready")))):
+        log = tmp_path / "pods" / "ns_pod_uid" / "driver" / f"{number}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(f"2026-01-01T00:00:{at}Z stdout F {text}\n" for at, text in lines))
+    logs = pod_logs.PodLogs([tmp_path / "pods"], tmp_path / "kept")
+    lost = datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC).timestamp()
+    assert logs.since(lost, "ns", "driver", "ready") == {"begun": 6.0, "ready": 7.0}
+    assert logs.since(lost, "ns", "driver", "never") == {}
+    assert logs.since(lost - 3, "ns", "driver", "dying") == {"ready": 1.0, "dying": 5.0}
 
 
 def test_another_process_that_has_a_recorded_number_now_is_left_alone(tmp_path: Path) -> None:
