@@ -14,7 +14,7 @@ _SECRETS = re.compile(
     r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?bearer\s+|(?:token|password|secret[_-]?key|access[_-]?key)['\"]?\s*[:=]\s*['\"]?)"
     r"([^\s'\",}]{4,})"
 )
-_TRIED_AGAIN = "failed; will retry: "
+_TRIED_AGAIN = ("failed; will retry: ", "closed; will re-authenticate: ")
 
 
 def redact(text: str) -> str:
@@ -47,11 +47,12 @@ class JsonLines(logging.Formatter):
 
 class TriedAgain(logging.Filter):
     """kopf calls it an error when a request failed that it will send again. Here that is a warning: nobody has to do
-    anything, and an alert on errors should not ring when an API server restarts."""
+    anything, and an alert on errors should not ring when an API server or this operator restarts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass."""
-        if record.name.startswith("kopf.") and _TRIED_AGAIN in str(record.msg):
+        said = str(record.msg)
+        if record.name.startswith("kopf.") and any(words in said for words in _TRIED_AGAIN):
             record.levelno, record.levelname = logging.WARNING, "WARNING"
         return True
 

@@ -37,6 +37,11 @@ def test_a_record_is_one_line_with_its_fields() -> None:
     ("logger", "message", "level"),
     [
         ("kopf._cogs.clients.watching", "Request attempt #1/9 failed; will retry: GET … -> 503", "warning"),
+        (
+            "kopf._core.reactor.observation",
+            "Request attempt #2/9 failed; TCP closed; will re-authenticate: GET",
+            "warning",
+        ),
         ("kopf._cogs.clients.watching", "Request attempt #9/9 failed; escalating: GET … -> 503", "error"),
         ("sparkstate.reconcile", "the request failed; will retry: later", "error"),
     ],
