@@ -34,10 +34,11 @@ IN_THE_CLUSTER: dict[str, Any] = {
 ENDS = frozenset({"Failed", "RestoreBlocked"})
 """Phases that a job does not leave by itself: nobody waits on."""
 KILL = """\
-import os, pathlib
+import contextlib, os, pathlib
 for each in pathlib.Path("/proc").glob("[0-9]*"):
-    if int(each.name) != os.getpid() and b"sparkstate.driver" in (each / "cmdline").read_bytes().split(b"\\0"):
-        os.kill(int(each.name), 9)
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        if int(each.name) != os.getpid() and b"sparkstate.driver" in (each / "cmdline").read_bytes().split(b"\\0"):
+            os.kill(int(each.name), 9)
 """
 MEMORY = """\
 import pathlib
