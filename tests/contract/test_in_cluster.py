@@ -157,6 +157,7 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
     assert conf["spark.executor.cores"] == str(shown.cores)
     assert conf["spark.kubernetes.container.image"] == "shop:1"
     assert conf["spark.master"] == "k8s://https://10.0.0.1:443"
+    assert f"spark.kubernetes.executor.label.{labels.LIFE}" in conf
     assert conf["spark.kubernetes.executor.podNamePrefix"] == naming.executor_prefix("rotations", 3)
     template = driver.executor_template(context(), 3)
     (container,) = template["spec"]["containers"]

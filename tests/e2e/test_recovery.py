@@ -47,6 +47,8 @@ def test_a_killed_driver_process_is_followed_by_another(make_job: MakeJob, kind:
     newest, since = running(job), datetime.now(UTC)
     job.kill_driver()
     until_recovered(job, "driver process killed", newest, since)
+    if kind:  # the executors of the life before are gone
+        job.cluster.until(lambda: len(job.pods("executor")) == 2, "there are two executors", 60)
     job.finish()
     job.check()
 

@@ -61,6 +61,8 @@ class Pod:
     ready: bool = False
     deleting_at: datetime | None = None
     """When its grace period ends; None while it is not being deleted."""
+    life: int = 0
+    """Of an executor: which life of its attempt made it, from 1; 0: it does not say."""
     restarts: int = 0
     waiting: str = ""
     """Why the container waits, e.g. ``CrashLoopBackOff``, ``ImagePullBackOff``."""
@@ -300,7 +302,7 @@ def child_of(body: Document, kind: str) -> Child:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        attempt=_attempt(meta),
+        attempt=_number(meta, labels.ATTEMPT),
         body=body,
     )
 
@@ -322,7 +324,8 @@ def pod_of(body: Document) -> Pod:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        attempt=_attempt(meta) or 0,
+        attempt=_number(meta, labels.ATTEMPT) or 0,
+        life=_number(meta, labels.LIFE) or 0,
         revision=(meta.get("labels") or {}).get(labels.REVISION, ""),
         phase=status.get("phase", "Pending"),
         reason=status.get("reason", ""),
@@ -367,8 +370,8 @@ def _ended(terminated: Document | None) -> Ended | None:
     )
 
 
-def _attempt(meta: Document) -> int | None:
-    value = (meta.get("labels") or {}).get(labels.ATTEMPT, "")
+def _number(meta: Document, label: str) -> int | None:
+    value = (meta.get("labels") or {}).get(label, "")
     return int(value) if value.isdecimal() else None
 
 

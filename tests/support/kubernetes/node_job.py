@@ -239,8 +239,8 @@ class NodeJob(ABC):
         return str(pod["metadata"]["uid"])
 
     def delete_executor(self) -> str:
-        """Deletes the oldest of its executors' pods without waiting; returns its name."""
-        name = str(self.pods("executor")[0]["metadata"]["name"])
+        """Deletes the newest of its executors' pods without waiting; returns its name."""
+        name = str(self.pods("executor")[-1]["metadata"]["name"])
         self.cluster.kubectl("delete", "pod", name, "-n", self.namespace, "--wait=false")
         return name
 

@@ -207,6 +207,21 @@ def test_executors_of_a_dead_driver_are_swept() -> None:
     assert [action.pod.name for action in acts(look(seen), actions.DeletePod)] == ["orders-1-exec-1"]
 
 
+def test_executors_of_an_older_life_of_the_driver_go_when_there_is_one_of_a_newer() -> None:
+    first = [pod(2, name=f"orders-2-exec-{number}", life=1) for number in (1, 2)]
+    second = pod(2, name="orders-2-2-exec-1", life=2)
+    silent = pod(2, name="orders-2-exec-3")  # of an image that does not say
+    leaving = dataclasses.replace(first[0], deleting_at=NOW)
+
+    def deleted(*executors: observed.Pod) -> list[str]:
+        seen = observed.Observed(job(running_status(2)), NOW, drivers=(pod(2),), executors=executors)
+        return [action.pod.name for action in acts(look(seen), actions.DeletePod)]
+
+    assert deleted(*first, silent) == []
+    assert deleted(*first, second, silent) == ["orders-2-exec-1", "orders-2-exec-2"]
+    assert deleted(leaving, first[1], second) == ["orders-2-exec-2"]
+
+
 def test_a_deletion_in_a_closing_namespace_keeps_the_state_and_asks_for_nothing() -> None:
     spec = {"deletion": {"policy": "purge"}}
     seen = observed.Observed(

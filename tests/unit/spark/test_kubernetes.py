@@ -41,6 +41,11 @@ def test_executors_find_the_driver_by_its_pod_s_address() -> None:
     assert found["spark.kubernetes.namespace"] == "shop"
 
 
+def test_executors_say_which_life_of_the_driver_made_them() -> None:
+    assert conf()["spark.kubernetes.executor.label.sparkstate.io/life"] == "1"
+    assert conf(life=3)["spark.kubernetes.executor.label.sparkstate.io/life"] == "3"
+
+
 def test_ipv6_addresses_are_in_brackets_where_a_port_follows() -> None:
     found = session.effective_conf(
         replace(JOB, pod=replace(POD, ip="fd00::9")), {"KUBERNETES_SERVICE_HOST": "fd00::1"}
@@ -106,4 +111,5 @@ def test_every_setting_is_one_that_this_version_of_spark_knows() -> None:
     for name in kubernetes.conf(JOB, POD, "k8s://api", 1, MIB):
         # Spark puts the two of authentication together from a prefix and the last word.
         word = name.rpartition(".")[2] if ".kubernetes.authenticate." in name else name
+        word = word.removesuffix(kubernetes.LIFE)  # what a label is called is ours
         assert word.encode() in known, name

@@ -1,7 +1,8 @@
 """Spark's settings for a driver pod with executor pods: client mode on Spark's Kubernetes backend.
 
-Pure: settings in, a configuration out. Executor pods come from the template that the operator mounts, so labels,
-volumes, credentials and security context are not here; what Spark insists on deciding itself is (image, memory, cores).
+Pure: settings in, a configuration out. Executor pods come from the template that the operator mounts, so labels
+(but for the life's), volumes, credentials and security context are not here; what Spark insists on deciding itself is
+(image, memory, cores).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TEMPLATE: Final = "/etc/sparkstate/job/executor.yaml"
 TOKEN: Final = "/etc/sparkstate/token/token"
 CONTAINER: Final = "executor"
+LIFE: Final = "sparkstate.io/life"
+"""The label that tells the executors of one life of an attempt from those of another."""
 DRIVER_PORT: Final = 7078
 BLOCK_MANAGER_PORT: Final = 7079
 _PREFIX_LIMIT: Final = 47
@@ -65,6 +68,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.kubernetes.executor.podTemplateFile": TEMPLATE,
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
         "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
+        f"spark.kubernetes.executor.label.{LIFE}": str(life),
         # Otherwise Spark would write a secret of its own into the executors' pod specs.
         "spark.authenticate.secret.file": TOKEN,
         # Fewer rights for the driver: it creates pods and nothing else.

@@ -10,14 +10,12 @@ KEPT_REVISIONS = 10
 
 
 def sweep(draft: Draft) -> None:
-    """Executors whose driver is dead; Secret and ConfigMap of older attempts; revisions that nothing names.
+    """Executors of a driver, or of a life of it, that is over; Secret and ConfigMap of older attempts; revisions that
+    nothing names.
 
     The newest attempt's ConfigMap stays: it is the trace that keeps its number from being used again.
     """
-    alive = {pod.attempt for pod in draft.seen.drivers if pod.death is Death.ALIVE}
-    for pod in draft.seen.executors:
-        if pod.attempt not in alive and pod.deleting_at is None:
-            draft.acts.append(actions.DeletePod(pod, f"its driver, attempt {pod.attempt}, is gone"))
+    _executors(draft)
     newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)
     with_pod = {pod.attempt for pod in draft.seen.drivers}
     for child in draft.seen.config_maps:
@@ -33,6 +31,22 @@ def sweep(draft: Draft) -> None:
             draft.acts.append(actions.DeletePod(pod, "a newer attempt runs"))
     _revisions(draft)
     _standing(draft)
+
+
+def _executors(draft: Draft) -> None:
+    """A driver that the kubelet starts again makes new ones and knows nothing of those before. Which life is the newest
+    is told by the pods themselves: while there is none of it, the older ones take nobody's place."""
+    alive = {pod.attempt for pod in draft.seen.drivers if pod.death is Death.ALIVE}
+    newest: dict[int, int] = {}
+    for pod in draft.seen.executors:
+        newest[pod.attempt] = max(pod.life, newest.get(pod.attempt, 0))
+    for pod in draft.seen.executors:
+        if pod.deleting_at is not None:
+            continue
+        if pod.attempt not in alive:
+            draft.acts.append(actions.DeletePod(pod, f"its driver, attempt {pod.attempt}, is gone"))
+        elif 0 < pod.life < newest[pod.attempt]:
+            draft.acts.append(actions.DeletePod(pod, f"life {pod.life} of its driver is over"))
 
 
 def _standing(draft: Draft) -> None:
