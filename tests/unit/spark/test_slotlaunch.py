@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -98,3 +98,40 @@ def test_another_failure_is_not_mistaken_for_waiting() -> None:
 )
 def test_a_slot_s_address_is_the_pod_s_where_there_is_one(environ: dict[str, str], found: str) -> None:
     assert slotlaunch.own_address(environ, "localhost") == found
+
+
+class Told:
+    """A SparkContext that knows of these executors, or whose JVM has ended; counts how often it is asked."""
+
+    def __init__(self, ids: Sequence[str] | None) -> None:
+        self.ids, self.asked = ids, 0
+        self._jsc = self
+
+    def sc(self) -> Told:
+        self.asked += 1
+        return self
+
+    def getExecutorIds(self) -> Told:
+        if self.ids is None:
+            raise OSError("the JVM has ended")
+        return self
+
+    def mkString(self, separator: str) -> str:
+        assert self.ids is not None
+        return separator.join(self.ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "lost"),
+    [(["1", "2"], None), (["2", "1", "12"], None), (["1", "12"], 1), (["12"], 0), ([], 0), (None, None)],
+)
+def test_a_slot_whose_executor_spark_has_lost_is_found(ids: Sequence[str] | None, lost: int | None) -> None:
+    slots = [SlotAddress(slot, f"pod-{slot}", 7, "", 1, "10.0.0.1", str(slot + 1)) for slot in (0, 1)]
+    found = slotlaunch.without_executor(Told(ids), slots)  # type: ignore[arg-type]
+    assert (found.slot if found else None) == lost
+
+
+def test_where_executors_have_no_ids_spark_is_not_asked() -> None:
+    context = Told([])
+    assert slotlaunch.without_executor(context, [address(0), address(1)]) is None  # type: ignore[arg-type]
+    assert context.asked == 0

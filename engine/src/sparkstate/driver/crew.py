@@ -89,6 +89,15 @@ class Crew:
                 protocol.Restored,
             )
 
+    def lost_with_its_executor(self) -> errors.SlotLost | None:
+        """Why a slot is lost that cannot say so itself, because its executor's pod is gone; None: none is."""
+        gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+        if gone is None:
+            return None
+        return errors.SlotLost(
+            f"slot {gone.slot} (pid {gone.pid}): Spark has lost its executor {gone.executor}"
+        )
+
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""
         operator = self._parts.declared.operators.get(uid)

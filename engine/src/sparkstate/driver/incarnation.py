@@ -69,6 +69,7 @@ class Incarnation:
         parts.view.note_phase(Phase.RESTORING)
         self._crew = Crew.start(parts, self.number, self._key_space)
         parts.reached("the slots have started")
+        threading.Thread(target=self._watch_executors, name="executor-watch", daemon=True).start()
         self._runner = epochs.EpochRunner(
             parts.session,
             parts.declared,
@@ -338,11 +339,21 @@ class Incarnation:
                 replies = group.ask(lambda _: request, protocol.SlotStatus, 30.0)
             except errors.SlotLost as error:
                 if not self._over.is_set():
-                    self._lost = error
+                    self._lost = self._lost or error
                 return
             except errors.SparkstateError:
                 continue
             self._parts.view.note_slots(group.addresses, replies)
+
+    def _watch_executors(self) -> None:
+        """From the slots' start on: who waits for the answer of one whose pod is gone might wait for ever."""
+        assert self._crew is not None
+        while not self._over.wait(_WATCH_S):
+            lost = self._crew.lost_with_its_executor()
+            if lost is not None and not self._over.is_set():
+                self._lost = self._lost or lost
+                self._crew.group.interrupt()
+                return
 
     def _why(self, failure: BaseException) -> errors.SparkstateError:
         """The reason behind a failed query: ours as it is; Spark's own becomes a lost slot if one is dead."""

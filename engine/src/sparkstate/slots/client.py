@@ -45,6 +45,8 @@ class SlotAddress:
     tcp_port: int = 0
     tcp_host: str = ""
     """The address of ``host`` as seen from elsewhere; its name may not be resolvable (pods)."""
+    executor: str = ""
+    """Spark's id of the executor that it runs in, where that has one of its own (pods)."""
 
 
 def error_of(reason: str, message: str) -> errors.SparkstateError:

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +93,8 @@ class StartSlot:
             tail = (base / f"slot-{index}.log").read_text(errors="replace")[-2000:]
             raise errors.SlotLost(f"slot {index} did not start on {host}; the end of its log:\n{tail}")
         told = json.loads(answer)
-        return SlotAddress(index, host, told["pid"], told["unix_path"], told["tcp_port"], address)
+        executor = os.environ.get("SPARK_EXECUTOR_ID", "")
+        return SlotAddress(index, host, told["pid"], told["unix_path"], told["tcp_port"], address, executor)
 
 
 def _talk(process: subprocess.Popen[bytes], line: bytes) -> bytes:
@@ -144,6 +145,21 @@ def launch(
         if len(placed) < slots:
             clock.sleep(_ROUND_S)
     return tuple(placed[slot] for slot in range(slots))
+
+
+def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) -> SlotAddress | None:
+    """The first of these slots whose executor Spark has lost; None while there is none, or where Spark cannot tell.
+
+    Spark is told by Kubernetes. A connection to a pod that is gone may stay open for ever, because nobody is left who
+    could close it.
+    """
+    if not any(address.executor for address in addresses):
+        return None
+    try:
+        living = str(context._jsc.sc().getExecutorIds().mkString(",")).split(",")
+    except Exception:  # the JVM ends; whoever waits for its answer is told so
+        return None
+    return next((one for one in addresses if one.executor and one.executor not in living), None)
 
 
 def _round(
