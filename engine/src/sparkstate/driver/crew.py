@@ -6,6 +6,8 @@ import contextlib
 import json
 import shutil
 import socket
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import cloudpickle
@@ -23,6 +25,7 @@ from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import shards_needed
 from sparkstate.spark import planning, plans, slotlaunch
 
+_LOOK_S = 1.0
 _STOP_TIMEOUT_S = 10.0
 _STOP_ANSWER_S = 5.0
 """A slot on a host that vanished does not answer, and nobody waits longer for it."""
@@ -89,14 +92,21 @@ class Crew:
                 protocol.Restored,
             )
 
-    def lost_with_its_executor(self) -> errors.SlotLost | None:
-        """Why a slot is lost that cannot say so itself, because its executor's pod is gone; None: none is."""
-        gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
-        if gone is None:
-            return None
-        return errors.SlotLost(
-            f"slot {gone.slot} (pid {gone.pid}): Spark has lost its executor {gone.executor}"
-        )
+    def watch_executors(self, over: threading.Event, lost: Callable[[errors.SlotLost], None]) -> None:
+        """Until ``over``: when Spark has lost a slot's executor, say so to ``lost``, and let all calls under way fail:
+        a slot whose pod is gone cannot say so itself, and who waits for its answer might wait for ever."""
+
+        def watch() -> None:
+            while not over.wait(_LOOK_S):
+                gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+                if gone is not None:
+                    what = f"slot {gone.slot} (pid {gone.pid}): Spark has lost its executor {gone.executor}"
+                    lost(errors.SlotLost(what))
+                    self.group.interrupt()
+                    return
+
+        if any(address.executor for address in self.group.addresses):
+            threading.Thread(target=watch, name="executor-watch", daemon=True).start()
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""

@@ -69,7 +69,7 @@ class Incarnation:
         parts.view.note_phase(Phase.RESTORING)
         self._crew = Crew.start(parts, self.number, self._key_space)
         parts.reached("the slots have started")
-        threading.Thread(target=self._watch_executors, name="executor-watch", daemon=True).start()
+        self._crew.watch_executors(self._over, self._note_lost)
         self._runner = epochs.EpochRunner(
             parts.session,
             parts.declared,
@@ -333,27 +333,19 @@ class Incarnation:
         """Ask the slots how they are, so that a dead one is noticed also when no rows come."""
         assert self._crew is not None
         group = self._crew.group
-        request = protocol.Status()
         while not self._over.wait(_WATCH_S if self._parts.view.status().slots else 0.1):
             try:
-                replies = group.ask(lambda _: request, protocol.SlotStatus, 30.0)
+                replies = group.ask(lambda _: protocol.Status(), protocol.SlotStatus, 30.0)
             except errors.SlotLost as error:
-                if not self._over.is_set():
-                    self._lost = self._lost or error
+                self._note_lost(error)
                 return
             except errors.SparkstateError:
                 continue
             self._parts.view.note_slots(group.addresses, replies)
 
-    def _watch_executors(self) -> None:
-        """From the slots' start on: who waits for the answer of one whose pod is gone might wait for ever."""
-        assert self._crew is not None
-        while not self._over.wait(_WATCH_S):
-            lost = self._crew.lost_with_its_executor()
-            if lost is not None and not self._over.is_set():
-                self._lost = self._lost or lost
-                self._crew.group.interrupt()
-                return
+    def _note_lost(self, error: errors.SlotLost) -> None:
+        if not self._over.is_set():
+            self._lost = self._lost or error
 
     def _why(self, failure: BaseException) -> errors.SparkstateError:
         """The reason behind a failed query: ours as it is; Spark's own becomes a lost slot if one is dead."""

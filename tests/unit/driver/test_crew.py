@@ -1,0 +1,73 @@
+"""Watching the executors of a crew's slots."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.driver import crew
+from sparkstate.driver.crew import Crew
+from sparkstate.keygroups import KeySpace
+from sparkstate.slots.client import SlotAddress
+
+
+class Group:
+    def __init__(self, executors: list[str]) -> None:
+        self.addresses = tuple(
+            SlotAddress(slot, f"pod-{slot}", 7, "", 1, "10.0.0.1", executor)
+            for slot, executor in enumerate(executors)
+        )
+        self.interrupted = threading.Event()
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+
+def watched(group: Group, living: list[str]) -> tuple[threading.Event, list[errors.SlotLost]]:
+    """What is told of a crew whose Spark knows these executors; the event ends it."""
+    spark: Any = SimpleNamespace()
+    spark._jsc = SimpleNamespace(sc=lambda: spark)
+    spark.getExecutorIds = lambda: SimpleNamespace(mkString=lambda comma: comma.join(living))
+    parts: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=spark))
+    over, told = threading.Event(), []
+    Crew(parts, 1, KeySpace(128, 2), group).watch_executors(over, told.append)  # type: ignore[arg-type]
+    return over, told
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_LOOK_S", 0.01)
+
+
+def test_an_executor_that_spark_loses_ends_every_call_under_way_and_is_told_once() -> None:
+    living = ["1", "2"]
+    group = Group(["1", "2"])
+    over, told = watched(group, living)
+    assert not group.interrupted.wait(0.1)
+    living.remove("2")
+    assert group.interrupted.wait(10)
+    assert [str(error) for error in told] == ["slot 1 (pid 7): Spark has lost its executor 2"]
+    over.set()
+
+
+def test_nobody_watches_where_there_is_one_executor_without_a_number() -> None:
+    before = threading.active_count()
+    over, told = watched(Group(["", ""]), [])
+    assert threading.active_count() == before
+    assert told == []
+    over.set()
+
+
+def test_an_incarnation_that_is_over_is_told_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_LOOK_S", 60)
+    living = ["1"]
+    group = Group(["1"])
+    over, told = watched(group, living)
+    over.set()
+    living.clear()
+    assert not group.interrupted.wait(0.2)
+    assert told == []
