@@ -22,6 +22,10 @@ class Group:
             for slot, executor in enumerate(executors)
         )
         self.interrupted = threading.Event()
+        self.given_up: list[int] = []
+
+    def give_up(self, slot: int) -> None:
+        self.given_up.append(slot)
 
     def interrupt(self) -> None:
         self.interrupted.set()
@@ -51,6 +55,7 @@ def test_an_executor_that_spark_loses_ends_every_call_under_way_and_is_told_once
     living.remove("2")
     assert group.interrupted.wait(10)
     assert [str(error) for error in told] == ["slot 1 (pid 7): Spark has lost its executor 2"]
+    assert group.given_up == [1]
     over.set()
 
 

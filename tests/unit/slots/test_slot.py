@@ -184,3 +184,15 @@ def test_a_message_of_a_stranger_is_no_message() -> None:
         one.sendall(b"\xff\xff\xff\xff")
         with pytest.raises(errors.SlotLost, match="no sparkstate process"):
             protocol.receive_request(other)
+
+
+def test_nobody_looks_for_a_slot_that_was_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as never_answers:
+        address = client.SlotAddress(0, "elsewhere", 7, "", never_answers.getsockname()[1], "127.0.0.1")
+        mute = client.SlotClient(address, "token", "here")
+        mute.give_up()
+        with pytest.raises(errors.SlotLost, match=r"slot 0 \(pid 7\) is gone"):
+            mute.call(protocol.Status(), protocol.SlotStatus)
+        never_answers.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            never_answers.accept()

@@ -102,6 +102,7 @@ class Crew:
                 if gone is not None:
                     what = f"slot {gone.slot} (pid {gone.pid}): Spark has lost its executor {gone.executor}"
                     lost(errors.SlotLost(what))
+                    self.group.give_up(gone.slot)
                     self.group.interrupt()
                     return
 

@@ -92,10 +92,13 @@ class SlotClient:
         self._local_host = local_host
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
+        self._gone = False
 
     def call(self, request: protocol.Message, expect: type[_R], timeout_s: float | None = None) -> _R:
         """Send ``request`` and return its reply; the slot's own errors are raised here as they were there."""
         with self._lock:
+            if self._gone:
+                raise errors.SlotLost(f"slot {self.address.slot} (pid {self.address.pid}) is gone")
             try:
                 if self._connection is None:
                     patience = min(timeout_s or _CONNECT_S, _CONNECT_S)
@@ -125,6 +128,11 @@ class SlotClient:
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def give_up(self) -> None:
+        """As :meth:`interrupt`, for good: the slot is gone, and later calls fail at once instead of looking for it."""
+        self._gone = True
+        self.interrupt()
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -67,6 +67,11 @@ class SlotGroup:
         for client in (*self._epochs, *self._questions):
             client.interrupt()
 
+    def give_up(self, slot: int) -> None:
+        """This one is gone: calls to it fail, those under way and all later ones."""
+        for client in (self._epochs[slot], self._questions[slot]):
+            client.give_up()
+
     def close(self) -> None:
         """Close the connections."""
         for client in (*self._epochs, *self._questions):
