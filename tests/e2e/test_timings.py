@@ -2,9 +2,9 @@
 and where the time goes.
 
 A killed process is followed by the same pod's container, a deleted pod by a new attempt, a deleted executor by another
-one of the same driver. Each kill meets a fresh pod,
-so that it is not the kubelet's waiting time between crashes that is measured. The budgets, to the first committed
-epoch, are printed beside what was found, not asserted: the figures are those of the machine, whatever else it does.
+one of the same driver. Each kill meets a fresh pod, so that it is not the kubelet's waiting time between crashes that
+is measured. The budgets, to the first committed epoch, are printed beside what was found, not asserted: the figures are
+those of the machine, whatever else it does.
 """
 
 from __future__ import annotations

@@ -234,15 +234,15 @@ class NodeJob(ABC):
 
     def delete_driver(self) -> str:
         """Deletes the driver's pod without waiting; returns its uid."""
-        pod = self.driver()
-        self.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", self.namespace, "--wait=false")
-        return str(pod["metadata"]["uid"])
+        return self._delete(self.driver())
 
     def delete_executor(self) -> str:
-        """Deletes the newest of its executors' pods without waiting; returns its name."""
-        name = str(self.pods("executor")[-1]["metadata"]["name"])
-        self.cluster.kubectl("delete", "pod", name, "-n", self.namespace, "--wait=false")
-        return name
+        """As :meth:`delete_driver`, the newest of its executors' pods."""
+        return self._delete(self.pods("executor")[-1])
+
+    def _delete(self, pod: dict[str, Any]) -> str:
+        self.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", self.namespace, "--wait=false")
+        return str(pod["metadata"]["uid"])
 
     # --- its data ------------------------------------------------------------------------------------------
 
