@@ -1,10 +1,10 @@
 """What a slot does, without its sockets: stores, operators, overlays, held output.
 
 Concurrency. Requests arrive on several connections. ``_run`` guards user code and overlays: one Arrow batch, one finish
-at a time. What a task brings is processed in a thread of its own, after the commit of every earlier epoch
-(``slots.incoming``); an epoch's finish waits for it. ``_commit_gate`` orders commits and the synchronous part of
-snapshots: a commit waits until the snapshots accepted before it are prepared (this wait is the pause of a checkpoint);
-feeding and finishing go on beside them.
+at a time. What a task brings is taken at any time (``slots.attempts``) and processed in a thread of its own, after the
+commit of every earlier epoch (``slots.incoming``); an epoch's finish waits for it. ``_commit_gate`` orders commits and
+the synchronous part of snapshots: a commit waits until the snapshots accepted before it are prepared (this wait is the
+pause of a checkpoint); feeding and finishing go on beside them.
 """
 
 from __future__ import annotations
@@ -31,42 +31,13 @@ from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
+from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import restore_shards, state_metas
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
 
 _log = logging.getLogger("sparkstate.slots")
-
-
-class Attempts:
-    """Overlays of one epoch of one operator: by attempt until finished, then the winner."""
-
-    def __init__(self) -> None:
-        self.by_attempt: dict[int, Overlay] = {}
-        self.incoming: dict[int, Incoming] = {}
-        self.winner: Overlay | None = None
-
-    def give_up(self) -> None:
-        """Forget those that did not win, and what they have on disk."""
-        for overlay in self.by_attempt.values():
-            overlay.close()
-        for incoming in self.incoming.values():
-            incoming.give_up(errors.SlotLost("another attempt was taken"))
-        self.by_attempt.clear()
-        self.incoming.clear()
-
-    def committed(self) -> None:
-        """Keep no more than the winner's output."""
-        self.give_up()
-        if self.winner is not None:
-            self.winner.forget_state()
-
-    def close(self) -> None:
-        """Forget all of them."""
-        self.give_up()
-        if self.winner is not None:
-            self.winner.close()
 
 
 class SlotRuntime:
@@ -82,7 +53,7 @@ class SlotRuntime:
         self._committed = -1
         self._incoming_numbers = itertools.count()
         self._commit_gate = threading.Condition()
-        self._epochs: dict[tuple[int, str], Attempts] = {}
+        self._attempts = Attempts()
         self._operators: dict[str, operator_runtime.KeyedOperator] = {}
         self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / "db")
         self._stores: dict[int, ShardStore] = {}
@@ -139,19 +110,17 @@ class SlotRuntime:
         """A fresh overlay for this task attempt; where its batches go."""
         self._check_incarnation(request.incarnation)
         operator = self._operator(request.operator)
-        with self._run:
-            self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
-            overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
-            attempts = self._attempts(request.epoch, request.operator)
-            attempts.by_attempt[request.attempt] = overlay
-            incoming = attempts.incoming[request.attempt] = Incoming(
-                functools.partial(self._feed, operator, overlay),
-                functools.partial(self._has_turn, request.epoch),
-                functools.partial(self._wait_for_turn, request.epoch),
-                self._directory / "incoming" / str(next(self._incoming_numbers)),
-                self._budget.waiting_bytes(LIMIT_BYTES),
-            )
-        return incoming
+        self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
+        overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
+        receive = functools.partial(
+            Incoming,
+            functools.partial(self._feed, operator, overlay),
+            functools.partial(self._has_turn, request.epoch),
+            functools.partial(self._wait_for_turn, request.epoch),
+            self._directory / "incoming" / str(next(self._incoming_numbers)),
+            self._budget.waiting_bytes(LIMIT_BYTES),
+        )
+        return self._attempts.open(request.epoch, request.operator, request.attempt, overlay, receive)
 
     def _feed(
         self, operator: operator_runtime.KeyedOperator, overlay: Overlay, batch: pa.RecordBatch
@@ -161,7 +130,7 @@ class SlotRuntime:
 
     def _has_turn(self, epoch: int) -> bool:
         """Whether every earlier epoch that was fed is committed: records see the state that it left."""
-        return not any(self._committed < earlier < epoch for earlier, _ in list(self._epochs))
+        return not any(self._committed < earlier < epoch for earlier in self._attempts.epochs())
 
     def _wait_for_turn(self, epoch: int) -> None:
         with self._turns:
@@ -171,22 +140,19 @@ class SlotRuntime:
         """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
         self._check_incarnation(request.incarnation)
         operator = self._operator(request.operator)
-        incoming = self._attempts(request.epoch, request.operator).incoming.pop(request.attempt, None)
+        epoch, uid, attempt = request.epoch, request.operator, request.attempt
+        incoming = self._attempts.take_incoming(epoch, uid, attempt)
         if incoming is not None:
             incoming.wait()
         with self._run:
-            self._phases.enter(phases.Phase.FINISH, epoch=request.epoch, incarnation=request.incarnation)
-            attempts = self._attempts(request.epoch, request.operator)
-            overlay = attempts.by_attempt.pop(request.attempt, None)
+            self._phases.enter(phases.Phase.FINISH, epoch=epoch, incarnation=request.incarnation)
+            overlay = self._attempts.take(epoch, uid, attempt)
             if overlay is None:
-                if request.attempt >= 0:
-                    raise errors.SlotLost(
-                        f"slot {self.plan.slot} has no attempt {request.attempt} of epoch {request.epoch}"
-                    )
-                overlay = operator.begin(request.epoch, request.watermark_before, request.processing_time)
-            attempts.give_up()
+                if attempt >= 0:
+                    raise errors.SlotLost(f"slot {self.plan.slot} has no attempt {attempt} of epoch {epoch}")
+                overlay = operator.begin(epoch, request.watermark_before, request.processing_time)
             operator.finish(overlay, request.watermark)
-            attempts.winner = overlay
+            self._attempts.set_winner(epoch, uid, overlay)
             return protocol.Finished(
                 rows_in=overlay.rows_in,
                 rows_by_tag=_rows_by_tag(operator, overlay),
@@ -197,10 +163,9 @@ class SlotRuntime:
     def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The finished output of an operator; may be read any number of times until the release."""
         self._check_incarnation(request.incarnation)
-        attempts = self._epochs.get((request.epoch, request.operator))
-        if attempts is None or attempts.winner is None:
+        overlay = self._attempts.winner(request.epoch, request.operator)
+        if overlay is None:
             raise errors.SlotLost(f"slot {self.plan.slot} has no output of epoch {request.epoch}")
-        overlay = attempts.winner
         self._phases.enter(phases.Phase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
         schema = _output_schema(self._operators[request.operator].spec, request.tag)
         return schema, iter(overlay.output(request.tag))
@@ -215,10 +180,7 @@ class SlotRuntime:
             with self._run:
                 self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
                 self._commit(request.epoch)
-                self._forget(request.epoch - 1)
-                for (epoch, _), attempts in self._epochs.items():
-                    if epoch == request.epoch:
-                        attempts.committed()
+                self._attempts.committed(request.epoch)
                 event, processing = self._next_timers()
         with self._turns:
             self._committed = max(self._committed, request.epoch)
@@ -230,19 +192,14 @@ class SlotRuntime:
     def release(self, request: protocol.Release) -> None:
         """Nobody reads the output of this epoch and earlier ones any more."""
         self._check_incarnation(request.incarnation)
-        with self._run:
-            self._forget(request.epoch)
-
-    def _forget(self, epoch: int) -> None:
-        for key in [key for key in self._epochs if key[0] <= epoch]:
-            self._epochs.pop(key).close()
+        self._attempts.release(request.epoch)
 
     def _commit(self, epoch: int) -> None:
         winners = []
         for spec in self.plan.operators:
-            attempts = self._epochs.get((epoch, spec.uid))
-            if attempts is not None and attempts.winner is not None:
-                winners.append((self._operators[spec.uid], attempts.winner))
+            overlay = self._attempts.winner(epoch, spec.uid)
+            if overlay is not None:
+                winners.append((self._operators[spec.uid], overlay))
         operator_runtime.commit_overlays(winners)
         by_uid = {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
         for sink in self.plan.sinks:
@@ -351,9 +308,6 @@ class SlotRuntime:
         return protocol.StateValue(kind=kinds.get(request.state, "value"), value=json.dumps(value))
 
     # -- details ------------------------------------------------------------------------------------------------
-
-    def _attempts(self, epoch: int, uid: str) -> Attempts:
-        return self._epochs.setdefault((epoch, uid), Attempts())
 
     def _operator(self, uid: str) -> operator_runtime.KeyedOperator:
         try:

@@ -17,6 +17,7 @@ import rocksdict
 from sparkstate import errors
 from sparkstate.backends.rocksdb import failures
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites, batches, close_quietly
+from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.clock import Clock
 
 _STALL_FIRST_S = 0.001
@@ -32,9 +33,12 @@ class Database:
     family.
     """
 
-    def __init__(self, path: Path, new_options: NewOptions, families: Iterable[str], clock: Clock) -> None:
+    def __init__(
+        self, path: Path, new_options: NewOptions, families: Iterable[str], clock: Clock, reads: Reads
+    ) -> None:
         self.path = path
         self._clock = clock
+        self._reads = reads
         self._new_options = new_options
         self._pid = os.getpid()
         self._failed: Exception | None = None
@@ -67,7 +71,8 @@ class Database:
         return options
 
     def _open_family(self, name: str) -> Family:
-        return Family(self._db.get_column_family(name), self._db.get_column_family_handle(name))
+        handle = self._db.get_column_family_handle(name)
+        return Family(self._db.get_column_family(name), handle, self._reads)
 
     def family(self, name: str) -> Family:
         """The column family of that name, created if new."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, keys, memory, metrics, native
+from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
 from sparkstate.clock import Clock
@@ -44,6 +45,7 @@ class RocksDBStoreFactory:
         self._directory = directory
         self._clock = clock
         self._new_id = new_id
+        self._reads = Reads(clock)
         self._lock = threading.Lock()
         self._stores: list[RocksDBShardStore] = []
         self._spills: list[RocksSpill] = []
@@ -70,6 +72,7 @@ class RocksDBStoreFactory:
                 options=self._store_options(),
                 new_options=self._new_options,
                 clock=self._clock,
+                reads=self._reads,
                 new_id=self._new_id,
                 make_room=self._make_room,
                 on_close=self._closed,
@@ -95,6 +98,7 @@ class RocksDBStoreFactory:
             write_batch_bytes=options.write_batch_bytes,
             row_limit=options.row_limit,
             clock=self._clock,
+            reads=self._reads,
             make_room=self._make_room,
             on_close=self._spill_closed,
         )
@@ -199,6 +203,7 @@ class RocksDBStoreFactory:
             spill.close()
         for store in list(self._stores):
             store.close()
+        self._reads.close()
         for handle in self._handles_to_close:
             handle.close()
         self._handles_to_close.clear()

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate import errors
+from sparkstate.backends.rocksdb.reading import Reads
 
 _log = logging.getLogger("sparkstate.backends.rocksdb")
-_MULTI_GET = 1000
-"""Keys per call: RocksDB's own batches are small, and longer lists measured slower."""
 _ROWS_PER_BATCH = 4000
 """Rows per write. The interpreter lock is held for as long as one write takes, here 2 to 4 ms."""
 
@@ -33,22 +32,17 @@ class Family:
     """One column family. Between two commits one iterator is reused for all scans: making one costs as much
     as ten seeks. It is dropped at every commit and snapshot, for it keeps old memtables in memory."""
 
-    def __init__(self, rdict: Any, handle: Any) -> None:
+    def __init__(self, rdict: Any, handle: Any, reads: Reads) -> None:
         self.rdict = rdict
         self.handle = handle
         self.get: Callable[[bytes], bytes | None] = rdict.get
+        self._reads = reads
         self._iterator: Any = None
         self._lock = threading.Lock()
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         """Values in the order of the keys; the interpreter lock is released meanwhile."""
-        get = self.rdict.get
-        if len(keys) <= _MULTI_GET:
-            return get(keys) if keys else []
-        found: list[bytes | None] = []
-        for start in range(0, len(keys), _MULTI_GET):
-            found += get(keys[start : start + _MULTI_GET])
-        return found
+        return self._reads.get_many(self.rdict.get, keys)
 
     def scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         """All rows whose key starts with ``prefix``, in order."""

@@ -26,6 +26,7 @@ from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, Tab
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.spill_commit import GONE, REPLACED, STANDS, copy_rows
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
@@ -218,6 +219,7 @@ class RocksSpill:
         write_batch_bytes: int,
         row_limit: int,
         clock: Clock,
+        reads: Reads,
         make_room: Callable[[], None],
         on_close: Callable[[RocksSpill], None],
     ) -> None:
@@ -231,7 +233,7 @@ class RocksSpill:
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
         directory.mkdir(parents=True, exist_ok=True)
-        self._db: Database | None = Database(directory / "db", new_options, (), clock)
+        self._db: Database | None = Database(directory / "db", new_options, (), clock, reads)
 
     def database(self) -> Database | None:
         """The open database; None after ``close``."""

@@ -17,6 +17,7 @@ from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
@@ -48,6 +49,7 @@ class RocksDBShardStore:
         options: StoreOptions,
         new_options: NewOptions,
         clock: Clock,
+        reads: Reads,
         new_id: Callable[[], str],
         make_room: Callable[[], None],
         on_close: Callable[[RocksDBShardStore], None],
@@ -58,6 +60,7 @@ class RocksDBShardStore:
         self._options = options
         self._new_options = new_options
         self._clock = clock
+        self._reads = reads
         self._make_room = make_room
         self._on_close = on_close
         self._db: Database | None = None
@@ -104,7 +107,7 @@ class RocksDBShardStore:
                 raise errors.StateError(f"the store of shard {self.shard} in {self._path} is closed")
             # State of an earlier process is no state of this one: it comes from a snapshot only.
             self._clear()
-            self._db = Database(self._path, self._new_options, (), self._clock)
+            self._db = Database(self._path, self._new_options, (), self._clock, self._reads)
         return self._db
 
     def _clear(self) -> None:
@@ -235,7 +238,7 @@ class RocksDBShardStore:
             if name not in (snapshots.META, heap.FILE):
                 restoring.place(source, self._path / name)
         names = Database.family_names(self._path)
-        self._db = Database(self._path, self._new_options, names, self._clock)
+        self._db = Database(self._path, self._new_options, names, self._clock, self._reads)
         self._identities = [
             *meta.identities,
             snapshots.Identity(snapshots.greatest_number(files) + 1, self._new_id()),

@@ -1,0 +1,128 @@
+"""What task attempts brought to a slot, by epoch and operator, until it is state and its output was read.
+
+The lock here is held for moments only. Whoever opens an attempt or releases an output must not wait for user code: a
+task that may begin only between two batches of the epoch before brings nothing meanwhile, and the driver, which waits
+for the release, begins no further epoch. Nothing is closed under it either: an attempt that is given up has a lock of
+its own, under which it asks for the epochs.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+
+from sparkstate import errors
+from sparkstate.operators.overlay import Overlay
+from sparkstate.slots.incoming import Incoming
+
+_Closing = list[Callable[[], None]]
+"""What is still to be called, once the lock is free."""
+
+
+class _Epoch:
+    """One epoch of one operator: overlays by attempt until it is finished, then the winner."""
+
+    def __init__(self) -> None:
+        self.by_attempt: dict[int, Overlay] = {}
+        self.incoming: dict[int, Incoming] = {}
+        self.winner: Overlay | None = None
+
+    def give_up(self) -> _Closing:
+        """Forget those that did not win, and what they have on disk."""
+        closing: _Closing = [overlay.close for overlay in self.by_attempt.values()]
+        for incoming in self.incoming.values():
+            closing.append(functools.partial(incoming.give_up, errors.SlotLost("another attempt was taken")))
+        self.by_attempt.clear()
+        self.incoming.clear()
+        return closing
+
+    def release(self) -> _Closing:
+        """Forget the winner, and with it the output."""
+        winner, self.winner = self.winner, None
+        return [] if winner is None else [winner.close]
+
+
+class Attempts:
+    """All attempts of a slot; callable from any thread.
+
+    Only who runs the operators may give attempts up (``take``, ``set_winner``, ``committed``): one that came too late
+    may be at work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[int, str], _Epoch] = {}
+
+    def open(
+        self, epoch: int, uid: str, attempt: int, overlay: Overlay, receive: Callable[[], Incoming]
+    ) -> Incoming:
+        """A new attempt, and where its batches go."""
+        with self._lock:
+            its_epoch = self._known.setdefault((epoch, uid), _Epoch())
+            its_epoch.by_attempt[attempt] = overlay
+            incoming = its_epoch.incoming[attempt] = receive()
+        return incoming
+
+    def epochs(self) -> set[int]:
+        """The epochs that came here and are not forgotten."""
+        with self._lock:
+            return {epoch for epoch, _ in self._known}
+
+    def take_incoming(self, epoch: int, uid: str, attempt: int) -> Incoming | None:
+        """What that attempt brings, to be waited for; None if it never came."""
+        with self._lock:
+            its_epoch = self._known.get((epoch, uid))
+            return None if its_epoch is None else its_epoch.incoming.pop(attempt, None)
+
+    def take(self, epoch: int, uid: str, attempt: int) -> Overlay | None:
+        """That attempt's overlay; the others are given up. None, and nothing happens, if it never came."""
+        with self._lock:
+            its_epoch = self._known.get((epoch, uid))
+            if its_epoch is None or attempt not in its_epoch.by_attempt:
+                return None
+            overlay = its_epoch.by_attempt.pop(attempt)
+            closing = its_epoch.give_up()
+        _close(closing)
+        return overlay
+
+    def set_winner(self, epoch: int, uid: str, overlay: Overlay) -> None:
+        """This overlay is the epoch's; the others are given up."""
+        with self._lock:
+            its_epoch = self._known.setdefault((epoch, uid), _Epoch())
+            its_epoch.winner = overlay
+            closing = its_epoch.give_up()
+        _close(closing)
+
+    def winner(self, epoch: int, uid: str) -> Overlay | None:
+        """The finished overlay, until its release."""
+        with self._lock:
+            its_epoch = self._known.get((epoch, uid))
+            return None if its_epoch is None else its_epoch.winner
+
+    def committed(self, epoch: int) -> None:
+        """Of this epoch keep no more than the output, of earlier ones nothing."""
+        closing: _Closing = []
+        with self._lock:
+            for key, its_epoch in list(self._known.items()):
+                if key[0] <= epoch:
+                    closing += its_epoch.give_up()
+                if key[0] < epoch:
+                    closing += self._known.pop(key).release()
+                elif key[0] == epoch and its_epoch.winner is not None:
+                    closing.append(its_epoch.winner.forget_state)
+        _close(closing)
+
+    def release(self, epoch: int) -> None:
+        """Nobody reads the output of this epoch and earlier ones, all committed, any more."""
+        closing: _Closing = []
+        with self._lock:
+            for (each, _), its_epoch in self._known.items():
+                if each <= epoch:
+                    closing += its_epoch.release()
+        _close(closing)
+
+
+def _close(closing: _Closing) -> None:
+    for close in closing:
+        close()
