@@ -44,8 +44,8 @@ def address(slot: int) -> SlotAddress:
     return SlotAddress(slot, f"host-{slot}", 100 + slot, "", 4000, "10.0.0.1")
 
 
-def launch(executors: Executors, slots: int = 3, **how: float) -> tuple[SlotAddress, ...]:
-    return slotlaunch.launch(executors, slots, START, ManualClock(), **how)  # type: ignore[arg-type]
+def launch(context: Executors, slots: int = 3, **how: Any) -> tuple[SlotAddress, ...]:
+    return slotlaunch.launch(context, slots, START, ManualClock(), **how)  # type: ignore[arg-type]
 
 
 def test_slots_come_back_in_order_whatever_order_they_started_in() -> None:
@@ -119,6 +119,38 @@ class Told:
     def mkString(self, separator: str) -> str:
         assert self.ids is not None
         return separator.join(self.ids)
+
+
+class Registering(Executors):
+    """An executor registers at every third question; Spark's jobs are only good when all have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(lambda slot, _: address(slot))
+        self.most, self.asked = most, 0
+        self._jsc = self
+
+    def sc(self) -> Registering:
+        self.asked += 1
+        return self
+
+    def getExecutorIds(self) -> Registering:
+        return self
+
+    def mkString(self, separator: str) -> str:
+        return separator.join(str(number + 1) for number in range(min(self.asked // 3, self.most)))
+
+
+def test_slots_are_asked_for_when_all_executors_have_registered() -> None:
+    context = Registering(most=2)
+    assert len(launch(context, executors=2)) == 3
+    assert (context.asked, context.rounds) == (6, [[0, 1, 2]])
+
+
+def test_executors_that_never_register_end_in_a_lost_slot_that_says_where_to_look() -> None:
+    context = Registering(most=1)
+    with pytest.raises(errors.SlotLost, match=r"slot\(s\) 0, 1, 2 within 7 s.*kubectl get pods"):
+        launch(context, executors=2, patience_s=7)
+    assert context.rounds == []
 
 
 @pytest.mark.parametrize(

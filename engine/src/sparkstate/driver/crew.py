@@ -52,7 +52,10 @@ class Crew:
             tcp=several_hosts,
             places=parts.settings.slots_per_executor if several_hosts else None,
         )
-        addresses = slotlaunch.launch(parts.session.sparkContext, parts.settings.slots, start, parts.clock)
+        executors = parts.settings.executors if several_hosts else 0
+        addresses = slotlaunch.launch(
+            parts.session.sparkContext, parts.settings.slots, start, parts.clock, executors
+        )
         group = SlotGroup(addresses, parts.token, number, socket.gethostname())
         crew = cls(parts, number, key_space, group)
         group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)

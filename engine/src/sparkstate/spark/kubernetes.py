@@ -23,7 +23,6 @@ DRIVER_PORT: Final = 7078
 BLOCK_MANAGER_PORT: Final = 7079
 _PREFIX_LIMIT: Final = 47
 """Spark adds ``-exec-<number>`` and keeps the sum below 63."""
-_REGISTRATION_S: Final = 120
 _FAILURES: Final = 1000
 """Spark's own default ends the application after twice the number of executors; ours are replaced, and the job's
 restart strategy decides."""
@@ -58,9 +57,8 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.executor.instances": str(settings.executors),
         "spark.executor.memoryOverhead": f"{math.ceil(non_heap_bytes / MIB)}m",
         "spark.executor.maxNumFailures": str(_FAILURES),
-        # Slots are placed once all executors are there, else the first one would get them all.
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_REGISTRATION_S}s",
+        # The job declares itself while executors start; slots wait for them (slotlaunch.launch).
+        "spark.scheduler.minRegisteredResourcesRatio": "0.0",
         "spark.kubernetes.namespace": pod.namespace,
         "spark.kubernetes.driver.pod.name": pod.name,
         "spark.kubernetes.authenticate.oauthTokenFile": f"{SERVICE_ACCOUNT}/token",

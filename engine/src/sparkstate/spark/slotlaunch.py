@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT_S = 60.0
 _ROUND_S = 0.5
+_LOOK_S = 0.1
 PATIENCE_S = 300.0
 """How long slots wait for executors: a new node may have to be started for them."""
 
@@ -126,16 +127,26 @@ def own_address(environ: Mapping[str, str], host: str) -> str:
 
 
 def launch(
-    context: SparkContext, slots: int, start: StartSlot, clock: Clock, patience_s: float = PATIENCE_S
+    context: SparkContext,
+    slots: int,
+    start: StartSlot,
+    clock: Clock,
+    executors: int = 0,
+    patience_s: float = PATIENCE_S,
 ) -> tuple[SlotAddress, ...]:
     """Start ``slots`` slots, one Spark task each, and return their addresses in order.
 
-    Spark puts tasks wherever a core is free, so an executor may be asked for more slots than fit it; those are asked
-    for again until another executor takes them. After an executor was lost that lasts until Spark has replaced it.
-    Raises ``SlotLost`` after ``patience_s``.
+    Waits for ``executors`` of them first, if Spark has any: the first alone would be asked for all slots. Spark puts
+    tasks wherever a core is free, so an executor may still be asked for more than fit it; those are asked for again
+    until another executor takes them. After an executor was lost that lasts until Spark has replaced it. Raises
+    ``SlotLost`` after ``patience_s``.
     """
     placed: dict[int, SlotAddress] = {}
     deadline = clock.monotonic() + patience_s
+    while executors and (known := _executors(context)) is not None and len(known) < executors:
+        if clock.monotonic() > deadline:
+            raise _nowhere(list(range(slots)), patience_s)
+        clock.sleep(_LOOK_S)
     while missing := [slot for slot in range(slots) if slot not in placed]:
         if clock.monotonic() > deadline:
             raise _nowhere(missing, patience_s)
@@ -153,13 +164,18 @@ def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) ->
     Spark is told by Kubernetes. A connection to a pod that is gone may stay open for ever, because nobody is left who
     could close it.
     """
-    if not any(address.executor for address in addresses):
-        return None
-    try:
-        living = str(context._jsc.sc().getExecutorIds().mkString(",")).split(",")
-    except Exception:  # the JVM ends; whoever waits for its answer is told so
+    living = _executors(context) if any(address.executor for address in addresses) else None
+    if living is None:
         return None
     return next((one for one in addresses if one.executor and one.executor not in living), None)
+
+
+def _executors(context: SparkContext) -> set[str] | None:
+    """The ids of those that have registered; None if the JVM ends: whoever waits for its answer is told so."""
+    try:
+        return set(filter(None, str(context._jsc.sc().getExecutorIds().mkString(",")).split(",")))
+    except Exception:
+        return None
 
 
 def _round(
