@@ -131,15 +131,14 @@ class Incarnation:
                 return self._terminate()
             if self._parts.requests.cancelled.is_set():
                 return self._cancel()
-            if self._aside.failure is not None:
-                self._query.stop()
-                raise self._lost or self._why(self._aside.failure)
-            if self._lost is not None:
-                self._parts.session.sparkContext.cancelAllJobs()
+            failure = self._lost or self._aside.failure
+            if isinstance(failure, errors.SlotLost):
                 assert self._crew is not None
-                self._crew.group.interrupt()
+                self._query.abandon(self._crew.group.interrupt)
+                raise failure
+            if failure is not None:
                 self._query.stop()
-                break
+                raise self._why(failure)
         if self._lost is not None:
             raise self._lost
         if self._stopped_by_savepoint:

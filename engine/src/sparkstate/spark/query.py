@@ -21,6 +21,8 @@ __all__ = ["DataFrame", "OnEpoch", "Query"]
 
 OnEpoch = Callable[[DataFrame | None, int], None]
 
+_AGAIN_S = 0.5
+
 
 class _Stopping(Exception):
     """Ends the query from within its callback: the one place where no epoch is half done."""
@@ -86,6 +88,28 @@ class Query:
             return
         with self._in_callback, contextlib.suppress(Exception):
             self._query.stop()
+
+    def abandon(self, interrupt: Callable[[], None], patience_s: float = 10.0) -> None:
+        """End at once, because what an epoch waits for will not come: Spark's jobs fail, and ``interrupt`` lets fail
+        whatever else is waited for.
+
+        Both again and again: an epoch that is being planned has no job yet that could be cancelled, and the tasks of
+        one that comes later try for a minute to reach a slot whose pod is gone.
+        """
+        self._stopping.set()
+        query, rounds = self._query, 0
+        while query is not None:
+            with contextlib.suppress(Exception):  # a JVM that has ended has no jobs either
+                self._session.sparkContext.cancelAllJobs()
+            interrupt()
+            if self.wait(_AGAIN_S):
+                return
+            rounds += 1
+            if rounds * _AGAIN_S >= patience_s and self._in_callback.acquire(blocking=False):
+                with contextlib.suppress(Exception):
+                    query.stop()
+                self._in_callback.release()
+                return
 
     def _callback(self, frame: DataFrame, epoch: int) -> None:
         with self._in_callback:

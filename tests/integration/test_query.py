@@ -1,0 +1,76 @@
+"""How the streaming query of an incarnation ends when what its epoch waits for will not come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from support import spark_session
+
+import sparkstate
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.settings import TriggerSettings
+from sparkstate.spark import graph
+from sparkstate.spark.query import Query
+
+pytestmark = pytest.mark.spark
+
+FOREVER_S = 300
+
+
+class Nothing(KeyedProcessFunction):
+    """Drops every row."""
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        return None
+
+
+def job(spark: Any, params: dict[str, str]) -> None:
+    rows = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    dropped = sparkstate.keyed(rows, "k").process(Nothing(), uid="nothing", output_schema="k long")
+    dropped.sink(sparkstate.FileSink(params["input"] + "-out"))
+
+
+class Epoch:
+    """Plans for a while, and then waits in a Spark job for what never comes; between the two it is told apart."""
+
+    def __init__(self, plans_s: float) -> None:
+        self.plans_s = plans_s
+        self.planning = threading.Event()
+        self.began_job = threading.Event()
+
+    def __call__(self, frame: DataFrame | None, _: int) -> None:
+        if frame is None:
+            return
+        self.planning.set()
+        time.sleep(self.plans_s)
+        self.began_job.set()
+        hangs = spark_session.get().sparkContext.parallelize([0], 1)
+        hangs.map(lambda _: __import__("time").sleep(FOREVER_S)).collect()
+
+
+@pytest.mark.parametrize("plans_s", [0.0, 2.0], ids=["in its job", "before its job"])
+def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
+    tmp_path: Path, plans_s: float
+) -> None:
+    spark = spark_session.get()
+    spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
+    declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
+    epoch = Epoch(plans_s)
+    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch)
+    query.start()
+    assert epoch.planning.wait(60)
+    if not plans_s:
+        assert epoch.began_job.wait(10)
+        time.sleep(1)
+    interrupted: list[float] = []
+    started = time.monotonic()
+    query.abandon(lambda: interrupted.append(time.monotonic()))
+    assert time.monotonic() - started < plans_s + 8
+    assert epoch.began_job.is_set()
+    assert len(interrupted) >= 1 + 2 * plans_s - 1
+    assert query.wait(0.1)
