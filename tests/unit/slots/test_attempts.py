@@ -32,6 +32,21 @@ class Slow(slots.Sum):
         yield from super().process_element(row, ctx)
 
 
+class Busy20ms(slots.Sum):
+    """Takes its time for every row, and says when it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[str, int]]:
+        (self.folder / "began").touch()
+        time.sleep(0.02)
+        yield from super().process_element(row, ctx)
+
+    def close(self) -> None:
+        (self.folder / "closed").touch()
+
+
 def until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not true():
@@ -126,3 +141,17 @@ def test_of_a_committed_epoch_only_the_output_is_kept_and_of_earlier_ones_nothin
     assert attempts.winner(1, "sum") is None
     assert now.dropped
     assert attempts.winner(2, "sum") is later
+
+
+def test_a_slot_ends_in_the_middle_of_an_epoch_and_its_function_is_closed(tmp_path: Path) -> None:
+    plan = slots.plan(tmp_path, backend="rocksdb")
+    busy = dataclasses.replace(plan.operators[0], function=Busy20ms(tmp_path))
+    slot = slots.Slot(tmp_path / "slot", dataclasses.replace(plan, operators=(busy,)))
+    slot.restore()
+    slot.feed(0, 1, *[slots.rows(("a", 1)) for _ in range(2000)])
+    until((tmp_path / "began").exists)
+    started = time.monotonic()
+    slot.server.end()
+    assert time.monotonic() - started < PATIENCE_S / 2
+    assert (tmp_path / "closed").exists()
+    slot.close()

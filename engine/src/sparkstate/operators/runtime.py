@@ -163,6 +163,8 @@ class KeyedOperator:
 
     def _process_parts(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         for part in (batch,) if self.budget is None else self.budget.parts(self, batch):
+            if overlay.dropped:
+                return
             self._process(overlay, part)
             self._settle(overlay, part.num_rows)
 

@@ -50,7 +50,7 @@ def main() -> None:
     os.open(os.devnull, os.O_WRONLY)
     _wait(server, parent)
     try:
-        server.close()
+        server.end()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         # Daemon threads may still hold connections; nothing is left to flush.

@@ -122,6 +122,17 @@ class Attempts:
                     closing += its_epoch.release()
         _close(closing)
 
+    def drop(self) -> None:
+        """All of them are worth nothing any more. What is at work in one ends soon, and closes nothing under itself."""
+        closing: _Closing = []
+        with self._lock:
+            for its_epoch in self._known.values():
+                for overlay in its_epoch.by_attempt.values():
+                    overlay.dropped = True
+                for incoming in its_epoch.incoming.values():
+                    closing.append(functools.partial(incoming.give_up, errors.SlotLost("the slot ends")))
+        _close(closing)
+
 
 def _close(closing: _Closing) -> None:
     for close in closing:

@@ -92,11 +92,18 @@ class SlotRuntime:
             operator.open()
         return restored
 
-    def close(self) -> None:
-        """Close operators and stores; every one of them is tried."""
+    def end(self) -> None:
+        """Close the user's functions, before the process ends. It takes its stores with it: closing those would flush
+        them first, and the next incarnation waits for their memory."""
+        self._attempts.drop()
         with self._run:
             for operator in self._operators.values():
                 operator.close()
+
+    def close(self) -> None:
+        """Close operators and stores."""
+        self.end()
+        with self._run:
             self._snapshots.close()
             for sink in self._sinks.values():
                 sink.close()

@@ -50,10 +50,19 @@ class SlotServer:
 
     def close(self) -> None:
         """Close listeners and runtime."""
-        for listener in self._listeners:
-            listener.close()
+        self._close_listeners()
         if self._runtime is not None:
             self._runtime.close()
+
+    def end(self) -> None:
+        """As :meth:`close`, for a process that ends at once."""
+        self._close_listeners()
+        if self._runtime is not None:
+            self._runtime.end()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
