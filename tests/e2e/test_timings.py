@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -24,12 +25,9 @@ from support.kubernetes.pod_logs import PodLogs
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
 STATE_MIB = int(os.environ.get("SPARKSTATE_E2E_STATE_MIB", "2048"))
 """Of two slots."""
-INTERVALS_S = {"local": 4.0, "cluster": 6.0}
-"""Between two files, so that they last as long as the runs."""
 MANAGED = "512Mi"
 """Of a slot: half of its state. With the benchmark's tenth, which is for the figures under pressure, the pod's limit
 leaves no room for the page cache, and what is timed is the disk."""
-BUDGETS_S = {"local": 15, "cluster": 35}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 + 240 * RUNS)]
 Times = dict[str, float]
 
@@ -85,20 +83,34 @@ def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
 TIMED_CLUSTER = merged(IN_THE_CLUSTER, {"sparkConf": {"spark.kubernetes.executor.request.cores": "400m"}})
 
 
-@pytest.mark.parametrize(
-    ("kind", "cpu"), [pytest.param({}, "1", id="local"), pytest.param(TIMED_CLUSTER, "400m", id="cluster")]
+@dataclass(frozen=True)
+class Losses:
+    """What a job loses, by turns, and what a run of it looks like."""
+
+    what: tuple[str, ...]
+    budget_s: int
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    cpu: str = "1"
+    interval_s: float = 6.0
+    """Between two files, so that they last as long as the runs."""
+
+
+KILLED, DELETED, EXECUTOR = "driver process killed", "driver pod deleted", "executor pod deleted"
+LOSSES = (
+    pytest.param(Losses((KILLED, DELETED), 15, interval_s=4.0), id="local"),
+    pytest.param(Losses((KILLED, DELETED), 35, TIMED_CLUSTER, "400m"), id="cluster"),
+    pytest.param(Losses((EXECUTOR,), 35, TIMED_CLUSTER, "400m"), id="executors"),
 )
+
+
+@pytest.mark.parametrize("losses", LOSSES)
 def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
-    make_large: Callable[..., LargeJob],
-    large_input: large.Prepared,
-    logs: PodLogs,
-    kind: dict[str, Any],
-    cpu: str,
+    make_large: Callable[..., LargeJob], large_input: large.Prepared, logs: PodLogs, losses: Losses
 ) -> None:
     job = make_large(
         large_input,
-        cpu,
-        **kind,
+        losses.cpu,
+        **losses.spec,
         checkpointing={"interval": "5s"},
         localStorage={"sizeLimit": "12Gi"},
         managedMemoryPerSlot=MANAGED,
@@ -108,17 +120,18 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     job.until_rows(large_input.plan.keys, 600)
     before = int(job.status["lastCheckpoint"]["id"])
     job.until_checkpoint_after(before)
-    name = "cluster" if kind else "local"
-    job.feed(INTERVALS_S[name])
+    job.feed(losses.interval_s)
+    how = {
+        KILLED: (job.kill_driver, tuple(STEPS)),
+        DELETED: (job.delete_driver, tuple(STEPS)),
+        EXECUTOR: (job.delete_executor, OF_THE_SAME_DRIVER),
+    }
     found: dict[str, list[Times]] = {}
     for _ in range(RUNS):
-        found.setdefault("driver process killed", []).append(measured(job, logs, job.kill_driver))
-        if kind:
-            times = measured(job, logs, job.delete_executor, OF_THE_SAME_DRIVER)
-            found.setdefault("executor pod deleted", []).append(times)
-        found.setdefault("driver pod deleted", []).append(measured(job, logs, job.delete_driver))
+        for what in losses.what:
+            found.setdefault(what, []).append(measured(job, logs, *how[what]))
     for what, runs in found.items():
-        told(what, BUDGETS_S[name], runs)
-    assert job.status["attempt"] == 1 + RUNS
+        told(what, losses.budget_s, runs)
+    assert job.status["attempt"] == 1 + len(found.get(DELETED, ()))
     job.finish()
     job.check()
