@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkstate.slots import __main__ as slot_process
 from sparkstate.slots import places
 
 
@@ -44,6 +47,33 @@ def test_slots_of_earlier_incarnations_are_waited_for(tmp_path: Path) -> None:
     started = time.perf_counter()
     places.clear_older(tmp_path, 2)
     assert 0.2 < time.perf_counter() - started < 5
+
+
+def test_what_a_slot_left_that_was_killed_while_it_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "1-0.gone" / "db").mkdir(parents=True)
+    places.clear_older(tmp_path, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_leaving_slot_s_folder_goes_although_files_are_still_made_in_it(tmp_path: Path) -> None:
+    folder, made, stop = tmp_path / "1-0", itertools.count(), threading.Event()
+    folder.mkdir()
+    for number in range(3000):
+        (folder / f"old-{number}").touch()
+
+    def keep_making() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                (folder / f"new-{next(made)}").touch()
+
+    making = threading.Thread(target=keep_making)
+    making.start()
+    while next(made) < 100:
+        time.sleep(0.01)
+    slot_process._remove(folder)
+    stop.set()
+    making.join()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_slot_that_does_not_end_is_killed_and_its_folder_removed(tmp_path: Path) -> None:

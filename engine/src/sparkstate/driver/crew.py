@@ -153,9 +153,13 @@ class Crew:
             if address.host != socket.gethostname():
                 continue
             folder = Path(address.unix_path).parent
+            gone = folder.with_name(folder.name + places.GONE)
             alive = Path(f"/proc/{address.pid}")
-            while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
+            while alive.exists() and (folder.exists() or gone.exists()):
+                if self._parts.clock.monotonic() >= deadline:
+                    break
                 self._parts.clock.sleep(0.05)
             if folder.exists():
                 places.kill(address.pid)
-            shutil.rmtree(folder, ignore_errors=True)
+            for each in (folder, gone):
+                shutil.rmtree(each, ignore_errors=True)

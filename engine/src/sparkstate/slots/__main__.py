@@ -7,6 +7,7 @@ then it removes its directory. The JVM is watched through a pidfd, so that a reu
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from sparkstate import clock, phases
 from sparkstate.backends import allocation
+from sparkstate.slots import places
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -52,9 +54,19 @@ def main() -> None:
     try:
         server.end()
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory)
         # Daemon threads may still hold connections; nothing is left to flush.
         os._exit(0)
+
+
+def _remove(directory: Path) -> None:
+    """Away from its name first: whoever waits for us waits for that, and RocksDB's threads, which still make files in
+    it, would keep it from being removed."""
+    gone = directory.with_name(directory.name + places.GONE)
+    with contextlib.suppress(OSError):
+        directory.rename(gone)
+    for each in (gone, directory):
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def _wait(server: SlotServer, parent: int) -> None:

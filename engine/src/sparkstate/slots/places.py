@@ -16,6 +16,8 @@ from typing import Final
 
 _GONE_S: Final = 10.0
 _POLL_S: Final = 0.05
+GONE: Final = ".gone"
+"""Behind the name of a slot's folder: the slot is leaving and removes it."""
 
 
 def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
@@ -44,6 +46,8 @@ def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> No
 
     Two incarnations at once would need twice the memory.
     """
+    for folder in base.glob(f"*{GONE}"):
+        shutil.rmtree(folder, ignore_errors=True)
     rounds = round(patience_s / _POLL_S)
     for folder in _older(base, incarnation):
         for _ in range(rounds):
