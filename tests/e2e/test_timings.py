@@ -95,11 +95,13 @@ class Losses:
     """Between two files, so that they last as long as the runs."""
 
 
+AT_ONCE = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 1000, "delay": "1s"}}}
+"""The default waits longer after every loss of the same driver."""
 KILLED, DELETED, EXECUTOR = "driver process killed", "driver pod deleted", "executor pod deleted"
 LOSSES = (
     pytest.param(Losses((KILLED, DELETED), 15, interval_s=4.0), id="local"),
     pytest.param(Losses((KILLED, DELETED), 35, TIMED_CLUSTER, "400m"), id="cluster"),
-    pytest.param(Losses((EXECUTOR,), 35, TIMED_CLUSTER, "400m"), id="executors"),
+    pytest.param(Losses((EXECUTOR,), 35, merged(TIMED_CLUSTER, AT_ONCE), "400m"), id="executors"),
 )
 
 
