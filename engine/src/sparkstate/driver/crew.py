@@ -153,7 +153,7 @@ class Crew:
             if address.host != socket.gethostname():
                 continue
             folder = Path(address.unix_path).parent
-            gone = folder.with_name(folder.name + places.GONE)
+            gone = places.gone(folder)
             alive = Path(f"/proc/{address.pid}")
             while alive.exists() and (folder.exists() or gone.exists()):
                 if self._parts.clock.monotonic() >= deadline:

@@ -62,7 +62,7 @@ def main() -> None:
 def _remove(directory: Path) -> None:
     """Away from its name first: whoever waits for us waits for that, and RocksDB's threads, which still make files in
     it, would keep it from being removed."""
-    gone = directory.with_name(directory.name + places.GONE)
+    gone = places.gone(directory)
     with contextlib.suppress(OSError):
         directory.rename(gone)
     for each in (gone, directory):

@@ -16,8 +16,7 @@ from typing import Final
 
 _GONE_S: Final = 10.0
 _POLL_S: Final = 0.05
-GONE: Final = ".gone"
-"""Behind the name of a slot's folder: the slot is leaving and removes it."""
+_GONE: Final = ".gone"
 
 
 def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
@@ -41,12 +40,17 @@ def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
     return False
 
 
+def gone(folder: Path) -> Path:
+    """Where a slot that leaves moves its folder, to remove it there."""
+    return folder.with_name(folder.name + _GONE)
+
+
 def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> None:
     """Wait until the slots of earlier incarnations have left this executor; end those that do not.
 
     Two incarnations at once would need twice the memory.
     """
-    for folder in base.glob(f"*{GONE}"):
+    for folder in base.glob(f"*{_GONE}"):
         shutil.rmtree(folder, ignore_errors=True)
     rounds = round(patience_s / _POLL_S)
     for folder in _older(base, incarnation):
