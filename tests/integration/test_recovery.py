@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -42,7 +43,53 @@ def test_an_executor_jvm_that_is_killed_takes_its_slots_along(tmp_path: Path) ->
         os.kill(jvm, signal.SIGKILL)
         driving.wait_for(lambda: not driving.is_alive(slot), 60, "the slot's end")
         assert driver.wait() != 0
-    assert not list((tmp_path / "work" / "slots").glob("1-*"))
+    assert not [path for path in (tmp_path / "work" / "slots").glob("1-*") if path.suffix != ".left"]
+
+
+def found_on_disk(log: str) -> float:
+    """MiB that the last restore of this driver took from its own disk."""
+    return float(
+        re.findall(r"their state is restored \(.* MiB, ([0-9.]+) MiB of them from this disk\)", log)[-1]
+    )
+
+
+def test_the_next_slots_find_the_state_on_the_disk(tmp_path: Path) -> None:
+    """Of a slot that was killed, and then of a driver that was: what the checkpoint names and the disk has."""
+    rows = totals.make_input(tmp_path / "in", files=12)
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        stateBackend={"type": "rocksdb"},
+        checkpointing={
+            "interval": "500ms",
+            "storage": str(tmp_path / "checkpoints"),
+            "inlineThreshold": "0",
+        },
+    )
+
+    def a_checkpoint_after(driver: driving.Driver, incarnation: int) -> None:
+        driving.wait_for(
+            lambda: any(
+                p["phase"] == "checkpoint-complete" and p["incarnation"] > incarnation
+                for p in driver.phases()
+            ),
+            driving.PATIENCE_S,
+            f"a checkpoint of an incarnation after {incarnation}",
+            driver.process,
+        )
+
+    with driving.Driver(tmp_path, document) as driver:
+        a_checkpoint_after(driver, 0)
+        driver.kill_in("slot-0", "feed")
+        a_checkpoint_after(driver, 1)
+        driver.kill_in("driver", "commit")
+        driver.wait()
+        assert found_on_disk(driver.log()) > 0
+    with driving.Driver(tmp_path, document, attempt=2) as second:
+        second.finish()
+    assert found_on_disk(second.log()) > 0
+    totals.check(tmp_path / "out", rows)
+    assert list((tmp_path / "work" / "slots").iterdir()) == []
 
 
 @pytest.mark.extra

@@ -103,9 +103,9 @@ class Slot:
         self.client = client.SlotClient(self.address, TOKEN, "here")
         self.client.call(protocol.Configure(plan=cloudpickle.dumps(the_plan)), protocol.Ok)
 
-    def restore(self, *shards: Any, url: str = "", checkpoint_id: int = -1) -> None:
+    def restore(self, *shards: Any, url: str = "", checkpoint_id: int = -1) -> protocol.Restored:
         request = protocol.RestoreShards(shards=tuple(shards), base_url=url, checkpoint_id=checkpoint_id)
-        self.client.call(request, protocol.Restored)
+        return self.client.call(request, protocol.Restored)
 
     def feed(
         self, epoch: int, attempt: int, *batches: pa.RecordBatch, incarnation: int = 1

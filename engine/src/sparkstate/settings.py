@@ -35,6 +35,8 @@ class StateBackendSettings:
     """``module:Class`` of the user's RocksDBOptionsFactory."""
     timer_service: Literal["heap", "rocksdb"] = "rocksdb"
     storage_paths: tuple[str, ...] = ()
+    local_recovery: bool = True
+    """Restore from files that an earlier slot left on the same disk, where their checksums are right."""
     transfer_threads: int = 4
     managed_memory_bytes: int | None = 256 * MIB
     """Per slot; None = unmanaged."""

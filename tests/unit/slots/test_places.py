@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import subprocess
 import sys
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from sparkstate.slots import __main__ as slot_process
 from sparkstate.slots import places
 
 
@@ -49,33 +46,6 @@ def test_slots_of_earlier_incarnations_are_waited_for(tmp_path: Path) -> None:
     assert 0.2 < time.perf_counter() - started < 5
 
 
-def test_what_a_slot_left_that_was_killed_while_it_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "1-0.gone" / "db").mkdir(parents=True)
-    places.clear_older(tmp_path, 2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_leaving_slot_s_folder_goes_although_files_are_still_made_in_it(tmp_path: Path) -> None:
-    folder, made, stop = tmp_path / "1-0", itertools.count(), threading.Event()
-    folder.mkdir()
-    for number in range(3000):
-        (folder / f"old-{number}").touch()
-
-    def keep_making() -> None:
-        while not stop.is_set():
-            with contextlib.suppress(FileNotFoundError):
-                (folder / f"new-{next(made)}").touch()
-
-    making = threading.Thread(target=keep_making)
-    making.start()
-    while next(made) < 100:
-        time.sleep(0.01)
-    slot_process._remove(folder)
-    stop.set()
-    making.join()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_slot_that_does_not_end_is_killed_and_its_folder_removed(tmp_path: Path) -> None:
     # The name of the module on its command line is how a slot is told from a stranger with its number.
     slot = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "sparkstate.slots"])
@@ -83,7 +53,7 @@ def test_a_slot_that_does_not_end_is_killed_and_its_folder_removed(tmp_path: Pat
     (tmp_path / "1-0" / "pid").write_text(str(slot.pid))
     places.clear_older(tmp_path, 2, patience_s=0.1)
     assert slot.wait(10) == -9
-    assert not (tmp_path / "1-0").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["1-0.left"]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,13 @@
-"""From handles to verified local files: nothing is handed on before its size and SHA-256 were right."""
+"""From handles to verified local files: nothing is handed on before its size and SHA-256 were right.
+
+A file that somebody has put under the name :func:`beforehand` is taken if both are right, and else downloaded.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -14,6 +19,7 @@ from sparkstate.settings import MIB
 from sparkstate.storage.objectstore import ObjectStore
 
 _Wanted = tuple[FileHandle, Path]
+_log = logging.getLogger("sparkstate.checkpoint")
 
 
 class Downloader:
@@ -24,6 +30,9 @@ class Downloader:
     def __init__(self, store: ObjectStore, threads: int = 4) -> None:
         self._store = store
         self._closed = threading.Event()
+        self._count = threading.Lock()
+        self.found_bytes = 0
+        """Of the files that were fetched, what was on this disk already."""
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
 
     def fetch(self, shard: ShardHandle, directory: Path) -> dict[str, Path]:
@@ -78,6 +87,29 @@ class Downloader:
     def _fetch_object(self, files: Sequence[_Wanted]) -> None:
         """Download one object, which is one file or several merged ones."""
         self._require_open()
+        missing = [wanted for wanted in files if not self._found(*wanted)]
+        if missing:
+            self._download(missing, whole_object=len(files) == 1)
+
+    def _found(self, handle: FileHandle, target: Path) -> bool:
+        """Whether the file was there beforehand; then it is ``target`` now."""
+        local = beforehand(target)
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                if local.stat().st_size == handle.size and file_checksum(local) == handle.checksum:
+                    local.replace(target)
+                    with self._count:
+                        self.found_bytes += handle.size
+                    return True
+                _log.warning("the local copy of %s is another file or damaged: it is downloaded", handle.name)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                _log.warning("the local copy of %s cannot be read (%s): it is downloaded", handle.name, error)
+            local.unlink()
+        return False
+
+    def _download(self, files: Sequence[_Wanted], *, whole_object: bool) -> None:
         first, target = files[0]
         whole = target.with_name(f".{target.name}.download")
         try:
@@ -85,7 +117,7 @@ class Downloader:
         except errors.NotFound as error:
             raise _missing(first, self._store.url) from error
         try:
-            if len(files) == 1 and first.offset == 0 and whole.stat().st_size == first.size:
+            if whole_object and first.offset == 0 and whole.stat().st_size == first.size:
                 _verify(first, first.size, arrived, self._store.url)
                 whole.replace(target)
                 return
@@ -104,6 +136,11 @@ class Downloader:
             return self._store.get(handle.path)
         except errors.NotFound as error:
             raise _missing(handle, self._store.url) from error
+
+
+def beforehand(target: Path) -> Path:
+    """Where a file may lie that is perhaps what will be fetched to ``target``; it is gone afterwards."""
+    return target.with_name(f".{target.name}.beforehand")
 
 
 def file_checksum(path: Path) -> str:

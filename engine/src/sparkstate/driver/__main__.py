@@ -27,6 +27,7 @@ from sparkstate.driver import ending, pod, termination
 from sparkstate.driver.control import DriverControl
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
+from sparkstate.slots import left
 
 if TYPE_CHECKING:
     from sparkstate.driver.job import Outcome
@@ -133,14 +134,17 @@ def _run(options: argparse.Namespace) -> Outcome:
         finally:
             requests.fail_open("the job has ended")
             _empty(work_dir)
+        left.clear(work_dir / "slots")
         view.note_phase(Phase.FINISHED)
     return outcome
 
 
 def _empty(work_dir: Path) -> None:
-    """What an earlier driver left in our own folders; nothing else in there is ours."""
+    """What an earlier driver left in our own folders, but for the state that its slots held; nothing else in there is
+    ours."""
     work_dir.mkdir(parents=True, exist_ok=True)
-    for name in ("slots", "query", "spark"):
+    left.settle(work_dir / "slots")
+    for name in ("query", "spark"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import socket
 import threading
 from collections.abc import Callable
@@ -18,7 +17,8 @@ from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
-from sparkstate.slots import places, protocol
+from sparkstate.settings import MIB
+from sparkstate.slots import left, places, protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SlotPlan
@@ -78,15 +78,15 @@ class Crew:
             write_buffer_bytes=settings.checkpoint.write_buffer_bytes,
         )
 
-    def restore(self, restored: Restored) -> None:
-        """Fill every slot with its shards, or let it begin empty; then its operators are open."""
+    def restore(self, restored: Restored) -> str:
+        """Fill every slot with its shards, or let it begin empty; then its operators are open. Says what was read."""
         metadata, store = restored.metadata, restored.store
         if metadata is None or store is None:
             self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
-            return
+            return "it begins empty"
         own = restored.same_lineage and metadata.kind == "checkpoint"
         with restore.blocked_by_damage(restored.plan):
-            self.group.each(
+            told = self.group.each(
                 lambda slot: protocol.RestoreShards(
                     shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
                     base_url=store.url,
@@ -94,6 +94,8 @@ class Crew:
                 ),
                 protocol.Restored,
             )
+        read, found = sum(each.bytes_read for each in told), sum(each.bytes_found for each in told)
+        return f"{read / MIB:,.1f} MiB, {found / MIB:,.1f} MiB of them from this disk"
 
     def watch_executors(self, over: threading.Event, lost: Callable[[errors.SlotLost], None]) -> None:
         """Until ``over``: when Spark has lost a slot's executor, say so to ``lost``, and let all calls under way fail:
@@ -137,14 +139,14 @@ class Crew:
         return reply.kind, json.loads(reply.value)
 
     def stop(self) -> None:
-        """Stop every slot and leave no folder of theirs."""
+        """Stop every slot. What they held on disk is left for the next ones."""
         with contextlib.suppress(errors.SparkstateError):
             self.group.ask(lambda _: protocol.Stop(), protocol.Ok, _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)
         self.group.close()
 
     def _await_gone(self, addresses: tuple[SlotAddress, ...]) -> None:
-        """A stopped slot removes its folder; what a killed one left is removed here.
+        """A stopped slot leaves its folder under another name; a killed one's is renamed here.
 
         Only on this host: elsewhere the next incarnation's slots see to it before they start.
         """
@@ -153,13 +155,11 @@ class Crew:
             if address.host != socket.gethostname():
                 continue
             folder = Path(address.unix_path).parent
-            gone = places.gone(folder)
             alive = Path(f"/proc/{address.pid}")
-            while alive.exists() and (folder.exists() or gone.exists()):
+            while alive.exists() and folder.exists():
                 if self._parts.clock.monotonic() >= deadline:
                     break
                 self._parts.clock.sleep(0.05)
             if folder.exists():
                 places.kill(address.pid)
-            for each in (folder, gone):
-                shutil.rmtree(each, ignore_errors=True)
+                left.keep(folder)

@@ -85,8 +85,8 @@ class Incarnation:
             parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
         )
         self._query.start()
-        self._crew.restore(self._restored)
-        parts.reached("their state is restored")
+        read = self._crew.restore(self._restored)
+        parts.reached(f"their state is restored ({read})")
         self._checkpoints = self._new_checkpoints(self._crew)
         self._runner.end_rehearsal()
         self._filled.set()

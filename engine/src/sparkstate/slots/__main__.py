@@ -2,17 +2,16 @@
 
 It reads one JSON line from standard input (token, directory, slot number, pid of the executor's JVM, TCP host or null),
 writes one JSON line with its addresses to standard output, and lives until the driver says ``Stop`` or the JVM is gone;
-then it removes its directory. The JVM is watched through a pidfd, so that a reused process id cannot fool it.
+then it leaves its directory to the next (``slots.left``). The JVM is watched through a pidfd, so that a reused process
+id cannot fool it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
 import selectors
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from sparkstate import clock, phases
 from sparkstate.backends import allocation
-from sparkstate.slots import places
+from sparkstate.slots import left
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -54,19 +53,9 @@ def main() -> None:
     try:
         server.end()
     finally:
-        _remove(directory)
+        left.keep(directory)
         # Daemon threads may still hold connections; nothing is left to flush.
         os._exit(0)
-
-
-def _remove(directory: Path) -> None:
-    """Away from its name first: whoever waits for us waits for that, and RocksDB's threads, which still make files in
-    it, would keep it from being removed."""
-    gone = places.gone(directory)
-    with contextlib.suppress(OSError):
-        directory.rename(gone)
-    for each in (gone, directory):
-        shutil.rmtree(each, ignore_errors=True)
 
 
 def _wait(server: SlotServer, parent: int) -> None:

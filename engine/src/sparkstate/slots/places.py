@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Final
 
+from sparkstate.slots import left
+
 _GONE_S: Final = 10.0
 _POLL_S: Final = 0.05
-_GONE: Final = ".gone"
 
 
 def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
@@ -40,18 +40,11 @@ def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
     return False
 
 
-def gone(folder: Path) -> Path:
-    """Where a slot that leaves moves its folder, to remove it there."""
-    return folder.with_name(folder.name + _GONE)
-
-
 def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> None:
     """Wait until the slots of earlier incarnations have left this executor; end those that do not.
 
-    Two incarnations at once would need twice the memory.
+    Two incarnations at once would need twice the memory. What they leave is for the next ones (``slots.left``).
     """
-    for folder in base.glob(f"*{_GONE}"):
-        shutil.rmtree(folder, ignore_errors=True)
     rounds = round(patience_s / _POLL_S)
     for folder in _older(base, incarnation):
         for _ in range(rounds):
@@ -60,16 +53,12 @@ def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> No
             time.sleep(_POLL_S)
         else:
             _end(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+            left.keep(folder)
 
 
 def _older(base: Path, incarnation: int) -> list[Path]:
-    found = []
-    for folder in base.iterdir():
-        number, _, slot = folder.name.partition("-")
-        if number.isdigit() and slot.isdigit() and int(number) < incarnation and folder.is_dir():
-            found.append(folder)
-    return sorted(found)
+    folders = [folder for folder in base.iterdir() if left.is_slot(folder)]
+    return sorted(folder for folder in folders if int(folder.name.partition("-")[0]) < incarnation)
 
 
 def _end(folder: Path) -> None:

@@ -156,6 +156,8 @@ class Restored(Message, frozen=True, kw_only=True, tag=True):
     """The shards are filled and the operators open."""
 
     bytes_read: int
+    bytes_found: int = 0
+    """Of ``bytes_read``, what an earlier slot had left on the same disk."""
     states: tuple[str, ...] = ()
     """``uid/name`` of every restored table."""
 

@@ -15,7 +15,7 @@ from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
-from sparkstate.slots import protocol
+from sparkstate.slots import left, protocol
 from sparkstate.slots.plan import SlotPlan
 
 _SHARDS_AHEAD = 2
@@ -26,7 +26,13 @@ of shards that nobody waits for yet."""
 def restore_shards(
     plan: SlotPlan, stores: Mapping[int, ShardStore], request: protocol.RestoreShards, directory: Path
 ) -> protocol.Restored:
-    """Download and verify what this slot's shards need, then fill them. Whole shards only: nothing is split."""
+    """Find or download, and verify, what this slot's shards need, then fill them. Whole shards only: nothing is split.
+
+    ``directory`` takes the files until then; it lies in the slot's folder.
+    """
+    base = directory.parent.parent
+    if not (request.shards and plan.backend.local_recovery):
+        left.clear(base)
     if not request.shards:
         return protocol.Restored(bytes_read=0)
     store = storage.open_store(request.base_url, plan.s3)
@@ -34,24 +40,24 @@ def restore_shards(
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     try:
         bytes_read = 0
+        for handle in request.shards:
+            left.take(base, handle, left.shard_folder(directory, handle.shard))
         fetched = [
-            (handle, ahead.submit(downloader.fetch, handle, _folder(directory, handle)))
+            (handle, ahead.submit(downloader.fetch, handle, left.shard_folder(directory, handle.shard)))
             for handle in request.shards
         ]
         for handle, files in fetched:
             stores[handle.shard].restore(files.result(), handle.format)
-            shutil.rmtree(_folder(directory, handle), ignore_errors=True)
+            shutil.rmtree(left.shard_folder(directory, handle.shard), ignore_errors=True)
             bytes_read += sum(file.size for file in handle.files)
     finally:
         downloader.close()
         ahead.shutdown(wait=True, cancel_futures=True)
     return protocol.Restored(
-        bytes_read=bytes_read, states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores))
+        bytes_read=bytes_read,
+        bytes_found=downloader.found_bytes,
+        states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores)),
     )
-
-
-def _folder(directory: Path, handle: ShardHandle) -> Path:
-    return directory / f"shard-{handle.shard:05d}"
 
 
 def shards_needed(

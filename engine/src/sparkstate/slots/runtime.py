@@ -30,7 +30,7 @@ from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
-from sparkstate.slots import protocol
+from sparkstate.slots import left, protocol
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
@@ -76,10 +76,9 @@ class SlotRuntime:
         self._phases.enter(phases.Phase.RESTORE, incarnation=self.plan.incarnation)
         plan = self.plan
         for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
+            folder = left.shard_folder(self._directory / "db", shard)
             self._stores[shard] = self._factory.create(
-                shard,
-                plan.key_space.key_groups_of_shard(shard),
-                self._directory / "db" / f"shard-{shard:05d}",
+                shard, plan.key_space.key_groups_of_shard(shard), folder
             )
         restored = restore_shards(plan, self._stores, request, self._directory / "download")
         if request.checkpoint_id >= 0:
@@ -189,6 +188,8 @@ class SlotRuntime:
                 self._commit(request.epoch)
                 self._attempts.committed(request.epoch)
                 event, processing = self._next_timers()
+        if self._committed < 0:  # every slot is restored: what is still left is of shards that went elsewhere
+            threading.Thread(target=left.clear, args=(self._directory.parent,), daemon=True).start()
         with self._turns:
             self._committed = max(self._committed, request.epoch)
             self._turns.notify_all()

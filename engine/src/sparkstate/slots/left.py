@@ -1,0 +1,110 @@
+"""What slots that are gone have left on this disk, for those that come after them (Flink's local recovery).
+
+A slot's folder is ``<incarnation>-<slot>`` under a base that is the same for all slots of an executor. A slot that
+leaves, or whoever finds that it has died, renames the folder to ``….left`` and keeps RocksDB's files in it. Those never
+change once they are written, and a checkpoint refers to most of them: the restore links them instead of downloading
+them. There is no second copy, so this costs no disk; and nothing is believed: a file is taken for what the checkpoint
+names only if its SHA-256 says so, and downloaded otherwise (``checkpoint.downloader``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from sparkstate.checkpoint.downloader import beforehand
+from sparkstate.handles import FileHandle, ShardHandle
+
+_SUFFIX: Final = ".left"
+_WITH_STATE: Final = ("db", "download")
+_IMMUTABLE: Final = ".sst"
+
+
+def shard_folder(directory: Path, shard: int) -> Path:
+    """Where a shard's files are, in a slot's folder of stores or of downloads."""
+    return directory / f"shard-{shard:05d}"
+
+
+def is_slot(folder: Path) -> bool:
+    """Whether this is the folder of a slot that has not left."""
+    incarnation, _, slot = folder.name.partition("-")
+    return incarnation.isdigit() and slot.isdigit() and folder.is_dir()
+
+
+def keep(folder: Path) -> None:
+    """A slot is gone or goes: away from its name, for which others wait, and only what a restore can use is kept.
+
+    RocksDB's threads may still make files in it meanwhile. May be repeated.
+    """
+    kept = folder.with_name(folder.name + _SUFFIX)
+    with contextlib.suppress(OSError):
+        folder.rename(kept)
+    with contextlib.suppress(FileNotFoundError):
+        for entry in kept.iterdir():
+            if entry.name not in _WITH_STATE:
+                _remove(entry)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def settle(base: Path) -> None:
+    """A driver begins: whatever is under ``base`` is of an earlier one, and only state is kept."""
+    for entry in base.iterdir() if base.exists() else ():
+        if is_slot(entry):
+            keep(entry)
+        elif entry.suffix != _SUFFIX:
+            _remove(entry)
+
+
+def clear(base: Path) -> None:
+    """Remove everything that was left under ``base``."""
+    for folder in base.glob(f"*{_SUFFIX}"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def take(base: Path, shard: ShardHandle, directory: Path) -> None:
+    """Link what may be files of this shard into ``directory`` (created), for its download to look at first; then
+    remove what else was left of the shard, so that a restore needs no more room than the state.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    folders = [
+        folder
+        for left in base.glob(f"*{_SUFFIX}")
+        for kind in _WITH_STATE
+        if (folder := shard_folder(left / kind, shard.shard)).is_dir()
+    ]
+    wanted = {(handle.name, handle.size): handle for handle in shard.files if _may_be_left(handle)}
+    for path in _files(folders):
+        with contextlib.suppress(OSError):  # gone meanwhile, or another device: it is downloaded
+            handle = wanted.get((_name(path), path.stat().st_size))
+            if handle is not None:
+                os.link(path, beforehand(directory / handle.name))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _may_be_left(handle: FileHandle) -> bool:
+    return handle.inline is None and handle.name.endswith(_IMMUTABLE)
+
+
+def _name(path: Path) -> str:
+    """What RocksDB calls it; a restore that was interrupted has links that nobody has looked at yet."""
+    number, dot, _ = path.name.lstrip(".").partition(_IMMUTABLE)
+    return number + dot
+
+
+def _files(folders: Iterable[Path]) -> Iterable[Path]:
+    for folder in folders:
+        for path, _, names in os.walk(folder):
+            yield from (Path(path, name) for name in names)
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            entry.unlink()
