@@ -89,7 +89,7 @@ def test_the_next_slots_find_the_state_on_the_disk(tmp_path: Path) -> None:
         second.finish()
     assert found_on_disk(second.log()) > 0
     totals.check(tmp_path / "out", rows)
-    assert list((tmp_path / "work" / "slots").iterdir()) == []
+    assert list((tmp_path / "work").iterdir()) == []
 
 
 @pytest.mark.extra

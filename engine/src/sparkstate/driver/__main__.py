@@ -134,7 +134,7 @@ def _run(options: argparse.Namespace) -> Outcome:
         finally:
             requests.fail_open("the job has ended")
             _empty(work_dir)
-        left.clear(work_dir / "slots")
+        shutil.rmtree(work_dir / "slots", ignore_errors=True)
         view.note_phase(Phase.FINISHED)
     return outcome
 
