@@ -36,7 +36,7 @@ def session(name: str, slots: int) -> Any:
     from pyspark.sql import SparkSession
 
     from sparkstate import java
-    from sparkstate.spark.session import DEFAULTS
+    from sparkstate.spark.jvm import DEFAULTS
 
     os.environ.update(java.find(os.environ).environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable

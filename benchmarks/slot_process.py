@@ -92,7 +92,7 @@ class SlotProcess:
             "token": self.token,
             "directory": str(folder),
             "slot": 0,
-            "jvm_pid": os.getpid(),
+            "watched_pid": os.getpid(),
             "tcp_host": None,
             "python_path": [],
         }

@@ -18,7 +18,7 @@ from sparkstate.control.documents import JobIdentity, JobStatus
 from sparkstate.driver import __main__ as driver_main
 from sparkstate.driver import ending, pod, termination
 from sparkstate.log.lineage import JobName, open_lineage
-from sparkstate.spark import kubernetes, session
+from sparkstate.spark import jvm, kubernetes
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.core import memory, naming
@@ -146,7 +146,7 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
     tmp_path: Path,
 ) -> None:
     found = settings_of(write_manifest(tmp_path, actions.Start()), driver_container())
-    conf = session.effective_conf(found, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, life=1)
+    conf = jvm.effective_conf(found, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, life=1)
     shown = memory.sums(context().revision.resolved).of("executor")
     megabytes = [
         int(conf[name].removesuffix("m"))

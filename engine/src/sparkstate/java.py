@@ -75,7 +75,10 @@ def parse_version(text: str) -> tuple[str, int] | None:
 
 
 def probe(executable: Path) -> Probe | None:
-    """Start ``executable`` and read its version; None if it does not run or does not say one."""
+    """Read what ``executable`` is beside it, or start it and ask; None if it does not run or does not say."""
+    released = read_release(executable)
+    if released is not None:
+        return released
     both = _run([str(executable), VECTOR_MODULE, "-version"])
     has_vector_module = both is not None and both.returncode == 0
     answer = both if has_vector_module else _run([str(executable), "-version"])
@@ -83,6 +86,23 @@ def probe(executable: Path) -> Probe | None:
         return None
     parsed = parse_version(answer.stderr + answer.stdout)
     return None if parsed is None else Probe(*parsed, has_vector_module=has_vector_module)
+
+
+def read_release(executable: Path) -> Probe | None:
+    """What the file ``release`` says that comes with a Java: a start of a JVM is spared. None if it does not say it.
+
+    Two lines of it are needed, ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base …"``.
+    """
+    try:
+        text = (executable.resolve().parent.parent / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    found = dict(re.findall(r'^(JAVA_VERSION|MODULES)="([^"]*)"', text, re.MULTILINE))
+    parsed = parse_version(f'version "{found.get("JAVA_VERSION", "")}"')
+    if parsed is None or "MODULES" not in found:
+        return None
+    module = VECTOR_MODULE.partition("=")[2]
+    return Probe(*parsed, has_vector_module=module in found["MODULES"].split())
 
 
 def find(

@@ -35,6 +35,7 @@ class Failing(JobDriver):
         super().__init__(
             settings,
             lambda life: pytest.fail("nothing here needs Spark"),
+            None,
             1,
             "token",
             folder,

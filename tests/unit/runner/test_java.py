@@ -114,3 +114,22 @@ def test_a_file_that_is_no_java_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "java").chmod(0o755)
     assert java.probe(tmp_path / "java") is None
     assert java.probe(tmp_path / "missing") is None
+
+
+RELEASE = 'IMPLEMENTOR="X"\nJAVA_VERSION="21.0.3"\nMODULES="java.base jdk.zipfs{more}"\n'
+
+
+@pytest.mark.parametrize("vector", [True, False])
+def test_a_java_that_says_what_it_is_is_not_started_to_ask(tmp_path: Path, vector: bool) -> None:
+    home = a_java(tmp_path / "home", "17.0.1")
+    (home / "release").write_text(RELEASE.format(more=" jdk.incubator.vector" if vector else ""))
+    assert java.probe(home / "bin" / "java") == java.Probe("21.0.3", 21, vector)
+
+
+@pytest.mark.parametrize(
+    "text", ["", 'JAVA_VERSION="21.0.3"\n', 'JAVA_VERSION="x"\nMODULES="java.base"\n', "\xff"]
+)
+def test_a_java_that_does_not_say_it_is_started(tmp_path: Path, text: str) -> None:
+    home = a_java(tmp_path / "home", "17.0.1")
+    (home / "release").write_text(text)
+    assert java.probe(home / "bin" / "java") == java.Probe("17.0.1", 17, True)

@@ -12,7 +12,7 @@ import pytest
 
 from sparkstate import errors, settings
 from sparkstate.settings import MIB
-from sparkstate.spark import kubernetes, session
+from sparkstate.spark import jvm, kubernetes
 
 POD = settings.PodSettings(name="job-driver-2", namespace="shop", ip="10.1.0.9", job_uid="u", attempt=2)
 JOB = settings.JobSettings(
@@ -30,7 +30,7 @@ API = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
 
 
 def conf(job: settings.JobSettings = JOB, life: int = 1) -> dict[str, str]:
-    return session.effective_conf(job, API, life)
+    return jvm.effective_conf(job, API, life)
 
 
 def test_executors_find_the_driver_by_its_pod_s_address() -> None:
@@ -47,7 +47,7 @@ def test_executors_say_which_life_of_the_driver_made_them() -> None:
 
 
 def test_ipv6_addresses_are_in_brackets_where_a_port_follows() -> None:
-    found = session.effective_conf(
+    found = jvm.effective_conf(
         replace(JOB, pod=replace(POD, ip="fd00::9")), {"KUBERNETES_SERVICE_HOST": "fd00::1"}
     )
     assert found["spark.master"] == "k8s://https://[fd00::1]:443"
@@ -88,13 +88,13 @@ def test_executors_are_named_by_attempt_and_life_within_spark_s_limit(
 
 def test_a_cluster_job_outside_of_a_pod_is_refused_with_the_way_out() -> None:
     with pytest.raises(errors.SpecInvalid, match="--in-cluster"):
-        session.effective_conf(replace(JOB, pod=None), API)
+        jvm.effective_conf(replace(JOB, pod=None), API)
     with pytest.raises(errors.SpecInvalid, match="deployment: local"):
-        session.effective_conf(JOB, {})
+        jvm.effective_conf(JOB, {})
 
 
 def test_a_local_job_in_a_pod_knows_nothing_of_kubernetes() -> None:
-    found = session.effective_conf(replace(JOB, deployment="local", spark_conf={}), API)
+    found = jvm.effective_conf(replace(JOB, deployment="local", spark_conf={}), API)
     assert found["spark.master"].startswith("local[")
     assert not [name for name in found if name.startswith("spark.kubernetes")]
 

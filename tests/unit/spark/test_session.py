@@ -11,7 +11,7 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.settings import MIB, EntryPoint, JobSettings
-from sparkstate.spark import session
+from sparkstate.spark import jvm, session
 
 
 def settings(**changes: object) -> JobSettings:
@@ -19,24 +19,24 @@ def settings(**changes: object) -> JobSettings:
 
 
 def test_sparks_own_ui_is_off_and_its_connections_are_authenticated() -> None:
-    conf = session.effective_conf(settings())
+    conf = jvm.effective_conf(settings())
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.authenticate"] == "true"
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
 
 
 def test_the_ui_is_on_when_asked_for() -> None:
-    assert session.effective_conf(settings(ui=True))["spark.ui.enabled"] == "true"
+    assert jvm.effective_conf(settings(ui=True))["spark.ui.enabled"] == "true"
 
 
 def test_local_spark_has_a_core_for_every_slot_and_the_memory_of_the_manifest() -> None:
-    conf = session.effective_conf(settings(cores=1, slots=3, jvm_memory_bytes=700 * MIB))
+    conf = jvm.effective_conf(settings(cores=1, slots=3, jvm_memory_bytes=700 * MIB))
     assert conf["spark.master"] == "local[3,4]"
     assert conf["spark.driver.memory"] == "700m"
 
 
 def test_the_users_settings_win_and_java_options_are_added_to_ours() -> None:
-    conf = session.effective_conf(
+    conf = jvm.effective_conf(
         settings(
             spark_conf={
                 "spark.sql.session.timeZone": "Europe/Berlin",
@@ -64,7 +64,7 @@ def test_the_users_settings_win_and_java_options_are_added_to_ours() -> None:
 )
 def test_what_cannot_work_is_refused_with_its_reason(key: str, value: str, reason: str) -> None:
     with pytest.raises(errors.SpecInvalid, match=reason) as refused:
-        session.effective_conf(settings(spark_conf={key: value}))
+        jvm.effective_conf(settings(spark_conf={key: value}))
     assert key in str(refused.value)
 
 

@@ -37,7 +37,7 @@ class Executors:
         self.cancelled.set()
 
 
-START = slotlaunch.StartSlot("/tmp/none", 1, "token", (), tcp=True, places=1)
+START = slotlaunch.StartSlot("/tmp/none", 1, "token", (), places=1)
 
 
 def address(slot: int) -> SlotAddress:

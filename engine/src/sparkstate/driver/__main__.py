@@ -7,12 +7,8 @@ Exit codes are those of ``errors``; 0 when the job finished, was stopped, or was
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
-import secrets
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,14 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkstate import clock, errors, java, manifest, phases
-from sparkstate.control.documents import JobIdentity, Phase
-from sparkstate.control.server import ControlServer
-from sparkstate.driver import ending, pod, termination
-from sparkstate.driver.control import DriverControl
-from sparkstate.driver.requests import Requests
-from sparkstate.driver.view import JobView
+from sparkstate import errors, java, manifest
+from sparkstate.driver import pod, termination
 from sparkstate.slots import left
+from sparkstate.slots.starting import Here
 
 if TYPE_CHECKING:
     from sparkstate.driver.job import Outcome
@@ -82,60 +74,27 @@ def _run(options: argparse.Namespace) -> Outcome:
     work_dir = options.work_dir.resolve()
     _empty(work_dir)
     settings = replace(resolved.settings, pod=place, work_dir=str(work_dir))
-    system_clock = clock.SystemClock()
-    name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
-    identity = JobIdentity(job_uid=place.job_uid if place else name, attempt=options.attempt)
-    view = JobView(identity, settings.name, settings.namespace, settings.backend.type, system_clock)
-    view.note_notices(resolved.notices)
-    requests = Requests()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: requests.cancelled.set())
-    if place is not None:
-        grace = ending.Grace(
-            place.grace_s,
-            requests,
-            lambda: view.phase,
+    os.environ.update(java.find(os.environ).environment())
+    # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it. The rest is loaded while the
+    # JVM and the slots start.
+    from sparkstate.spark.jvm import Jvm
+
+    jvm = Jvm(settings)
+    here = Here(work_dir / "slots", settings.slots) if settings.deployment == "local" else None
+    from sparkstate.driver import attempt, ending
+
+    try:
+        outcome = attempt.run(
+            options,
+            settings,
+            resolved.notices,
+            jvm,
+            here,
             lambda message: _last_word(options, ending.REASON, message, 0),
         )
-        signal.signal(signal.SIGTERM, lambda *_: grace.begin())
-    token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
-    os.environ.update(java.find(os.environ).environment())
-    # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
-    from sparkstate.spark import session
-
-    jvm = session.Jvm(settings)
-    from sparkstate.driver.job import JobDriver
-
-    job = JobDriver(
-        settings,
-        lambda life: session.start(settings, jvm, life),
-        options.attempt,
-        token,
-        work_dir,
-        view,
-        requests,
-        system_clock,
-        phases.Phases("driver", system_clock, os.environ),
-        random.Random(),
-        lambda text: print(text, flush=True),
-    )
-    host, _, number_text = options.listen.rpartition(":")
-    control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)
-    with ControlServer(control, token, host, int(number_text)) as server:
-        view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
-        _write_status(
-            options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt}
-        )
-        try:
-            outcome = job.run()
-        except errors.SparkstateError:
-            view.note_phase(Phase.FAILED)
-            raise
-        finally:
-            requests.fail_open("the job has ended")
-            _empty(work_dir)
-        shutil.rmtree(work_dir / "slots", ignore_errors=True)
-        view.note_phase(Phase.FINISHED)
+    finally:
+        _empty(work_dir)
+    shutil.rmtree(work_dir / "slots", ignore_errors=True)
     return outcome
 
 
@@ -146,14 +105,6 @@ def _empty(work_dir: Path) -> None:
     left.settle(work_dir / "slots")
     for name in ("query", "spark"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
-
-
-def _write_status(path: Path | None, document: dict[str, object]) -> None:
-    if path is None:
-        return
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(document))
-    temporary.replace(path)
 
 
 def _last_word(

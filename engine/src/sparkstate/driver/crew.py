@@ -42,24 +42,29 @@ class Crew:
 
     @classmethod
     def start(cls, parts: Parts, number: int, key_space: KeySpace) -> Crew:
-        """Start one process per slot by Spark tasks, and tell each what it is."""
-        several_hosts = parts.settings.deployment == "cluster"
+        """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is."""
+        if parts.slots_here is not None:
+            addresses = parts.slots_here.start(number, parts.token, parts.python_path)
+        else:
+            addresses = cls._start_in_executors(parts, number)
+        group = SlotGroup(addresses, parts.token, number, socket.gethostname())
+        crew = cls(parts, number, key_space, group)
+        group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
+        return crew
+
+    @staticmethod
+    def _start_in_executors(parts: Parts, number: int) -> tuple[SlotAddress, ...]:
+        settings = parts.settings
         start = slotlaunch.StartSlot(
             str(parts.work_dir / "slots"),
             number,
             parts.token,
             parts.python_path,
-            tcp=several_hosts,
-            places=parts.settings.slots_per_executor if several_hosts else None,
+            places=settings.slots_per_executor,
         )
-        executors = parts.settings.executors if several_hosts else 0
-        addresses = slotlaunch.launch(
-            parts.session.sparkContext, parts.settings.slots, start, parts.clock, executors
+        return slotlaunch.launch(
+            parts.session.sparkContext, settings.slots, start, parts.clock, settings.executors
         )
-        group = SlotGroup(addresses, parts.token, number, socket.gethostname())
-        crew = cls(parts, number, key_space, group)
-        group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
-        return crew
 
     def _plan(self, slot: int) -> SlotPlan:
         settings, durable = self._parts.settings, self._parts.durable

@@ -25,6 +25,7 @@ from sparkstate.log.fence import FenceGuard
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import SparkSession
 
@@ -56,6 +57,7 @@ class JobDriver:
         self,
         settings: JobSettings,
         start_spark: Callable[[int], SparkSession],
+        slots_here: Here | None,
         attempt: int,
         token: str,
         work_dir: Path,
@@ -68,6 +70,7 @@ class JobDriver:
     ) -> None:
         self._settings = settings
         self._start_spark = start_spark
+        self._slots_here = slots_here
         self._attempt = attempt
         self._token = token
         self._work_dir = work_dir
@@ -145,6 +148,7 @@ class JobDriver:
             token=self._token,
             work_dir=self._work_dir,
             python_path=python_path,
+            slots_here=self._slots_here,
             reached=self._reached,
         )
 

@@ -13,6 +13,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import FenceGuard
 from sparkstate.settings import JobSettings
+from sparkstate.slots.starting import Here
 from sparkstate.spark import graph
 from sparkstate.spark.session import SparkSession
 
@@ -42,5 +43,7 @@ class Parts:
     token: str
     work_dir: Path
     python_path: tuple[str, ...]
+    slots_here: Here | None
+    """Starts slots beside the driver; None where they live in executors."""
     reached: Callable[[str], None]
     """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""

@@ -1,9 +1,9 @@
-"""The slot process: ``python -m sparkstate.slots``, started by a Spark task in a session of its own.
+"""The slot process: ``python -m sparkstate.slots``, in a session of its own (``slots.starting``).
 
-It reads one JSON line from standard input (token, directory, slot number, pid of the executor's JVM, TCP host or null),
-writes one JSON line with its addresses to standard output, and lives until the driver says ``Stop`` or the JVM is gone;
-then it leaves its directory to the next (``slots.left``). The JVM is watched through a pidfd, so that a reused process
-id cannot fool it.
+It reads one JSON line from standard input (token, directory, slot number, pid of the process to watch, TCP host or
+null), writes one JSON line with its addresses to standard output, and lives until the driver says ``Stop`` or the
+process that it watches is gone: the executor's JVM, or the driver where slots live beside it. Then it leaves its
+directory to the next (``slots.left``). It watches by a pidfd, so that a reused process id cannot fool it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ def main() -> None:
     """Serve until stopped or orphaned."""
     allocation.settle()
     pa.set_memory_pool(pa.system_memory_pool())
-    configuration = json.loads(sys.stdin.readline())
+    told = sys.stdin.readline()
+    if not told:
+        return  # whoever began this process does not need it, or has ended
+    configuration = json.loads(told)
     sys.path[:0] = [entry for entry in configuration["python_path"] if entry not in sys.path]
     directory = Path(configuration["directory"])
     directory.mkdir(parents=True, mode=0o700)
     (directory / "pid").write_text(str(os.getpid()))
-    parent = os.pidfd_open(configuration["jvm_pid"])
+    parent = os.pidfd_open(configuration["watched_pid"])
     system_clock = clock.SystemClock()
     recorder = phases.Phases(f"slot-{configuration['slot']}", system_clock, os.environ)
 
@@ -59,7 +62,7 @@ def main() -> None:
 
 
 def _wait(server: SlotServer, parent: int) -> None:
-    """Until ``Stop``, SIGTERM or the end of the JVM, whose pidfd becomes readable then."""
+    """Until ``Stop``, SIGTERM or the end of the watched process, whose pidfd becomes readable then."""
     signal.signal(signal.SIGTERM, lambda *_: server.stopped.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with selectors.DefaultSelector() as selector:

@@ -1,132 +1,27 @@
-"""The Spark session of a job: what we set, what a user may set, what is refused."""
+"""The Spark session of a job."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final
 
 import pyspark.cloudpickle
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from sparkstate import errors
-from sparkstate.manifest import memory
-from sparkstate.settings import MIB, JobSettings
-from sparkstate.spark import feed, kubernetes
+from sparkstate.settings import JobSettings
+from sparkstate.spark import feed
+from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
-__all__ = ["DEFAULTS", "Jvm", "SparkSession", "check_conf", "effective_conf", "ship", "start"]
-
-_CALM_COMPILER: Final = (
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
-"""The JVM's second compiler begins at ten times its default counts. While Spark starts it compiles what will never be
-hot, a third of all that a restart costs; the loops over rows pass these counts within their first batches."""
-DEFAULTS: Final[Mapping[str, str]] = {
-    # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # An epoch's plans are small and known; re-planning them costs more than it saves.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "sparkstate.spark.daemon",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.authenticate": "true",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.streaming.stopTimeout": "20s",
-    # A stream's thread can overflow the default stack in a regular expression over an error's text.
-    "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",
-    "spark.executor.extraJavaOptions": _CALM_COMPILER,
-    "spark.log.level": "ERROR",
-}
-"""What every job's session has unless its manifest says otherwise."""
-_ADDED_TO: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-_TASK_ATTEMPTS: Final = 4
-"""Spark's own default for clusters."""
-_REFUSED: Final[Mapping[str, tuple[str, str]]] = {
-    "spark.dynamicAllocation.enabled": (
-        "true",
-        "slots hold state on their executors, so executors must not come and go: remove the setting",
-    ),
-    "spark.remote": ("", "Spark Connect cannot start slots on executors: use a classic session"),
-    "spark.api.mode": ("connect", "Spark Connect cannot start slots on executors: use classic"),
-    "spark.python.worker.reuse": ("false", "feeding would start a Python process per task: leave it on"),
-}
-
-
-def check_conf(conf: Mapping[str, str]) -> None:
-    """Refuse settings that cannot work, each with its reason."""
-    for key, (bad, why) in _REFUSED.items():
-        value = str(conf.get(key, "")).lower()
-        if key in conf and (value == bad or not bad):
-            raise errors.SpecInvalid(f"spec.sparkConf[{key!r}] is {conf[key]!r}: {why}")
-
-
-def effective_conf(
-    settings: JobSettings, environ: Mapping[str, str] = os.environ, life: int = 1
-) -> dict[str, str]:
-    """Our defaults, then the user's settings; the user's JVM options are added to ours.
-
-    ``life`` of the attempt names the executors' pods where there are any.
-    """
-    check_conf(settings.spark_conf)
-    conf = dict(DEFAULTS)
-    conf["spark.ui.enabled"] = str(settings.ui).lower()
-    conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
-    conf["spark.sql.shuffle.partitions"] = str(settings.slots)
-    if settings.deployment == "local":
-        # A task whose worker died is tried again, as on a cluster: by default local mode gives up at once.
-        conf["spark.master"] = f"local[{max(settings.cores, settings.slots)},{_TASK_ATTEMPTS}]"
-        conf["spark.driver.host"] = "127.0.0.1"
-        conf["spark.driver.bindAddress"] = "127.0.0.1"
-    else:
-        conf.update(_cluster_conf(settings, environ, life))
-    if settings.work_dir:
-        conf["spark.local.dir"] = f"{settings.work_dir}/spark"
-        conf["spark.sql.warehouse.dir"] = f"{settings.work_dir}/spark/warehouse"
-    for key, value in settings.spark_conf.items():
-        if key == "spark.executor.memoryOverhead" and settings.deployment == "cluster":
-            continue  # the JVM's part of it; it is in the sum already
-        conf[key] = f"{conf[key]} {value}" if key in _ADDED_TO else value
-    return conf
-
-
-def _cluster_conf(settings: JobSettings, environ: Mapping[str, str], life: int) -> dict[str, str]:
-    if settings.pod is None:
-        raise errors.SpecInvalid(
-            "deployment: cluster runs in a pod that the operator has made (--in-cluster)"
-        )
-    heap, whole = memory.executor_bytes(settings)
-    api = kubernetes.master(
-        environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
-    )
-    return kubernetes.conf(settings, settings.pod, api, life, whole - heap)
-
-
-class Jvm:
-    """Spark's JVM, which starts while the caller does something else: that takes seconds, and needs no more than the
-    settings. Java must be found already (``sparkstate.java``). It ends with this process.
-    """
-
-    def __init__(self, settings: JobSettings) -> None:
-        pool = ThreadPoolExecutor(1, thread_name_prefix="jvm")
-        self._gateway = pool.submit(launch_gateway, _conf(settings, 1))
-        pool.shutdown(wait=False)
-
-    def gateway(self) -> Any:
-        """Py4J's gateway to it, when it has started; raises why it has not."""
-        return self._gateway.result()
+__all__ = ["SparkSession", "ship", "start"]
 
 
 def start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
     """Start the session in a JVM that was begun for the same settings."""
-    context = SparkContext(conf=_conf(settings, life), gateway=jvm.gateway())
+    context = SparkContext(conf=spark_conf(settings, life), gateway=jvm.gateway())
     if settings.deployment == "local":
         threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
     session = SparkSession.builder.getOrCreate()
@@ -139,13 +34,6 @@ def _first_task(context: SparkContext) -> None:
     has to while the job declares itself, and is there when slots are to be started."""
     with contextlib.suppress(Exception):  # a session that ends meanwhile says so itself
         context.parallelize([0], 1).mapPartitions(feed.drop).collect()
-
-
-def _conf(settings: JobSettings, life: int) -> SparkConf:
-    conf = SparkConf(loadDefaults=False)
-    for key, value in effective_conf(settings, os.environ, life).items():
-        conf.set(key, value)
-    return conf.setAppName(settings.name)
 
 
 def ship(session: SparkSession, module: ModuleType | None, python_path: Sequence[str]) -> None:

@@ -1,18 +1,9 @@
-"""Starting slots from Spark tasks.
-
-A slot must outlive the Python worker that starts it (Spark kills idle workers after a minute) and end with the
-executor's JVM. So the task starts it by ``setsid --fork`` (a session of its own, no zombie of the worker) and tells it
-the JVM's process id to watch; the token goes through a pipe, never onto a command line.
-"""
+"""Starting slots in Spark's executors, by tasks. Each ends with its executor's JVM."""
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkstate import errors
-from sparkstate.backends import allocation
 from sparkstate.clock import Clock
 from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.starting import Identity, Starting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_START_TIMEOUT_S = 60.0
 _ROUND_S = 0.5
 _LOOK_S = 0.1
 PATIENCE_S = 300.0
@@ -47,66 +37,35 @@ class NoPlace:
 class StartSlot:
     """Runs in a Spark task: starts one slot in the executor.
 
-    ``places``: how many slots fit an executor; None if there is only one executor. ``tcp``: be reachable from other
-    hosts.
+    ``places``: how many slots fit an executor.
     """
 
     directory: str
     incarnation: int
     token: str
     python_path: tuple[str, ...]
-    tcp: bool
-    places: int | None = None
+    places: int
 
     def __call__(self, slots: Iterator[int]) -> Iterator[SlotAddress | NoPlace]:
         for index in slots:
             yield self._start(index)
 
     def _start(self, index: int) -> SlotAddress | NoPlace:
-        jvm, host, base = jvm_pid(), socket.gethostname(), Path(self.directory)
-        if self.places is not None:
-            base /= f"executor-{jvm}"
+        jvm, host = jvm_pid(), socket.gethostname()
+        base = Path(self.directory) / f"executor-{jvm}"
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.places is not None:
-            places.clear_older(base, self.incarnation)
-            if not places.take(base, self.incarnation, self.places, index):
-                return NoPlace(index, host)
-        address = own_address(os.environ, host) if self.tcp else ""
-        configuration = {
-            "token": self.token,
-            "slot": index,
-            "directory": str(base / f"{self.incarnation}-{index}"),
-            "jvm_pid": jvm,
-            "tcp_host": address or None,
-            "python_path": list(self.python_path),
-        }
-        with (base / f"slot-{index}.log").open("ab") as log:
-            process = subprocess.Popen(
-                ["setsid", "--fork", sys.executable, "-m", "sparkstate.slots"],
-                env={**os.environ, **allocation.ENVIRONMENT},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd="/",
-            )
-            answer = _talk(process, json.dumps(configuration).encode() + b"\n")
-        if not answer:
-            tail = (base / f"slot-{index}.log").read_text(errors="replace")[-2000:]
-            raise errors.SlotLost(f"slot {index} did not start on {host}; the end of its log:\n{tail}")
-        told = json.loads(answer)
-        executor = os.environ.get("SPARK_EXECUTOR_ID", "")
-        return SlotAddress(index, host, told["pid"], told["unix_path"], told["tcp_port"], address, executor)
-
-
-def _talk(process: subprocess.Popen[bytes], line: bytes) -> bytes:
-    assert process.stdin is not None and process.stdout is not None
-    with process.stdin, process.stdout:
-        process.stdin.write(line)
-        process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], _START_TIMEOUT_S)
-        answer = process.stdout.readline() if ready else b""
-    process.wait()
-    return answer
+        places.clear_older(base, self.incarnation)
+        if not places.take(base, self.incarnation, self.places, index):
+            return NoPlace(index, host)
+        identity = Identity(
+            slot=index,
+            incarnation=self.incarnation,
+            token=self.token,
+            watched_pid=jvm,
+            python_path=self.python_path,
+            tcp_host=own_address(os.environ, host),
+        )
+        return Starting(base, index).become(identity)
 
 
 def jvm_pid() -> int:
@@ -136,14 +95,14 @@ def launch(
 ) -> tuple[SlotAddress, ...]:
     """Start ``slots`` slots, one Spark task each, and return their addresses in order.
 
-    Waits for ``executors`` of them first, if Spark has any: the first alone would be asked for all slots. Spark puts
+    Waits for ``executors`` of them first: the first alone would be asked for all slots. Spark puts
     tasks wherever a core is free, so an executor may still be asked for more than fit it; those are asked for again
     until another executor takes them. After an executor was lost that lasts until Spark has replaced it. Raises
     ``SlotLost`` after ``patience_s``.
     """
     placed: dict[int, SlotAddress] = {}
     deadline = clock.monotonic() + patience_s
-    while executors and (known := _executors(context)) is not None and len(known) < executors:
+    while (known := _executors(context)) is not None and len(known) < executors:
         if clock.monotonic() > deadline:
             raise _nowhere(list(range(slots)), patience_s)
         clock.sleep(_LOOK_S)

@@ -1,0 +1,89 @@
+"""One attempt of a job in this process, from the settings to the outcome: its endpoint, its signals, its driver.
+
+Imported when Spark's JVM is starting already: what this takes to load is loaded meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import signal
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sparkstate import clock, errors, phases
+from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.control.server import ControlServer
+from sparkstate.driver import ending
+from sparkstate.driver.control import DriverControl
+from sparkstate.driver.job import JobDriver, Outcome
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.settings import JobSettings
+from sparkstate.slots.starting import Here
+from sparkstate.spark import session
+from sparkstate.spark.jvm import Jvm
+
+
+def run(
+    options: Namespace,
+    settings: JobSettings,
+    notices: Sequence[str],
+    jvm: Jvm,
+    slots_here: Here | None,
+    last_word: Callable[[str], object],
+) -> Outcome:
+    """Until the job ends; raises what ended it if that was no success. ``last_word``: see ``ending.Grace``."""
+    system_clock = clock.SystemClock()
+    name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
+    identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)
+    view = JobView(identity, settings.name, settings.namespace, settings.backend.type, system_clock)
+    view.note_notices(notices)
+    requests = Requests()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: requests.cancelled.set())
+    if settings.pod is not None:
+        grace = ending.Grace(settings.pod.grace_s, requests, lambda: view.phase, last_word)
+        signal.signal(signal.SIGTERM, lambda *_: grace.begin())
+    token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
+    job = JobDriver(
+        settings,
+        lambda life: session.start(settings, jvm, life),
+        slots_here,
+        options.attempt,
+        token,
+        Path(settings.work_dir),
+        view,
+        requests,
+        system_clock,
+        phases.Phases("driver", system_clock, os.environ),
+        random.Random(),
+        lambda text: print(text, flush=True),
+    )
+    host, _, number_text = options.listen.rpartition(":")
+    control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)
+    with ControlServer(control, token, host, int(number_text)) as server:
+        view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
+        _write_status(
+            options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt}
+        )
+        try:
+            outcome = job.run()
+        except errors.SparkstateError:
+            view.note_phase(Phase.FAILED)
+            raise
+        finally:
+            requests.fail_open("the job has ended")
+        view.note_phase(Phase.FINISHED)
+    return outcome
+
+
+def _write_status(path: Path | None, document: dict[str, object]) -> None:
+    if path is None:
+        return
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(document))
+    temporary.replace(path)

@@ -1,0 +1,128 @@
+"""Starting slot processes.
+
+A slot must outlive who starts it (Spark kills idle Python workers after a minute) and end with a process that it
+watches. So it is started by ``setsid --fork``, in a session of its own and no zombie of anybody. Its token goes through
+a pipe, never onto a command line. It loads its modules at once and then waits to be told what it is, so that it can be
+started before that is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sparkstate import errors
+from sparkstate.backends import allocation
+from sparkstate.slots.client import SlotAddress
+
+_TIMEOUT_S: Final = 60.0
+_AS_WORKERS: Final[Mapping[str, str]] = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+"""As Spark has it for its Python workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a slot process is told first."""
+
+    slot: int
+    incarnation: int
+    token: str
+    watched_pid: int
+    """The slot ends when this process does."""
+    python_path: tuple[str, ...]
+    tcp_host: str = ""
+    """Where other hosts reach this one; empty: nobody else needs to."""
+
+
+class Starting:
+    """A process that has been started and waits for its identity. ``base`` is the folder of all slots here."""
+
+    def __init__(self, base: Path, index: int) -> None:
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._base = base
+        self._log = base / f"slot-{index}.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setsid", "--fork", sys.executable, "-m", "sparkstate.slots"],
+                env={**_AS_WORKERS, **os.environ, **allocation.ENVIRONMENT},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
+            )
+
+    def become(self, identity: Identity) -> SlotAddress:
+        """Tell it who it is; where it then listens. Raises ``SlotLost`` with the end of its log."""
+        host = socket.gethostname()
+        directory = self._base / f"{identity.incarnation}-{identity.slot}"
+        configuration = {
+            "token": identity.token,
+            "slot": identity.slot,
+            "directory": str(directory),
+            "watched_pid": identity.watched_pid,
+            "tcp_host": identity.tcp_host or None,
+            "python_path": list(identity.python_path),
+        }
+        answer = self._talk(json.dumps(configuration).encode() + b"\n")
+        if not answer:
+            tail = self._log.read_text(errors="replace")[-2000:]
+            raise errors.SlotLost(
+                f"slot {identity.slot} did not start on {host}; the end of its log:\n{tail}"
+            )
+        told = json.loads(answer)
+        return SlotAddress(
+            identity.slot,
+            host,
+            told["pid"],
+            told["unix_path"],
+            told["tcp_port"],
+            identity.tcp_host,
+            os.environ.get("SPARK_EXECUTOR_ID", ""),
+        )
+
+    def _talk(self, line: bytes) -> bytes:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with self._process.stdout:
+            with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
+                pipe.write(line)
+            ready, _, _ = select.select([self._process.stdout], [], [], _TIMEOUT_S)
+            answer = self._process.stdout.readline() if ready else b""
+        self._process.wait()
+        return answer
+
+
+class Here:
+    """Starts the slots of a job whose slots live beside its driver: as many as ``count``, in processes that are begun
+    at once, while nothing is known of them but their number. They end with this process."""
+
+    def __init__(self, base: Path, count: int) -> None:
+        self._base = base
+        self._count = count
+        self._begun = self._begin()
+
+    def start(self, incarnation: int, token: str, python_path: tuple[str, ...]) -> tuple[SlotAddress, ...]:
+        """The slots of this incarnation, in order."""
+        begun, self._begun = self._begun or self._begin(), []
+        identities = [
+            Identity(
+                slot=slot,
+                incarnation=incarnation,
+                token=token,
+                watched_pid=os.getpid(),
+                python_path=python_path,
+            )
+            for slot in range(self._count)
+        ]
+        return tuple(each.become(identity) for each, identity in zip(begun, identities, strict=True))
+
+    def _begin(self) -> list[Starting]:
+        return [Starting(self._base, index) for index in range(self._count)]

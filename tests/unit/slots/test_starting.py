@@ -1,0 +1,88 @@
+"""Slot processes: begun before anything is known of them, told later, gone with whom they watch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.slots import client, left, protocol
+from sparkstate.slots.starting import Here, Identity, Starting
+
+TOKEN = "a-token-for-starting"
+
+
+def slots_of(folder: Path) -> list[int]:
+    """Slot processes whose log is in the folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if os.readlink(entry / "fd" / "2").startswith(str(folder)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_path: Path) -> None:
+    here = Here(tmp_path, 2)
+    eventually(lambda: len(slots_of(tmp_path)) >= 2)
+    begun = set(slots_of(tmp_path))
+    addresses = here.start(7, TOKEN, ())
+    assert [address.slot for address in addresses] == [0, 1]
+    assert {address.pid for address in addresses} <= begun
+    for address in addresses:
+        assert Path(address.unix_path).parent.name == f"7-{address.slot}"
+        client.SlotClient(address, TOKEN, socket.gethostname()).call(protocol.Stop(), protocol.Ok)
+    eventually(lambda: not slots_of(tmp_path))
+    assert not [path for path in tmp_path.iterdir() if left.is_slot(path)]
+
+    again = here.start(8, TOKEN, ())
+    assert {address.pid for address in again}.isdisjoint(begun)
+    for address in again:
+        os.kill(address.pid, signal.SIGKILL)
+
+
+def test_a_slot_that_nobody_tells_anything_ends_with_who_began_it(tmp_path: Path) -> None:
+    begin = "import sys, time, pathlib; from sparkstate.slots.starting import Here; "
+    begin += "here = Here(pathlib.Path(sys.argv[1]), 1); print(flush=True); time.sleep(60)"
+    beginner = subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], stdout=subprocess.PIPE)
+    assert beginner.stdout is not None and beginner.stdout.readline()
+    eventually(lambda: bool(slots_of(tmp_path)))
+    beginner.kill()
+    beginner.wait()
+    beginner.stdout.close()
+    eventually(lambda: not slots_of(tmp_path))
+    assert (tmp_path / "slot-0.log").read_text() == ""
+
+
+def test_a_slot_ends_with_whom_it_watches(tmp_path: Path) -> None:
+    watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    identity = Identity(slot=3, incarnation=1, token=TOKEN, watched_pid=watched.pid, python_path=())
+    address = Starting(tmp_path, 3).become(identity)
+    watched.kill()
+    watched.wait()
+    eventually(lambda: not slots_of(tmp_path))
+    assert not Path(address.unix_path).parent.exists()
+
+
+def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "1-0").write_text("in the way")
+    identity = Identity(slot=0, incarnation=1, token=TOKEN, watched_pid=os.getpid(), python_path=())
+    with pytest.raises(errors.SlotLost, match=r"(?s)slot 0 did not start.*FileExistsError"):
+        Starting(tmp_path, 0).become(identity)
