@@ -54,9 +54,9 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
     ),
     ("disaggregated state backends", {}, {"state.backend.forst.sync": "x"}),
     (
-        "local recovery is not",
-        {"state.backend.local-recovery": "false"},
-        {"state.backend.local-recovery": "true"},
+        "there is no second copy",
+        {f"{C}.local-backup.enabled": "false"},
+        {f"{C}.local-backup.enabled": "true"},
     ),
     (
         "one checkpoint runs at a time",

@@ -175,12 +175,6 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"stateBackend": {"type": "external"}},
     ),
     (
-        "spec.stateBackend.localRecovery",
-        "local recovery is",
-        {"stateBackend": {"localRecovery": False}},
-        {"stateBackend": {"localRecovery": True}},
-    ),
-    (
         "spec.stateBackend.changelog.enabled",
         "the changelog state backend is",
         {"stateBackend": {"changelog": {"enabled": False}}},

@@ -59,6 +59,7 @@ FIELDS = (
     Field("stateMemoryPerSlot", "backend.heap_state_bytes", BYTES),
     Field("stateBackend.type", "backend.type"),
     Field("stateBackend.incremental", "backend.incremental"),
+    Field("stateBackend.localRecovery", "backend.local_recovery"),
     Field("stateBackend.predefinedOptions", "backend.predefined_options"),
     Field("stateBackend.optionsFactory", "backend.options_factory"),
     Field("stateBackend.timerService", "backend.timer_service"),

@@ -82,6 +82,11 @@ KEYS = (
     FlinkKey("managedMemory", (f"{ROCKSDB}.memory.managed",), "boolean"),
     FlinkKey("stateBackend.type", ("state.backend.type", "state.backend"), words=BACKENDS),
     FlinkKey("stateBackend.incremental", (f"{_C}.incremental", "state.backend.incremental"), "boolean"),
+    FlinkKey(
+        "stateBackend.localRecovery",
+        ("execution.state-recovery.from-local", "state.backend.local-recovery"),
+        "boolean",
+    ),
     FlinkKey("stateBackend.predefinedOptions", (f"{ROCKSDB}.predefined-options",)),
     FlinkKey("stateBackend.optionsFactory", (f"{ROCKSDB}.options-factory",)),
     FlinkKey(

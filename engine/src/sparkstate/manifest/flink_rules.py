@@ -12,7 +12,6 @@ from sparkstate.manifest.flink_tables import (
     CHOICES,
     FIXED,
     LATER,
-    LATER_SWITCHES,
     LOCATIONS,
     METRICS,
     NOT_APPLICABLE,
@@ -64,7 +63,7 @@ def understood() -> set[str]:
     fixed = [key for keys, _, _ in FIXED for key in keys]
     options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
     metrics = [f"{METRICS}.{name}" for name in native_metrics()]
-    return {*flink_keys.BY_SPELLING, *fixed, *LATER_SWITCHES, *options, *metrics}
+    return {*flink_keys.BY_SPELLING, *fixed, *options, *metrics}
 
 
 def _unknown() -> Rule:
@@ -153,11 +152,6 @@ ALL = (
     ),
     *(_prefixed(prefixes, message) for prefixes, message in NOT_APPLICABLE),
     *(_later(prefixes, message) for prefixes, message in LATER),
-    _rule(
-        "local recovery",
-        "local recovery is not in this version",
-        lambda given, key: key in LATER_SWITCHES and given[key] != "false",
-    ),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
     _rule(
         "no keys of S3",

@@ -50,19 +50,19 @@ LATER = (
     (("execution.checkpointing.file-merging.",), "file merging by these keys is not in this version"),
     (("state.backend.forst.",), "disaggregated state backends are not in this version"),
 )
-"""Families for later versions. Their switches may be there, set to false."""
-
-LATER_SWITCHES = (
-    "state.backend.local-recovery",
-    "execution.state-recovery.from-local",
-    "execution.checkpointing.local-backup.enabled",
-)
+"""Families for later versions."""
 
 FIXED = (
     (
         (f"{C}.max-concurrent-checkpoints",),
         "1",
         "one checkpoint runs at a time; more than 1 does not apply to epochs",
+    ),
+    (
+        ("execution.checkpointing.local-backup.enabled",),
+        "false",
+        "local recovery uses a slot's own files, there is no second copy of them: it is switched by "
+        "stateBackend.localRecovery",
     ),
     (
         (f"{C}.mode", f"{C}.consistency-mode"),

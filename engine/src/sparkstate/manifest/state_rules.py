@@ -29,7 +29,6 @@ def _foreign_options(view: View) -> list[str]:
 BACKEND = (
     not_in_this_version("spec.stateBackend.type", "custom", "custom state backends are"),
     not_in_this_version("spec.stateBackend.type", "external", "external state backends are"),
-    not_in_this_version("spec.stateBackend.localRecovery", True, "local recovery is"),
     not_in_this_version("spec.stateBackend.changelog.enabled", True, "the changelog state backend is"),
     *(
         _only_rocksdb(field)

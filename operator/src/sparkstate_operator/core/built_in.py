@@ -74,6 +74,7 @@ TABLE = (
     BuiltIn("stateBackend.type", "hashmap", no_rocksdb_settings),
     BuiltIn("stateMemoryPerSlot", "256Mi", on_heap),
     BuiltIn("stateBackend.incremental", True, ROCKSDB),
+    BuiltIn("stateBackend.localRecovery", True, ROCKSDB),
     BuiltIn("stateBackend.predefinedOptions", "DEFAULT", ROCKSDB),
     BuiltIn("stateBackend.timerService", "rocksdb", ROCKSDB),
     BuiltIn("stateBackend.transferThreads", 4, ROCKSDB),

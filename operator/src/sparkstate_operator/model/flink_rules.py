@@ -8,7 +8,6 @@ from sparkstate_operator.model.flink_tables import (
     CHOICES,
     FIXED,
     LATER,
-    LATER_SWITCHES,
     LOCATIONS,
     METRICS,
     NOT_APPLICABLE,
@@ -92,7 +91,7 @@ def understood() -> list[str]:
     fixed = [key for keys, _, _ in FIXED for key in keys]
     options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
     metrics = [f"{METRICS}.{name}" for name in NATIVE_METRICS]
-    return [*(key.name for key in flink_keys()), *fixed, *LATER_SWITCHES, *options, *metrics]
+    return [*(key.name for key in flink_keys()), *fixed, *options, *metrics]
 
 
 def _unknown() -> Rule:
@@ -133,14 +132,6 @@ ALL = (
     *MORE_TWICE,
     *(_prefixes(prefixes, message) for prefixes, message in NOT_APPLICABLE),
     *(_later(prefixes, message) for prefixes, message in LATER),
-    Rule(
-        "spec",
-        "!has(self.configuration) || !["
-        + ", ".join(f"'{key}'" for key in LATER_SWITCHES)
-        + "].exists(key, key in self.configuration && self.configuration[key] != 'false')",
-        "local recovery is not in this version",
-        ".configuration",
-    ),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
     Rule(
         "spec",

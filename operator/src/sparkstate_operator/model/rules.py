@@ -148,7 +148,6 @@ BACKEND = (
     not_in_this_version(
         "spec.stateBackend", "type", "self.type == 'external'", "external state backends are"
     ),
-    not_in_this_version("spec.stateBackend", "localRecovery", "self.localRecovery", "local recovery is"),
     Rule(
         "spec.stateBackend",
         "!has(self.changelog) || !has(self.changelog.enabled) || !self.changelog.enabled",

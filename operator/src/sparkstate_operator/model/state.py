@@ -144,5 +144,8 @@ class StateBackend(Model):
         le=0.99,
     )
     local_recovery: bool | None = spec_field(
-        "Keep a second copy of checkpoints on local disk. Not in this version.", UPGRADE
+        "Restore from the files that an earlier slot left on the same disk (rocksdb), where their checksums are "
+        "those of the checkpoint; the others are downloaded. There is no second copy. Built-in: true.",
+        UPGRADE,
+        flink=("execution.state-recovery.from-local", "state.backend.local-recovery"),
     )
