@@ -97,7 +97,7 @@ RUN ln -s "$(python -c 'import importlib.util as u; print(u.find_spec("pyspark")
 
 # Spark runs once, in the very files that the image has: a JVM compares the times of jars with those in the archive.
 FROM spark AS classes
-COPY packaging/classes.py /opt/packaging/
+COPY packaging/classes.py packaging/cluster.py packaging/executor.py /opt/packaging/
 RUN python /opt/packaging/classes.py /opt/sparkstate/spark
 
 FROM spark AS job

@@ -9,20 +9,24 @@ file systems, so ``classes.jar`` names the jars one by one and comes before it. 
 (a jar, the Java itself) leaves the archive alone and starts without it.
 
 What is in the archive is what a small streaming query loads that does what the engine asks of Spark: files, a watermark,
-``foreachBatch``, ``repartitionById``, ``mapInArrow``. The engine itself is not there yet: its changes are frequent, and
+``foreachBatch``, ``repartitionById``, ``mapInArrow``. It runs on Kubernetes, or so Spark thinks (``cluster.py``), for
+there driver and executors load more than in one process. The engine itself is not there yet: its changes are frequent, and
 shall not make this layer anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,14 +56,18 @@ def record(spark: Path, folder: Path) -> None:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False)
-    conf.setAppName("classes").setMaster("local[2,4]")
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+    kubernetes, loaded = cluster.Cluster(folder), folder / "executor.classes"
     settings = {
+        **kubernetes.conf(),
+        "spark.app.name": "classes",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.driver.extraClassPath": str(spark / CLASS_PATH),
-        "spark.driver.extraJavaOptions": f"-Xss8m -XX:ArchiveClassesAtExit={spark / ARCHIVE}",
+        "spark.driver.extraJavaOptions": f"-Xss8m -Xlog:disable -XX:ArchiveClassesAtExit={spark / ARCHIVE}",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": f"-XX:DumpLoadedClassList={loaded}",
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.adaptive.enabled": "false",
@@ -71,17 +79,27 @@ def record(spark: Path, folder: Path) -> None:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    for key, value in settings.items():
-        conf.set(key, value)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway = launch_gateway(conf)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     try:
         query(session, folder)
     finally:
         session.stop()
+        kubernetes.stop()
+        load(gateway.jvm, loaded.read_text().splitlines())
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(DUMP_TIMEOUT_S)
+
+
+def load(jvm: Any, names: Sequence[str]) -> None:
+    """Load an executor's classes too, so that one archive is enough for both. Some it has made itself: left out."""
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    for name in names:
+        if name[:1] not in "#@":
+            with contextlib.suppress(Exception):
+                jvm.java.lang.Class.forName(name.split()[0].replace("/", "."), False, loader)
 
 
 def query(session: Any, folder: Path) -> None:
@@ -104,6 +122,8 @@ def query(session: Any, folder: Path) -> None:
     seen: list[int] = []
 
     def epoch(rows: DataFrame, number: int) -> None:
+        if len(seen) >= 4:
+            return  # the query is about to be stopped, better not in the middle of a job
         slot = F.pmod(F.xxhash64("key"), F.lit(2)).cast("int")
         sent = rows.select("key", "value", F.unix_millis("at").alias("ms"), slot.alias("slot"))
         for part in (sent.limit(1), sent):
