@@ -8,10 +8,10 @@ when the archive was made. Spark's own class path is ``jars/*`` in the order of 
 file systems, so ``classes.jar`` names the jars one by one and comes before it. A JVM that finds anything changed
 (a jar, the Java itself) leaves the archive alone and starts without it.
 
-What is in the archive is what a small streaming query loads that does what the engine asks of Spark: files, a watermark,
-``foreachBatch``, ``repartitionById``, ``mapInArrow``. It runs on Kubernetes, or so Spark thinks (``cluster.py``), for
-there driver and executors load more than in one process. The engine itself is not there yet: its changes are frequent, and
-shall not make this layer anew.
+What is in the archive is what a small streaming query loads that does what the engine asks of Spark: files, a
+watermark, ``foreachBatch``, ``repartitionById``, ``mapInArrow``. It runs on Kubernetes, or so Spark thinks
+(``cluster.py``), for there driver and executors load more than in one process. The engine itself is not there yet:
+its changes are frequent, and shall not make this layer anew.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def query(session: Any, folder: Path) -> None:
         slot = F.pmod(F.xxhash64("key"), F.lit(2)).cast("int")
         sent = rows.select("key", "value", F.unix_millis("at").alias("ms"), slot.alias("slot"))
         for part in (sent.limit(1), sent):
-            part = part.repartitionById(2, F.col("slot")).mapInArrow(answer, "rows bigint, text string")
-            seen.append(sum(row.rows for row in part.collect()))
+            fed = part.repartitionById(2, F.col("slot")).mapInArrow(answer, "rows bigint, text string")
+            seen.append(sum(row.rows for row in fed.collect()))
         back = session.range(0, 2, 1, 2).mapInArrow(answer, "rows bigint, text string")
         back.write.mode("append").json(str(folder / "out"))
 
@@ -158,7 +158,12 @@ def main(spark: Path) -> None:
     """Write both files, and say how large they are."""
     class_path(spark)
     with tempfile.TemporaryDirectory(prefix="classes-") as folder:
-        record(spark, Path(folder))
+        try:
+            record(spark, Path(folder))
+        except BaseException:
+            for log in Path(folder).glob("*.log"):
+                print(log.read_text(), file=sys.stderr)
+            raise
     if not (spark / ARCHIVE).is_file():
         sys.exit(f"Spark's JVM ended without writing {spark / ARCHIVE}; what it said is above")
     print(f"{spark / ARCHIVE}: {(spark / ARCHIVE).stat().st_size / 1e6:.0f} MB")

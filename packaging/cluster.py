@@ -31,7 +31,18 @@ class Cluster(ThreadingHTTPServer):
         self.pods: dict[str, dict[str, Any]] = {DRIVER: pod({"metadata": {"name": DRIVER}})}
         self.processes: list[subprocess.Popen[bytes]] = []
         self.ended = threading.Event()
-        request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=cluster", "-days", "9"]
+        request = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=cluster",
+            "-days",
+            "9",
+        ]
         request += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "ca.pem"]
         subprocess.run(request, cwd=folder, check=True, stderr=subprocess.DEVNULL)
         (folder / "token").write_text("no secret: it lives for one build step")
@@ -69,7 +80,11 @@ class Cluster(ThreadingHTTPServer):
         for one in made["spec"]["containers"][0]["env"]:
             field = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
             environ[one["name"]] = places[field] if field else one.get("value", "")
-        self.processes.append(subprocess.Popen([sys.executable, "-I", str(ENTRY)], env=environ, cwd=self.folder))
+        words = [sys.executable, "-I", str(ENTRY)]
+        with (self.folder / f"{made['metadata']['name']}.log").open("wb") as log:
+            self.processes.append(
+                subprocess.Popen(words, env=environ, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
+            )
         return made
 
     def stop(self) -> None:
@@ -117,7 +132,7 @@ class Api(BaseHTTPRequestHandler):
 
     do_PATCH = do_PUT = do_DELETE
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Say nothing."""
 
     def _answer(self, document: dict[str, Any], code: int = 200) -> None:

@@ -61,6 +61,20 @@ def prune(site: Path) -> int:
     return freed
 
 
+def link_copies(site: Path) -> int:
+    """Wheels hold no links: a library that is there under several names is there as often. Returns the bytes freed."""
+    freed = 0
+    known: dict[bytes, Path] = {}
+    for path in sorted((site / "pyarrow").glob("lib*.so*")):
+        content = path.read_bytes()
+        if content in known:
+            path.unlink()
+            path.symlink_to(known[content].name)
+            freed += len(content)
+        known.setdefault(content, path)
+    return freed
+
+
 def compile_all(site: Path) -> None:
     """Bytecode that is never compared with its source: a layer may carry other times than were compiled."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -71,7 +85,7 @@ def compile_all(site: Path) -> None:
 def main(environment: Path) -> None:
     """Prune and compile the site-packages of ``environment``."""
     for site in environment.glob("lib/python3.*/site-packages"):
-        print(f"left out {prune(site) / 1e6:.0f} MB of {site}", flush=True)
+        print(f"left out {(prune(site) + link_copies(site)) / 1e6:.0f} MB of {site}", flush=True)
         compile_all(site)
 
 

@@ -47,8 +47,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
 }
 """What every job's session has unless its manifest says otherwise."""
 CLASS_ARCHIVE: Final = "SPARKSTATE_CLASS_ARCHIVE"
-"""Where an image keeps Spark's classes as a JVM has them in memory (``packaging/classes.py``), with a jar beside it that
-brings Spark's jars in the archive's order. Executors read the variable in their own image."""
+"""Where an image keeps Spark's classes as a JVM has them in memory (``packaging/classes.py``), with a jar beside it
+that brings Spark's jars in the archive's order. Executors read the variable in their own image."""
 _ADDED_TO: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 _TASK_ATTEMPTS: Final = 4
 """Spark's own default for clusters."""
