@@ -67,8 +67,9 @@ COPY engine engine
 RUN sh /opt/packaging/install.sh own engine /opt/own
 
 # A Java of the modules that Spark, its libraries and whoever looks at a running job may use; compilers are not among
-# them. The class files are packed: nearly all that are loaded come from the archives of classes. The second command
-# writes the JVM's own, which jlink leaves out. Certificates are those of Debian's ca-certificates.
+# them. The class files are packed: nearly all that are loaded come from the archives of classes, of which this writes
+# the JVM's own. They are without debugging information, a tenth of both archives (stack traces do without the lines
+# in Java's own classes). Certificates are those of Debian's ca-certificates.
 FROM runtime AS java
 ARG MODULES=java.se,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,\
 jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.nio.mapmode,jdk.security.auth,\
@@ -76,7 +77,8 @@ jdk.security.jgss,jdk.unsupported,jdk.xml.dom,jdk.zipfs
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jdk-headless
-RUN jlink --add-modules "$MODULES" --compress=2 --no-header-files --no-man-pages --output /opt/java \
+RUN jlink --add-modules "$MODULES" --compress=2 --strip-java-debug-attributes --no-header-files --no-man-pages \
+          --output /opt/java \
  && cp -L /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
  && cp /usr/share/doc/openjdk-17-jre-headless/copyright /opt/java/legal/copyright \
  && /opt/java/bin/java -Xshare:dump

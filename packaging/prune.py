@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import compileall
 import py_compile
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ PARTS = (
     "kubernetes/aio/client/api/*_api.py",
     "kubernetes/aio/client/models/*_*.py",
 )
+UNCOMPILED = ("pyspark/pandas", "pyspark/ml", "pyspark/mllib", "pyspark/sql/connect")
+"""Without bytecode: neither the engine nor streaming DataFrames load them, and it would be 7 MB."""
 SOURCES = ("*.pyx", "*.pxd", "*.pxi", "*.c", "*.cpp", "*.h", "*.a", "*.pyi")
 
 
@@ -79,7 +82,8 @@ def compile_all(site: Path) -> None:
     """Bytecode that is never compared with its source: a layer may carry other times than were compiled."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     # Templates of code generators are no Python that compiles; what fails here would fail at import only if used.
-    compileall.compile_dir(site, quiet=2, workers=0, invalidation_mode=mode)
+    left = re.compile("|".join(re.escape(f"/{part}/") for part in UNCOMPILED))
+    compileall.compile_dir(site, quiet=2, workers=0, invalidation_mode=mode, rx=left)
 
 
 def main(environment: Path) -> None:
