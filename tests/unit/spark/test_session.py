@@ -67,19 +67,16 @@ def test_an_image_with_an_archive_of_classes_has_the_driver_start_with_it() -> N
     assert "spark.driver.extraClassPath" not in plain
 
 
-def test_a_user_s_class_path_and_archive_come_before_the_image_s() -> None:
-    conf = session.effective_conf(
-        settings(
-            spark_conf={
-                "spark.driver.extraClassPath": "/opt/job/mine.jar",
-                "spark.driver.extraJavaOptions": "-XX:SharedArchiveFile=/opt/job/mine.jsa",
-            }
-        ),
-        {"SPARKSTATE_CLASS_ARCHIVE": "/opt/spark/classes.jsa"},
-    )
-    assert conf["spark.driver.extraClassPath"] == "/opt/job/mine.jar"
+def test_a_user_s_archive_of_classes_wins_and_a_user_s_class_path_does_without_ours() -> None:
+    environ = {"SPARKSTATE_CLASS_ARCHIVE": "/opt/spark/classes.jsa"}
+    theirs = {"spark.driver.extraJavaOptions": "-XX:SharedArchiveFile=/opt/job/mine.jsa"}
+    conf = session.effective_conf(settings(spark_conf=theirs), environ)
     # The JVM takes the last.
     assert conf["spark.driver.extraJavaOptions"].split()[-1] == "-XX:SharedArchiveFile=/opt/job/mine.jsa"
+    theirs = {"spark.driver.extraClassPath": "/opt/job/mine.jar"}
+    conf = session.effective_conf(settings(spark_conf=theirs), environ)
+    assert conf["spark.driver.extraClassPath"] == "/opt/job/mine.jar"
+    assert "SharedArchiveFile" not in conf["spark.driver.extraJavaOptions"]
 
 
 @pytest.mark.parametrize(

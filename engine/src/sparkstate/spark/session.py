@@ -83,8 +83,10 @@ def effective_conf(
     conf["spark.ui.enabled"] = str(settings.ui).lower()
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
-    if archive := environ.get(CLASS_ARCHIVE):
-        # A JVM for which the archive does not fit starts without it.
+    archive = environ.get(CLASS_ARCHIVE)
+    if (
+        archive and "spark.driver.extraClassPath" not in settings.spark_conf
+    ):  # the user's comes first: it would not fit
         conf["spark.driver.extraJavaOptions"] += f" -XX:SharedArchiveFile={archive}"
         conf["spark.driver.extraClassPath"] = f"{archive.removesuffix('.jsa')}.jar"
     if settings.deployment == "local":
