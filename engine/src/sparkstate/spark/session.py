@@ -84,9 +84,8 @@ def effective_conf(
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
     archive = environ.get(CLASS_ARCHIVE)
-    if (
-        archive and "spark.driver.extraClassPath" not in settings.spark_conf
-    ):  # the user's comes first: it would not fit
+    # What the user puts before Spark's jars has to be first, and then the archive does not fit.
+    if archive and "spark.driver.extraClassPath" not in settings.spark_conf:
         conf["spark.driver.extraJavaOptions"] += f" -XX:SharedArchiveFile={archive}"
         conf["spark.driver.extraClassPath"] = f"{archive.removesuffix('.jsa')}.jar"
     if settings.deployment == "local":
