@@ -16,17 +16,23 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-TESTED = ("pandas", "pyarrow", "numpy", "kubernetes", "pyspark", "aiohttp", "msgspec", "pytz")
+TESTED = (
+    *("pandas", "pyarrow", "numpy", "kubernetes", "pyspark", "aiohttp", "msgspec", "pytz"),
+    *("py4j", "croniter", "jsonschema", "referencing"),
+)
 """Folders called ``tests`` below these go; elsewhere the name may mean something else."""
 PARTS = (
     "pyspark/examples",
     "pyspark/data",
+    # The same files as the folder beside it, for clusters without PySpark; without bytecode, so imports take longer.
+    "pyspark/python/lib/pyspark.zip",
     "pyarrow/include",
     "pyarrow/src",
     "pyarrow/*flight*",
     "numpy/_core/include",
     "numpy/_core/lib",
     "numpy/f2py",
+    "numpy/distutils",
     # The operator speaks JSON through the client's connection; the classes generated from the API are never loaded.
     "kubernetes/client/api/*_api.py",
     "kubernetes/client/models/*_*.py",
