@@ -14,6 +14,9 @@ from collections.abc import Mapping
 
 MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 OPTION = "SPARK_JAVA_OPT_"
+ARCHIVE = "SPARKSTATE_CLASS_ARCHIVE"
+"""Set by the image: classes as the JVM has them in memory. The jar beside it names Spark's jars in the archive's order,
+so it comes before all that may be anything else; a class path that begins otherwise does without the archive."""
 KUBERNETES = "-Dspark.master=k8s://driver"
 """Spark reads the secret that driver and executors share (``spark.authenticate.secret.file``) from a file on Kubernetes
 only, and tells an executor where it runs when the two have met already. The driver's settings then replace this."""
@@ -36,10 +39,13 @@ def command(environ: Mapping[str, str]) -> list[str]:
         if name.startswith(OPTION) and name[len(OPTION) :].isdigit()
     )
     memory = environ["SPARK_EXECUTOR_MEMORY"]
-    classes = [f"{environ['SPARK_HOME']}/conf", f"{environ['SPARK_HOME']}/jars/*"]
+    archive = environ.get(ARCHIVE)
+    classes = [f"{archive.removesuffix('.jsa')}.jar"] if archive else []
+    classes += [f"{environ['SPARK_HOME']}/conf", f"{environ['SPARK_HOME']}/jars/*"]
     classes += [environ[name] for name in ("SPARK_CLASSPATH", "SPARK_DIST_CLASSPATH") if environ.get(name)]
     return [
         f"{environ['JAVA_HOME']}/bin/java",
+        *([f"-XX:SharedArchiveFile={archive}"] if archive else []),
         *(value for _, value in options),
         KUBERNETES,
         f"-Xms{memory}",

@@ -10,28 +10,37 @@ from __future__ import annotations
 
 import compileall
 import py_compile
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-TESTED = ("pandas", "pyarrow", "numpy", "kubernetes", "pyspark", "aiohttp", "msgspec", "pytz")
+TESTED = (
+    *("pandas", "pyarrow", "numpy", "kubernetes", "pyspark", "aiohttp", "msgspec", "pytz"),
+    *("py4j", "croniter", "jsonschema", "referencing"),
+)
 """Folders called ``tests`` below these go; elsewhere the name may mean something else."""
 PARTS = (
     "pyspark/examples",
     "pyspark/data",
+    # The same files as the folder beside it, for clusters without PySpark; without bytecode, so imports take longer.
+    "pyspark/python/lib/pyspark.zip",
     "pyarrow/include",
     "pyarrow/src",
     "pyarrow/*flight*",
     "numpy/_core/include",
     "numpy/_core/lib",
     "numpy/f2py",
+    "numpy/distutils",
     # The operator speaks JSON through the client's connection; the classes generated from the API are never loaded.
     "kubernetes/client/api/*_api.py",
     "kubernetes/client/models/*_*.py",
     "kubernetes/aio/client/api/*_api.py",
     "kubernetes/aio/client/models/*_*.py",
 )
+UNCOMPILED = ("pyspark/pandas", "pyspark/ml", "pyspark/mllib", "pyspark/sql/connect")
+"""Without bytecode: neither the engine nor streaming DataFrames load them, and it would be 7 MB."""
 SOURCES = ("*.pyx", "*.pxd", "*.pxi", "*.c", "*.cpp", "*.h", "*.a", "*.pyi")
 
 
@@ -61,17 +70,32 @@ def prune(site: Path) -> int:
     return freed
 
 
+def link_copies(site: Path) -> int:
+    """Wheels hold no links: a library that is there under several names is there as often. Returns the bytes freed."""
+    freed = 0
+    known: dict[bytes, Path] = {}
+    for path in sorted((site / "pyarrow").glob("lib*.so*")):
+        content = path.read_bytes()
+        if content in known:
+            path.unlink()
+            path.symlink_to(known[content].name)
+            freed += len(content)
+        known.setdefault(content, path)
+    return freed
+
+
 def compile_all(site: Path) -> None:
     """Bytecode that is never compared with its source: a layer may carry other times than were compiled."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     # Templates of code generators are no Python that compiles; what fails here would fail at import only if used.
-    compileall.compile_dir(site, quiet=2, workers=0, invalidation_mode=mode)
+    left = re.compile("|".join(re.escape(f"/{part}/") for part in UNCOMPILED))
+    compileall.compile_dir(site, quiet=2, workers=0, invalidation_mode=mode, rx=left)
 
 
 def main(environment: Path) -> None:
     """Prune and compile the site-packages of ``environment``."""
     for site in environment.glob("lib/python3.*/site-packages"):
-        print(f"left out {prune(site) / 1e6:.0f} MB of {site}", flush=True)
+        print(f"left out {(prune(site) + link_copies(site)) / 1e6:.0f} MB of {site}", flush=True)
         compile_all(site)
 
 

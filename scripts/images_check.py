@@ -62,8 +62,19 @@ MANIFEST = {
         "trigger": {"availableNow": True},
         "checkpointing": {"interval": "1s", "storage": "/tmp/checkpoints"},
         "driver": {"memory": "512Mi"},
+        "sparkConf": {"spark.driver.extraJavaOptions": "-Xlog:class+load:file=/tmp/classes.log"},
     },
 }
+SHARED = """
+import collections, pathlib, re
+def check_shared(log):
+    sources = re.findall(r'source: (shared objects file|file:|jrt:)', pathlib.Path(log).read_text())
+    count = collections.Counter(sources)
+    archived, read = count['shared objects file'], count['file:'] + count['jrt:']
+    text = f'{archived} classes from archives, {read} read'
+    assert archived > 9 * read, text + ': the archive of classes was not used (run that java with -Xshare:on)'
+    print(text)
+"""
 RUN_JOB = """
 import json, pathlib, subprocess, sys
 tmp = pathlib.Path('/tmp')
@@ -77,7 +88,26 @@ subprocess.run(['sparkstate-driver', '--manifest', '/tmp/job.yaml', '--work-dir'
 rows = [json.loads(l) for p in (tmp / 'out').glob('part-*') for l in p.read_text().splitlines()]
 assert len(rows) == 300 and sum(r['seen'] for r in rows) == 100 * (1 + 2 + 3), len(rows)
 print(json.loads((tmp / 'end.json').read_text())['reason'], len(rows), 'rows')
+check_shared('/tmp/classes.log')
 """
+EXECUTOR = """
+import subprocess
+# No driver answers, so it ends; by then it has loaded what it needs to look for one.
+ended = subprocess.run(['/opt/sparkstate/bin/entry', 'executor'], stdout=-3, stderr=-3).returncode
+assert ended, 'an executor without driver must fail'
+check_shared('/tmp/executor.log')
+"""
+EXECUTOR_POD = {
+    "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:1",
+    "SPARK_EXECUTOR_ID": "1",
+    "SPARK_EXECUTOR_CORES": "1",
+    "SPARK_EXECUTOR_MEMORY": "512m",
+    "SPARK_APPLICATION_ID": "check",
+    "SPARK_EXECUTOR_POD_IP": "127.0.0.1",
+    "SPARK_EXECUTOR_POD_NAME": "check-exec-1",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_JAVA_OPT_0": "-Xlog:class+load:file=/tmp/executor.log",
+}
 ENVIRONMENT = {
     "HOME": "/var/lib/sparkstate",
     "LANG": "C.UTF-8",
@@ -88,6 +118,7 @@ JOB_ENVIRONMENT = {
     "JAVA_HOME": "/opt/java",
     "SPARK_HOME": "/opt/sparkstate/spark",
     "PYSPARK_PYTHON": PYTHON,
+    "SPARKSTATE_CLASS_ARCHIVE": "/opt/sparkstate/spark/classes.jsa",
 }
 NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--uts", "--fork", "--kill-child")
 VOLUMES = {"operator": ("/tmp",), "job": ("/tmp", "/var/lib/sparkstate")}
@@ -103,7 +134,15 @@ def programs(target: str) -> list[list[str]]:
         ["sparkstate", "--version"],
         [PYTHON, "-c", IMPORTS, "sparkstate", "kopf", "kubernetes", "sparkstate_operator"],
         ["sparkstate", "doctor"],
-        [PYTHON, "-c", RUN_JOB, JOB, json.dumps(MANIFEST)],
+        ["/opt/java/bin/java", "-Xshare:on", "-version"],
+        [PYTHON, "-c", SHARED + RUN_JOB, JOB, json.dumps(MANIFEST)],
+        [
+            "env",
+            *(f"{name}={value}" for name, value in EXECUTOR_POD.items()),
+            PYTHON,
+            "-c",
+            SHARED + EXECUTOR,
+        ],
     ]
 
 

@@ -118,3 +118,16 @@ def test_the_build_context_is_a_list_of_what_is_copied() -> None:
         if not source.startswith("--")
     }
     assert copied == kept
+
+
+def test_the_archive_of_classes_is_made_in_the_files_that_the_image_has_and_without_our_own_code() -> None:
+    """Other copies of the jars have other times, and a JVM would leave the archive alone."""
+    assert lineage("classes")[1:] == lineage("job")[1:]
+    (made,) = [run for run in of("classes", "RUN") if "classes.py" in run]
+    (environment,) = [env for env in of("job", "ENV") if "SPARKSTATE_CLASS_ARCHIVE" in env]
+    archive = environment.split("=")[1]
+    assert Path(archive).parent == Path(made.split()[-1])
+    copied = [copy for copy in of("job", "COPY") if copy.startswith("--from=classes ")]
+    jar = archive.replace(".jsa", ".jar")
+    assert copied == [f"--from=classes {jar} {archive} {Path(archive).parent}/"]
+    assert not [copy for copy in of("classes", "COPY") if "job-code" in copy or "engine" in copy]

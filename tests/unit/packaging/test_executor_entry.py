@@ -70,6 +70,25 @@ def test_the_heap_is_fixed_and_classes_come_from_spark_s_folder_and_the_user_s()
     assert words[words.index("-cp") + 1] == "/opt/spark/conf:/opt/spark/jars/*:/opt/job/jars/*"
 
 
+def test_an_image_s_archive_of_classes_comes_with_the_jar_that_orders_the_others_before_all_else() -> None:
+    words = command(
+        {
+            **POD,
+            "SPARKSTATE_CLASS_ARCHIVE": "/opt/spark/classes.jsa",
+            "SPARK_CLASSPATH": "/opt/job/jars/*",
+            "SPARK_JAVA_OPT_0": "-XX:SharedArchiveFile=/opt/job/mine.jsa",
+        }
+    )
+    archives = [word for word in words if word.startswith("-XX:SharedArchiveFile=")]
+    # The JVM takes the last: the user's.
+    assert archives == [
+        "-XX:SharedArchiveFile=/opt/spark/classes.jsa",
+        "-XX:SharedArchiveFile=/opt/job/mine.jsa",
+    ]
+    path = words[words.index("-cp") + 1].split(":")
+    assert path == ["/opt/spark/classes.jar", "/opt/spark/conf", "/opt/spark/jars/*", "/opt/job/jars/*"]
+
+
 @pytest.mark.parametrize("missing", sorted(POD))
 def test_a_missing_variable_is_named(missing: str) -> None:
     environ = {name: value for name, value in POD.items() if name != missing}

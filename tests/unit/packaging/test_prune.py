@@ -76,3 +76,11 @@ def test_everything_left_has_bytecode_that_is_used_whatever_its_source_s_time(tm
     (compiled,) = folder.glob("acme/__pycache__/*.pyc")
     flags = int.from_bytes(compiled.read_bytes()[4:8], "little")
     assert flags == 0b01, "hash-based and unchecked (PEP 552)"
+
+
+def test_a_library_under_several_names_is_there_once(tmp_path: Path) -> None:
+    folder = site(tmp_path, "pyarrow/liba.so", "pyarrow/liba.so.26", "pyarrow/libb.so")
+    (folder / "pyarrow" / "libb.so").write_text("another\n")
+    assert prune().link_copies(folder) == len("x = 1\n")
+    assert (folder / "pyarrow" / "liba.so.26").read_text() == "x = 1\n"
+    assert [p.name for p in sorted((folder / "pyarrow").iterdir()) if p.is_symlink()] == ["liba.so.26"]

@@ -53,6 +53,32 @@ def test_the_users_settings_win_and_java_options_are_added_to_ours() -> None:
     assert driver[1:-1] == executor[:-1] != []
 
 
+def test_an_image_with_an_archive_of_classes_has_the_driver_start_with_it() -> None:
+    environ = {"SPARKSTATE_CLASS_ARCHIVE": "/opt/spark/classes.jsa"}
+    conf = jvm.effective_conf(settings(), environ)
+    plain = jvm.effective_conf(settings(), {})
+    assert conf["spark.driver.extraJavaOptions"].split()[-1] == "-XX:SharedArchiveFile=/opt/spark/classes.jsa"
+    assert conf["spark.driver.extraClassPath"] == "/opt/spark/classes.jar"
+    assert {key for key in conf if conf[key] != plain.get(key)} == {
+        "spark.driver.extraJavaOptions",
+        "spark.driver.extraClassPath",
+    }
+    assert "SharedArchiveFile" not in str(plain)
+    assert "spark.driver.extraClassPath" not in plain
+
+
+def test_a_user_s_archive_of_classes_wins_and_a_user_s_class_path_does_without_ours() -> None:
+    environ = {"SPARKSTATE_CLASS_ARCHIVE": "/opt/spark/classes.jsa"}
+    theirs = {"spark.driver.extraJavaOptions": "-XX:SharedArchiveFile=/opt/job/mine.jsa"}
+    conf = jvm.effective_conf(settings(spark_conf=theirs), environ)
+    # The JVM takes the last.
+    assert conf["spark.driver.extraJavaOptions"].split()[-1] == "-XX:SharedArchiveFile=/opt/job/mine.jsa"
+    theirs = {"spark.driver.extraClassPath": "/opt/job/mine.jar"}
+    conf = jvm.effective_conf(settings(spark_conf=theirs), environ)
+    assert conf["spark.driver.extraClassPath"] == "/opt/job/mine.jar"
+    assert "SharedArchiveFile" not in conf["spark.driver.extraJavaOptions"]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [

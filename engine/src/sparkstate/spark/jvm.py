@@ -42,6 +42,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
 }
 """What every job's session has unless its manifest says otherwise."""
+CLASS_ARCHIVE: Final = "SPARKSTATE_CLASS_ARCHIVE"
+"""Where an image keeps Spark's classes as a JVM has them in memory (``packaging/classes.py``), with a jar beside it
+that brings Spark's jars in the archive's order. Executors read the variable in their own image."""
 _ADDED_TO: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 _TASK_ATTEMPTS: Final = 4
 """Spark's own default for clusters."""
@@ -76,6 +79,11 @@ def effective_conf(
     conf["spark.ui.enabled"] = str(settings.ui).lower()
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
+    archive = environ.get(CLASS_ARCHIVE)
+    # What the user puts before Spark's jars has to be first, and then the archive does not fit.
+    if archive and "spark.driver.extraClassPath" not in settings.spark_conf:
+        conf["spark.driver.extraJavaOptions"] += f" -XX:SharedArchiveFile={archive}"
+        conf["spark.driver.extraClassPath"] = f"{archive.removesuffix('.jsa')}.jar"
     if settings.deployment == "local":
         # A task whose worker died is tried again, as on a cluster: by default local mode gives up at once.
         conf["spark.master"] = f"local[{max(settings.cores, settings.slots)},{_TASK_ATTEMPTS}]"
