@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sparkstate.settings import MIB
-from sparkstate.storage.arriving import DIRECT_FROM, arriving
+from sparkstate.storage.arriving import DIRECT_FROM, arriving, checksum_of_old
 
 PAGE = mmap.PAGESIZE
 DIRECT = getattr(os, "O_DIRECT", 0)
@@ -131,3 +131,21 @@ def test_what_ends_in_an_error_leaves_the_target_that_was_there(tmp_path: Path) 
         file.write("neither is this, after it")  # type: ignore[arg-type]
     assert (tmp_path / "target").read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, PAGE, DIRECT_FROM, DIRECT_FROM + 1, DIRECT_FROM + MIB + 4095, 3 * DIRECT_FROM]
+)
+def test_the_checksum_of_a_file_that_is_there(tmp_path: Path, size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    (tmp_path / "old").write_bytes(data)
+    assert checksum_of_old(tmp_path / "old") == "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.skipif(not DIRECT, reason="no direct input on this system")
+def test_a_large_file_is_not_brought_into_memory_to_be_compared(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    write(path, random.Random(1).randbytes(2 * DIRECT_FROM), MIB)
+    assert pages_in_memory(path) == 0
+    checksum_of_old(path)
+    assert pages_in_memory(path) == 0

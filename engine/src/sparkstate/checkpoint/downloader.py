@@ -16,6 +16,7 @@ from pathlib import Path
 from sparkstate import errors
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
+from sparkstate.storage.arriving import checksum_of_old
 from sparkstate.storage.objectstore import ObjectStore
 
 _Wanted = tuple[FileHandle, Path]
@@ -96,7 +97,7 @@ class Downloader:
         local = beforehand(target)
         with contextlib.suppress(FileNotFoundError):
             try:
-                if local.stat().st_size == handle.size and file_checksum(local) == handle.checksum:
+                if local.stat().st_size == handle.size and checksum_of_old(local) == handle.checksum:
                     local.replace(target)
                     with self._count:
                         self.found_bytes += handle.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 from sparkstate import errors, phases
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
+from sparkstate.driver import failing
 from sparkstate.driver.aside import Aside
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.crew import Crew
@@ -42,6 +44,7 @@ class Incarnation:
         self._runner: epochs.EpochRunner | None = None
         self._checkpoints: Checkpoints | None = None
         self._lost: errors.SparkstateError | None = None
+        self._manned = threading.Event()
         self._filled = threading.Event()
         self._over = threading.Event()
         self._aside = Aside()
@@ -63,11 +66,19 @@ class Incarnation:
             self._end()
 
     def _start(self) -> None:
-        """Slots first; then Spark begins the first epoch, which waits for the state, while the slots fill."""
+        """Slots start, and Spark plans the first epoch, which waits for them and for their state."""
         parts = self._parts
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
-        self._crew = Crew.start(parts, self.number, self._key_space)
+        with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
+            starting = pool.submit(Crew.start, parts, self.number, self._key_space)
+            try:
+                self._query = query.Query(
+                    parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
+                )
+                self._query.start()
+            finally:
+                self._crew = starting.result()
         parts.reached("the slots have started")
         self._crew.watch_executors(self._over, self._note_lost)
         self._runner = epochs.EpochRunner(
@@ -81,10 +92,7 @@ class Incarnation:
             self._may_go_on,
             parts.settings.sink_timeout_s,
         )
-        self._query = query.Query(
-            parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
-        )
-        self._query.start()
+        self._manned.set()
         read = self._crew.restore(self._restored)
         parts.reached(f"their state is restored ({read})")
         self._checkpoints = self._new_checkpoints(self._crew)
@@ -208,12 +216,14 @@ class Incarnation:
 
     def _await_state(self, frame: DataFrame | None) -> None:
         """What the first epoch does until the slots hold their state."""
-        if self._filled.is_set():
-            return
+        self._wait_for(self._manned)
         assert self._runner is not None
-        if frame is not None:
+        if frame is not None and not self._filled.is_set():
             self._runner.rehearse(frame)
-        while not self._filled.wait(0.2):
+        self._wait_for(self._filled)
+
+    def _wait_for(self, event: threading.Event) -> None:
+        while not event.wait(0.2):
             if self._over.is_set():
                 raise _NeverBegun
 
@@ -347,21 +357,7 @@ class Incarnation:
             self._lost = self._lost or error
 
     def _why(self, failure: BaseException) -> errors.SparkstateError:
-        """The reason behind a failed query: ours as it is; Spark's own becomes a lost slot if one is dead."""
-        if isinstance(failure, errors.SparkstateError):
-            return failure
-        if self._crew is not None:
-            try:
-                self._crew.group.ask(lambda _: protocol.Status(), protocol.SlotStatus, 10.0)
-            except errors.SlotLost as error:
-                return error
-            except errors.SparkstateError as error:
-                return error
-        text = str(failure).partition("=== Streaming Query ===")[0].strip()
-        cause = text if len(text) < 2000 else text[:1000] + " … " + text[-900:]
-        failed = errors.JobFailed(f"Spark failed: {cause}")
-        failed.__cause__ = failure
-        return failed
+        return failing.reason(failure, self._crew.group if self._crew is not None else None)
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: kind and value."""

@@ -109,6 +109,8 @@ class JobDriver:
         try:
             job, python_path = entry.load(self._settings.entry)
             session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
+            if self._slots_here is not None:
+                session.begin_workers(spark)
             declared = graph.declare(job, spark, dict(self._settings.entry.params))
             check_sinks(self._settings, declared)
             durable.operators = tuple(declared.operators)

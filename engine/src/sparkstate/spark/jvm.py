@@ -32,6 +32,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "sparkstate.spark.daemon",
+    # As it is for tasks of RDDs: Spark has a daemon for each environment, and this would make another one.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.authenticate": "true",
     "spark.ui.showConsoleProgress": "false",

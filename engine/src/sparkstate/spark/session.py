@@ -21,17 +21,21 @@ __all__ = ["SparkSession", "ship", "start"]
 
 def start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
     """Start the session in a JVM that was begun for the same settings."""
-    context = SparkContext(conf=spark_conf(settings, life), gateway=jvm.gateway())
-    if settings.deployment == "local":
-        threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
+    SparkContext(conf=spark_conf(settings, life), gateway=jvm.gateway())
     session = SparkSession.builder.getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))
     return session
 
 
+def begin_workers(session: SparkSession) -> None:
+    """Spark starts its daemon of Python workers when a task needs one. This one does, in the background, so that the
+    daemon loads what it has to while the job declares itself. After :func:`ship`: it is another daemon for every
+    environment."""
+    context = session.sparkContext
+    threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
+
+
 def _first_task(context: SparkContext) -> None:
-    """Spark starts its daemon of Python workers when a task needs one. This one does, so that the daemon loads what it
-    has to while the job declares itself, and is there when slots are to be started."""
     with contextlib.suppress(Exception):  # a session that ends meanwhile says so itself
         context.parallelize([0], 1).mapPartitions(feed.drop).collect()
 

@@ -1,0 +1,25 @@
+"""Why a query failed."""
+
+from __future__ import annotations
+
+from sparkstate import errors
+from sparkstate.slots import protocol
+from sparkstate.slots.group import SlotGroup
+
+_ANSWER_S = 10.0
+
+
+def reason(failure: BaseException, group: SlotGroup | None) -> errors.SparkstateError:
+    """The reason behind a failed query: ours as it is; Spark's own becomes a lost slot if one of ``group`` is dead."""
+    if isinstance(failure, errors.SparkstateError):
+        return failure
+    if group is not None:
+        try:
+            group.ask(lambda _: protocol.Status(), protocol.SlotStatus, _ANSWER_S)
+        except errors.SparkstateError as error:
+            return error
+    text = str(failure).partition("=== Streaming Query ===")[0].strip()
+    cause = text if len(text) < 2000 else text[:1000] + " … " + text[-900:]
+    failed = errors.JobFailed(f"Spark failed: {cause}")
+    failed.__cause__ = failure
+    return failed
