@@ -10,6 +10,19 @@ from support import driving, totals
 pytestmark = pytest.mark.spark
 
 
+def daemons(folder: Path) -> list[int]:
+    """Spark's daemons of Python workers: each loads everything anew."""
+    found = [pid for pid in driving.processes_with(str(folder)) if b"spark.daemon" in command_of(pid)]
+    return [pid for pid in found if command_of(driving.parent_of(pid)).partition(b"\0")[0].endswith(b"java")]
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when_they_have(
     tmp_path: Path,
 ) -> None:
@@ -23,6 +36,7 @@ def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when
         driving.wait_for(lambda: any(seen.iterdir()), 60, "a worker that saw rows", driver.process)
         assert "epoch-begin" not in {entry["phase"] for entry in driver.phases()}
         assert {path.read_text() for path in seen.iterdir()} == {"loaded"}
+        assert len(daemons(tmp_path)) == 1
         driver.release()
         driver.finish()
         assert "Traceback" not in driver.log()
