@@ -54,7 +54,7 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
     ),
     ("disaggregated state backends", {}, {"state.backend.forst.sync": "x"}),
     (
-        "there is no second copy",
+        "local recovery uses a slot's own files",
         {f"{C}.local-backup.enabled": "false"},
         {f"{C}.local-backup.enabled": "true"},
     ),
