@@ -166,7 +166,8 @@ class JobSettings:
     pod: PodSettings | None = None
     """Set in a driver that an operator has started."""
     work_dir: str = ""
-    """Local working directory (slots' stores, query position, sockets); emptied at the driver's start."""
+    """Local working directory (slots' stores, query position, sockets); emptied at the driver's start, but for
+    the state that earlier slots left."""
 
     @property
     def executors(self) -> int:

@@ -5,7 +5,6 @@ A file that somebody has put under the name :func:`beforehand` is taken if both 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import threading
@@ -16,7 +15,7 @@ from pathlib import Path
 from sparkstate import errors
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
-from sparkstate.storage.arriving import checksum_of_old
+from sparkstate.storage.arriving import checksum_of_old, file_checksum
 from sparkstate.storage.objectstore import ObjectStore
 
 _Wanted = tuple[FileHandle, Path]
@@ -95,19 +94,18 @@ class Downloader:
     def _found(self, handle: FileHandle, target: Path) -> bool:
         """Whether the file was there beforehand; then it is ``target`` now."""
         local = beforehand(target)
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                if local.stat().st_size == handle.size and checksum_of_old(local) == handle.checksum:
-                    local.replace(target)
-                    with self._count:
-                        self.found_bytes += handle.size
-                    return True
-                _log.warning("the local copy of %s is another file or damaged: it is downloaded", handle.name)
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                _log.warning("the local copy of %s cannot be read (%s): it is downloaded", handle.name, error)
-            local.unlink()
+        try:
+            if local.stat().st_size == handle.size and checksum_of_old(local) == handle.checksum:
+                local.replace(target)
+                with self._count:
+                    self.found_bytes += handle.size
+                return True
+            _log.warning("the local copy of %s is another file or damaged: it is downloaded", handle.name)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            _log.warning("the local copy of %s cannot be read (%s): it is downloaded", handle.name, error)
+        local.unlink(missing_ok=True)
         return False
 
     def _download(self, files: Sequence[_Wanted], *, whole_object: bool) -> None:
@@ -142,12 +140,6 @@ class Downloader:
 def beforehand(target: Path) -> Path:
     """Where a file may lie that is perhaps what will be fetched to ``target``; it is gone afterwards."""
     return target.with_name(f".{target.name}.beforehand")
-
-
-def file_checksum(path: Path) -> str:
-    """``sha256:`` and the hex digest of a local file."""
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _copy_part(whole: Path, handle: FileHandle, path: Path) -> None:

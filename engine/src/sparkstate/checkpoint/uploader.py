@@ -17,10 +17,10 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends.base import ShardSnapshot, SnapshotFile
-from sparkstate.checkpoint.downloader import file_checksum
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage import layout, naming, streams
+from sparkstate.storage.arriving import file_checksum
 from sparkstate.storage.objectstore import ObjectStore
 
 MERGE_LIMIT = MIB

@@ -161,9 +161,7 @@ class Crew:
                 continue
             folder = Path(address.unix_path).parent
             alive = Path(f"/proc/{address.pid}")
-            while alive.exists() and folder.exists():
-                if self._parts.clock.monotonic() >= deadline:
-                    break
+            while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
                 self._parts.clock.sleep(0.05)
             if folder.exists():
                 places.kill(address.pid)

@@ -24,8 +24,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from sparkstate import errors, settings, storage
-from sparkstate.checkpoint import downloader
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.storage import arriving
 from sparkstate.storage.objectstore import ObjectStore
 
 Format = Literal["parquet", "json", "csv"]
@@ -165,7 +165,7 @@ class FileSinkWriter:
             staged=f"{self._staging}/{checkpoint_id:09d}-{self._suffix}",
             final=f"part-{self._incarnation:05d}-{epoch:09d}-{self._suffix}",
             size=target.stat().st_size,
-            checksum=downloader.file_checksum(target),
+            checksum=arriving.file_checksum(target),
             rows=sum(part.rows for part in rotated),
         )
         self._open_store().put_file(staged.staged, target)

@@ -101,13 +101,18 @@ class ArrivingFile:
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~_DIRECT)
 
 
+def file_checksum(path: Path) -> str:
+    """``sha256:`` and the hex digest of a local file."""
+    with path.open("rb") as file:
+        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def checksum_of_old(path: Path) -> str:
-    """``sha256:`` and the hex digest of a file that was written a while ago. A large one is read past the page cache,
-    too; one whose pages are still to be written would have to wait for the disk."""
+    """:func:`file_checksum` of a file that was written a while ago. A large one is read past the page cache, too; one
+    whose pages are still to be written would have to wait for the disk."""
     file = _open_direct(path, os.O_RDONLY | os.O_CLOEXEC) if path.stat().st_size >= DIRECT_FROM else -1
     if file < 0:
-        with path.open("rb") as cached:
-            return "sha256:" + hashlib.file_digest(cached, "sha256").hexdigest()
+        return file_checksum(path)
     digest = hashlib.sha256()
     try:
         with mmap.mmap(-1, _BUFFER) as buffer, memoryview(buffer) as whole:
