@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,11 @@ from pathlib import Path
 import pytest
 from support import slots
 
+from sparkstate import errors
+from sparkstate.checkpoint import downloader
 from sparkstate.handles import ShardHandle
-from sparkstate.slots import left
+from sparkstate.slots import left, proven
+from sparkstate.storage import arriving
 
 STORAGE = "0123456789abcdef"
 
@@ -157,11 +161,11 @@ def test_a_restore_that_is_interrupted_leaves_what_it_had_for_the_next(gone: Gon
 def test_a_restore_needs_no_more_room_than_the_state(tmp_path: Path, gone: Gone) -> None:
     shard = gone.shards[0]
     (gone.kept(0)[0].parent / "999999.sst").write_bytes(b"of a later epoch")
-    left.take(gone.base, shard, tmp_path / "there")
+    right = left.take(gone.base, shard, tmp_path / "there")
     assert gone.kept(0) == []
     assert gone.kept(3) != []
-    names = sorted(path.name for path in (tmp_path / "there").iterdir())
-    assert names == [f".{f.name}.beforehand" for f in shard.files if f.name.endswith(".sst")]
+    assert {path.name for path in (tmp_path / "there").iterdir()} == right
+    assert right == {f.name for f in shard.files if f.name.endswith(".sst")}
 
 
 def test_nothing_is_left_after_the_first_commit(gone: Gone) -> None:
@@ -209,3 +213,88 @@ def test_a_leaving_slot_s_folder_is_away_although_files_are_still_made_in_it(tmp
     making.join()
     assert [path.name for path in tmp_path.iterdir()] == ["1-0.left"]
     assert [path.name for path in (tmp_path / "1-0.left").iterdir()] == ["db"]
+
+
+def spoil(path: Path) -> None:
+    """Damage that the file system does not tell of."""
+    times = path.stat()
+    flip_a_byte(path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.fixture
+def read_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The local files that restores hash."""
+    hashed: list[str] = []
+
+    def note(path: Path) -> str:
+        hashed.append(path.name)
+        return arriving.checksum_of_old(path)
+
+    monkeypatch.setattr(downloader, "checksum_of_old", note)
+    return hashed
+
+
+def test_a_file_that_nobody_has_written_to_is_not_read_again(gone: Gone, read_again: list[str]) -> None:
+    gone.lose_stored()
+    slot, found = gone.next()
+    assert (found, read_again) == (gone.sst_bytes, [])
+    assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
+
+
+def test_a_file_that_was_written_to_is_read_again(gone: Gone, read_again: list[str]) -> None:
+    victim = gone.kept(0)[0]
+    victim.write_bytes(victim.read_bytes())
+    _, found = gone.next()
+    assert found == gone.sst_bytes
+    assert len(read_again) == 1
+
+
+def test_files_from_before_the_machine_s_last_start_are_read_again(
+    tmp_path: Path, gone: Gone, read_again: list[str]
+) -> None:
+    (tmp_path / "boot_id").write_text("another\n")
+    for shard in gone.shards:
+        folder = next(gone.base.glob("*.left")) / "db" / f"shard-{shard.shard:05d}"
+        proven.note(folder, shard, tmp_path / "boot_id")
+    _, found = gone.next()
+    assert found == gone.sst_bytes
+    assert len(read_again) == len([f for s in gone.shards for f in s.files if f.name.endswith(".sst")])
+
+
+def test_what_cannot_be_read_as_a_record_proves_nothing(gone: Gone, read_again: list[str]) -> None:
+    for record in gone.base.glob("*.left/db/*.proven"):
+        record.write_bytes(b"{")
+    assert gone.next()[1] == gone.sst_bytes
+    assert read_again
+
+
+def test_a_damaged_block_is_believed_once_and_then_downloaded(gone: Gone, read_again: list[str]) -> None:
+    """It is RocksDB that finds it, when it reads the block; the slot fails, and the next one looks at every byte."""
+    for path in gone.kept(0):
+        spoil(path)
+    folder = gone.base / "2-0"
+    with pytest.raises(errors.SparkstateError, match=r"(?i)corrupt|checksum"):
+        gone.next()[0].value("a")
+    assert read_again == []
+    left.keep(folder)
+    slot = gone.new_slot(3)
+    told = slot.restore(*gone.shards, url=gone.url, checkpoint_id=1)
+    assert 0 < told.bytes_found < gone.sst_bytes
+    assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
+
+
+def test_every_completed_checkpoint_proves_anew(gone: Gone, read_again: list[str]) -> None:
+    slot, _ = gone.next()
+    slot.epoch(2, slots.rows(("a", 5)))
+    state = slot.snapshot(2, 2)
+    assert not list(gone.base.glob("2-0/db/*.proven"))
+    slot.done(2)
+    slot.server.close()
+    left.keep(gone.base / "2-0")
+    read_again.clear()
+    third = gone.new_slot(3)
+    told = third.restore(*state.shards, url=gone.url, checkpoint_id=2)
+    assert told.bytes_found == sum(f.size for s in state.shards for f in s.files if f.name.endswith(".sst"))
+    assert read_again == []
+    assert third.value("a") == "6"

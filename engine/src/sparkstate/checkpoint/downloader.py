@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
+
+import msgspec
 
 from sparkstate import errors
 from sparkstate.handles import FileHandle, ShardHandle
@@ -35,9 +37,17 @@ class Downloader:
         """Of the files that were fetched, what was on this disk already."""
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
 
-    def fetch(self, shard: ShardHandle, directory: Path) -> dict[str, Path]:
-        """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``."""
-        return self.fetch_all([(shard, directory)])[0]
+    def fetch(self, shard: ShardHandle, directory: Path, right: Collection[str] = ()) -> dict[str, Path]:
+        """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``.
+
+        Files whose names are ``right`` lie there already, and are known to be what the handle says.
+        """
+        there = [handle for handle in shard.files if handle.name in right]
+        with self._count:
+            self.found_bytes += sum(handle.size for handle in there)
+        rest = tuple(handle for handle in shard.files if handle.name not in right)
+        fetched = self.fetch_all([(msgspec.structs.replace(shard, files=rest), directory)])[0]
+        return {**{handle.name: directory / handle.name for handle in there}, **fetched}
 
     def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
         """As :meth:`fetch` for several shards, all their objects in parallel, each object once.

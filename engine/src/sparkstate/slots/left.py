@@ -3,21 +3,24 @@
 A slot's folder is ``<incarnation>-<slot>`` under a base that is the same for all slots of an executor. A slot that
 leaves, or whoever finds that it has died, renames the folder to ``….left`` and keeps RocksDB's files in it. Those never
 change once they are written, and a checkpoint refers to most of them: the restore links them instead of downloading
-them. There is no second copy, so this costs no disk; and nothing is believed: a file is taken for what the checkpoint
-names only if its SHA-256 says so, and downloaded otherwise (``checkpoint.downloader``).
+them. There is no second copy, so this costs no disk. A file is taken for what the checkpoint names if a slot has noted
+its checksum and nobody has written to it since (``slots.proven``), or if its SHA-256 says so; else it is downloaded
+(``checkpoint.downloader``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
-from collections.abc import Iterable
+from collections import ChainMap
 from pathlib import Path
 from typing import Final
 
 from sparkstate.checkpoint.downloader import beforehand
 from sparkstate.handles import FileHandle, ShardHandle
+from sparkstate.slots import proven
 
 _SUFFIX: Final = ".left"
 _WITH_STATE: Final = ("db", "download")
@@ -65,9 +68,11 @@ def clear(base: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def take(base: Path, shard: ShardHandle, directory: Path) -> None:
+def take(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
     """Link what may be files of this shard into ``directory`` (created), for its download to look at first; then
     remove what else was left of the shard, so that a restore needs no more room than the state.
+
+    Returns the names of those that are known to be right, which lie there under these names.
     """
     directory.mkdir(parents=True, exist_ok=True)
     folders = [
@@ -77,13 +82,22 @@ def take(base: Path, shard: ShardHandle, directory: Path) -> None:
         if (folder := shard_folder(left / kind, shard.shard)).is_dir()
     ]
     wanted = {(handle.name, handle.size): handle for handle in shard.files if _may_be_left(handle)}
-    for path in _files(folders):
+    checksums = dict(ChainMap(*[dict(proven.take(folder)) for folder in folders]))
+    right = set()
+    for path in itertools.chain(*map(proven.files_below, folders)):
         with contextlib.suppress(OSError):  # gone meanwhile, or another device: it is downloaded
-            handle = wanted.get((_name(path), path.stat().st_size))
-            if handle is not None:
+            seen = proven.look(path)
+            handle = wanted.get((_name(path), seen.size))
+            if handle is None:
+                continue
+            if checksums.get(seen) == handle.checksum:
+                os.link(path, directory / handle.name)
+                right.add(handle.name)
+            else:
                 os.link(path, beforehand(directory / handle.name))
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    return frozenset(right)
 
 
 def _may_be_left(handle: FileHandle) -> bool:
@@ -94,12 +108,6 @@ def _name(path: Path) -> str:
     """What RocksDB calls it; a restore that was interrupted has links that nobody has looked at yet."""
     number, dot, _ = path.name.lstrip(".").partition(_IMMUTABLE)
     return number + dot
-
-
-def _files(folders: Iterable[Path]) -> Iterable[Path]:
-    for folder in folders:
-        for path, _, names in os.walk(folder):
-            yield from (Path(path, name) for name in names)
 
 
 def _remove(entry: Path) -> None:

@@ -40,11 +40,11 @@ def restore_shards(
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     try:
         bytes_read = 0
-        for handle in request.shards:
-            left.take(base, handle, left.shard_folder(directory, handle.shard))
+        wanted = [(handle, left.shard_folder(directory, handle.shard)) for handle in request.shards]
+        right = [left.take(base, handle, folder) for handle, folder in wanted]
         fetched = [
-            (handle, ahead.submit(downloader.fetch, handle, left.shard_folder(directory, handle.shard)))
-            for handle in request.shards
+            (handle, ahead.submit(downloader.fetch, handle, folder, names))
+            for (handle, folder), names in zip(wanted, right, strict=True)
         ]
         for handle, files in fetched:
             stores[handle.shard].restore(files.result(), handle.format)

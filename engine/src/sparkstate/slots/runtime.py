@@ -30,7 +30,7 @@ from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
-from sparkstate.slots import left, protocol
+from sparkstate.slots import left, protocol, proven
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
@@ -260,6 +260,9 @@ class SlotRuntime:
                 with self._commit_gate:
                     job.settle()
             self._snapshots.ended(request.checkpoint_id, request.completed)
+            if request.completed and self.plan.backend.local_recovery:
+                for shard in job.shards:
+                    proven.note(left.shard_folder(self._directory / "db", shard.shard), shard)
 
     # -- questions ----------------------------------------------------------------------------------------------
 
