@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import os
 import shutil
-from collections import ChainMap
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +81,7 @@ def take(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
         if (folder := shard_folder(left / kind, shard.shard)).is_dir()
     ]
     wanted = {(handle.name, handle.size): handle for handle in shard.files if _may_be_left(handle)}
-    checksums = dict(ChainMap(*[dict(proven.take(folder)) for folder in folders]))
+    checksums = {seen: checksum for folder in folders for seen, checksum in proven.take(folder).items()}
     right = set()
     for path in itertools.chain(*map(proven.files_below, folders)):
         with contextlib.suppress(OSError):  # gone meanwhile, or another device: it is downloaded

@@ -21,6 +21,10 @@ from sparkstate.slots.plan import SlotPlan
 _SHARDS_AHEAD = 2
 """Shards that are downloaded while another one is opened. All at once would fill the transfers' queue with the files
 of shards that nobody waits for yet."""
+_OPENED_AT_ONCE = 8
+"""Shards whose databases are opened side by side: each waits for the disk several times, and the disk, which has what
+the slots before have written to write, does not mind. Rows in the canonical format keep a processor busy instead, and
+are loaded shard by shard."""
 
 
 def restore_shards(
@@ -38,26 +42,36 @@ def restore_shards(
     store = storage.open_store(request.base_url, plan.s3)
     downloader = Downloader(store, plan.backend.transfer_threads)
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
+    opening = ThreadPoolExecutor(_OPENED_AT_ONCE, thread_name_prefix="open")
     try:
-        bytes_read = 0
         wanted = [(handle, left.shard_folder(directory, handle.shard)) for handle in request.shards]
         right = [left.take(base, handle, folder) for handle, folder in wanted]
         fetched = [
             (handle, ahead.submit(downloader.fetch, handle, folder, names))
             for (handle, folder), names in zip(wanted, right, strict=True)
         ]
+        opened = []
         for handle, files in fetched:
-            stores[handle.shard].restore(files.result(), handle.format)
-            shutil.rmtree(left.shard_folder(directory, handle.shard), ignore_errors=True)
-            bytes_read += sum(file.size for file in handle.files)
+            folder = left.shard_folder(directory, handle.shard)
+            opened.append(opening.submit(_open, stores[handle.shard], handle, files.result(), folder))
+            if handle.format == canonical.FORMAT:
+                opened[-1].result()
+        for each in opened:
+            each.result()
     finally:
         downloader.close()
         ahead.shutdown(wait=True, cancel_futures=True)
+        opening.shutdown(wait=True, cancel_futures=True)
     return protocol.Restored(
-        bytes_read=bytes_read,
+        bytes_read=sum(file.size for handle in request.shards for file in handle.files),
         bytes_found=downloader.found_bytes,
         states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores)),
     )
+
+
+def _open(store: ShardStore, handle: ShardHandle, files: Mapping[str, Path], folder: Path) -> None:
+    store.restore(files, handle.format)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def shards_needed(

@@ -89,6 +89,7 @@ class SlotRuntime:
             )
             self._operators[spec.uid] = operator
             operator.open()
+        threading.Thread(target=_load_pandas, name="load", daemon=True).start()
         return restored
 
     def end(self) -> None:
@@ -333,6 +334,12 @@ class SlotRuntime:
             raise errors.Fenced(
                 f"the request is of incarnation {incarnation}, this slot serves incarnation {self.plan.incarnation}"
             )
+
+
+def _load_pandas() -> None:
+    """Arrow looks for pandas when it first converts anything, and loads it where it is installed: half a second, which
+    costs nobody anything while Spark still plans the first epoch."""
+    pa.array([0]).to_numpy()
 
 
 def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> dict[str, int]:
