@@ -22,7 +22,7 @@ WORKDIR /var/lib/sparkstate
 # Builds the virtual environments. The two secrets are optional: pip's configuration and the certificates of a
 # host that reaches its package index by a mirror or a proxy. They are no part of any layer.
 FROM runtime AS build
-RUN apt-get update && apt-get install -y --no-install-recommends python3-venv
+RUN apt-get update && apt-get install -y --no-install-recommends binutils python3-venv
 ARG UV="uv>=0.8,<1"
 RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
     python3 -m venv /opt/build && python3 -m venv --without-pip /opt/sparkstate \

@@ -8,10 +8,10 @@ when the archive was made. Spark's own class path is ``jars/*`` in the order of 
 file systems, so ``classes.jar`` names the jars one by one and comes before it. A JVM that finds anything changed
 (a jar, the Java itself) leaves the archive alone and starts without it.
 
-What is in the archive is what a small streaming query loads that does what the engine asks of Spark: files, a
-watermark, ``foreachBatch``, ``repartitionById``, ``mapInArrow``. It runs on Kubernetes, or so Spark thinks
-(``cluster.py``), for there driver and executors load more than in one process. The engine itself is not there yet:
-its changes are frequent, and shall not make this layer anew.
+What is in the archive is what a small streaming query loads that does what the engine asks of Spark: files (of lines,
+and Parquet's, whose reading loads a thousand classes of its own), a watermark, ``foreachBatch``, ``repartitionById``,
+``mapInArrow``. It runs on Kubernetes, or so Spark thinks (``cluster.py``), for there driver and executors load more
+than in one process. The engine itself is not there yet: its changes are frequent, and shall not make this layer anew.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 LINE = 70
 """Bytes of a line in a manifest, without its end; the rest goes to lines that begin with a space."""
 EPOCHS, ROWS = 2, 100
+FORMATS = "json", "parquet"
 DUMP_TIMEOUT_S = 1800
 """Minutes where another processor is emulated."""
 
@@ -103,21 +104,31 @@ def load(jvm: Any, names: Sequence[str]) -> None:
                 jvm.java.lang.Class.forName(name.split()[0].replace("/", "."), False, loader)
 
 
+def write(folder: Path) -> None:
+    """The input: a folder for each format, a file for each epoch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name in FORMATS:
+        (folder / name).mkdir()
+    for file in range(EPOCHS):
+        rows = [{"key": f"k{n % 7}", "value": n, "at": "2026-01-01T00:00:00Z"} for n in range(ROWS)]
+        (folder / "json" / f"{file}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        times = pa.array([1_767_225_600_000_000] * ROWS, pa.timestamp("us", "UTC"))
+        table = pa.Table.from_pylist(rows)
+        table = table.set_column(table.schema.get_field_index("at"), "at", times)
+        pq.write_table(table, folder / "parquet" / f"{file}.parquet")
+
+
 def query(session: Any, folder: Path) -> None:
     """A streaming query: an epoch for each file."""
     from pyspark.sql import functions as F
 
-    (folder / "in").mkdir()
-    for file in range(EPOCHS):
-        rows = [{"key": f"k{n % 7}", "value": n, "at": "2026-01-01T00:00:00Z"} for n in range(ROWS)]
-        (folder / "in" / f"{file}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write(folder)
     session.sparkContext.parallelize([0], 1).mapPartitions(lambda rows: rows).collect()
-    frame = (
-        session.readStream.schema("key string, value long, at timestamp")
-        .option("maxFilesPerTrigger", 1)
-        .json(str(folder / "in"))
-        .withWatermark("at", "1 minute")
-    )
+    reader = session.readStream.schema("key string, value long, at timestamp").option("maxFilesPerTrigger", 1)
+    files = [reader.format(name).load(str(folder / name)).withWatermark("at", "1 minute") for name in FORMATS]
+    frame = files[0].union(files[1])
     beats = session.readStream.format("rate").option("rowsPerSecond", 1).load().where(F.lit(False))
     beats = beats.select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in frame.schema.fields])
     seen: list[int] = []
@@ -145,7 +156,7 @@ def query(session: Any, folder: Path) -> None:
     while stream.isActive and len(seen) < EPOCHS:
         stream.awaitTermination(1)
     stream.stop()
-    if sum(seen) != EPOCHS * ROWS:
+    if sum(seen) != EPOCHS * ROWS * len(FORMATS):
         sys.exit(f"the query that loads Spark's classes has seen {seen} rows: {stream.exception()}")
 
 

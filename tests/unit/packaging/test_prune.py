@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+
+import pyarrow as pa
+import pytest
 
 SCRIPT = Path(__file__).resolve().parents[3] / "packaging" / "prune.py"
 
@@ -84,3 +88,19 @@ def test_a_library_under_several_names_is_there_once(tmp_path: Path) -> None:
     assert prune().link_copies(folder) == len("x = 1\n")
     assert (folder / "pyarrow" / "liba.so.26").read_text() == "x = 1\n"
     assert [p.name for p in sorted((folder / "pyarrow").iterdir()) if p.is_symlink()] == ["liba.so.26"]
+
+
+def test_arrow_s_libraries_lose_their_symbols_and_can_still_be_loaded(tmp_path: Path) -> None:
+    own = prune()
+    if shutil.which("strip") is None:
+        pytest.skip("binutils are not installed here; the image's build installs them")
+    folder = site(tmp_path, "pyarrow/__init__.py")
+    for library in ("libarrow.so", "libparquet.so"):
+        (source,) = Path(pa.__file__).parent.glob(f"{library}.*")
+        shutil.copy(source, folder / "pyarrow" / source.name)
+    before = sum(path.stat().st_size for path in folder.rglob("*.so.*"))
+    freed = own.strip(folder)
+    assert freed > before // 10
+    assert before - sum(path.stat().st_size for path in folder.rglob("*.so.*")) == freed
+    load = f"import ctypes; ctypes.CDLL({str(next(folder.rglob('libarrow.so.*')))!r})"
+    subprocess.run([sys.executable, "-c", load], check=True)
