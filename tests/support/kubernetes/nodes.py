@@ -62,6 +62,11 @@ class NodeCluster:
     archives: list[Path] = field(default_factory=list)
     """The images that every node has."""
 
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """What a command begins with that is to run beside the control plane."""
+        return "nsenter", f"--net={netns.file_of(Names(self.run, 1).bridge)}"
+
     def add_node(self) -> Node:
         """One more node, ready, with the same images; it ends with the cluster."""
         assert self.cluster.plane is not None
@@ -92,6 +97,12 @@ class NodeCluster:
         forward = netns.out_of(self.door, (ADDRESS, port), target)
         self.stack.callback(forward.close)
         return f"{ADDRESS}:{forward.port}"
+
+    def reach(self, address: netns.Address) -> int:
+        """The port of the host's loopback that leads to an address beside the control plane."""
+        forward = netns.into(self.door, address)
+        self.stack.callback(forward.close)
+        return forward.port
 
 
 def require() -> None:
