@@ -42,3 +42,28 @@ def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when
         assert "Traceback" not in driver.log()
     found = totals.read(tmp_path / "out")
     assert sorted(row["id"] for row in found) == sorted(row[1] for row in rows)
+
+
+def test_pandas_is_loaded_before_the_first_rows_come(tmp_path: Path) -> None:
+    """Arrow would load it in the middle of the first epoch."""
+    totals.make_input(tmp_path / "in", files=1)
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as driver:
+        driver.hold("slot-0", "feed")
+        slot = driver.held("slot-0", "feed")
+        libraries = Path(f"/proc/{slot}/maps")
+        driving.wait_for(lambda: "/pandas/_libs/" in libraries.read_text(), 60, "pandas", driver.process)
+        driver.release()
+        driver.finish()
+
+
+def test_spark_starts_while_the_storage_is_away(tmp_path: Path) -> None:
+    """The session of a local job does not wait for the claim of its state."""
+    document = driving.manifest(tmp_path, "totals.py")
+    document["spec"]["checkpointing"]["storage"] = "s3://state/nobody-answers"
+    document["spec"]["s3"] = {"endpoint": "http://127.0.0.1:9"}
+    environment = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+    with driving.Driver(tmp_path, document, environment=environment) as driver:
+        blocks = driver.work_dir / "spark"
+        driving.wait_for(lambda: any(blocks.glob("blockmgr-*")), 60, "Spark's own folders", driver.process)
+        driving.wait_for(lambda: "waiting for the storage" in driver.log(), 60, "the claim", driver.process)
+        assert "lineage" not in driver.log()

@@ -81,6 +81,9 @@ def _run(options: argparse.Namespace) -> Outcome:
 
     jvm = Jvm(settings)
     here = Here(work_dir / "slots", settings.slots) if settings.deployment == "local" else None
+    from sparkstate.spark.session import Beginning
+
+    spark = Beginning(settings, jvm)
     from sparkstate.driver import attempt, ending
 
     try:
@@ -88,7 +91,7 @@ def _run(options: argparse.Namespace) -> Outcome:
             options,
             settings,
             resolved.notices,
-            jvm,
+            spark,
             here,
             lambda message: _last_word(options, ending.REASON, message, 0),
         )

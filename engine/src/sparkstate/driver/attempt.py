@@ -1,6 +1,6 @@
 """One attempt of a job in this process, from the settings to the outcome: its endpoint, its signals, its driver.
 
-Imported when Spark's JVM is starting already: what this takes to load is loaded meanwhile.
+Imported when Spark is starting already: what this takes to load is loaded meanwhile.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.settings import JobSettings
 from sparkstate.slots.starting import Here
-from sparkstate.spark import session
-from sparkstate.spark.jvm import Jvm
+from sparkstate.spark.session import Beginning
 
 
 def run(
     options: Namespace,
     settings: JobSettings,
     notices: Sequence[str],
-    jvm: Jvm,
+    spark: Beginning,
     slots_here: Here | None,
     last_word: Callable[[str], object],
 ) -> Outcome:
@@ -51,7 +50,7 @@ def run(
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
     job = JobDriver(
         settings,
-        lambda life: session.start(settings, jvm, life),
+        spark.session,
         slots_here,
         options.attempt,
         token,

@@ -6,9 +6,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import ModuleType
 
 import pyspark.cloudpickle
+import pyspark.testing.utils  # PySpark asks it whether numpy is there, before it sends the first value
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -16,11 +18,36 @@ from sparkstate.settings import JobSettings
 from sparkstate.spark import feed
 from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
-__all__ = ["SparkSession", "ship", "start"]
+__all__ = ["Beginning", "SparkSession", "begin_workers", "ship"]
 
 
-def start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
-    """Start the session in a JVM that was begun for the same settings."""
+class Beginning:
+    """A session on its way, in a JVM that was begun for the same settings.
+
+    A session without executors' pods starts at once, in a thread: that takes seconds, in which the caller loads the
+    rest and claims the job's state. The names of executors' pods have the number of the attempt's life in them, which
+    is known then.
+    """
+
+    def __init__(self, settings: JobSettings, jvm: Jvm) -> None:
+        self._settings = settings
+        self._jvm = jvm
+        self._started: Future[SparkSession] | None = None
+        if settings.deployment == "local":
+            pool = ThreadPoolExecutor(1, thread_name_prefix="session")
+            self._started = pool.submit(_start, settings, jvm)
+            pool.shutdown(wait=False)
+
+    def session(self, life: int) -> SparkSession:
+        """The session, when it has started, as the calling thread's active one; raises why it has not."""
+        if self._started is None:
+            return _start(self._settings, self._jvm, life)
+        session = self._started.result()
+        SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+        return session
+
+
+def _start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
     SparkContext(conf=spark_conf(settings, life), gateway=jvm.gateway())
     session = SparkSession.builder.getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))
