@@ -69,7 +69,7 @@ def measured(
     return found
 
 
-def at_once(lose: Callable[[], object]) -> Callable[[], float]:
+def from_the_command(lose: Callable[[], object]) -> Callable[[], float]:
     """A loss that begins with the command."""
 
     def lost() -> float:
@@ -137,8 +137,8 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     job.feed(losses.interval_s)
     how: dict[str, tuple[Callable[[], float], tuple[str, ...]]] = {
         KILLED: (job.kill_driver, tuple(STEPS)),
-        DELETED: (at_once(job.delete_driver), tuple(STEPS)),
-        EXECUTOR: (at_once(job.delete_executor), OF_THE_SAME_DRIVER),
+        DELETED: (from_the_command(job.delete_driver), tuple(STEPS)),
+        EXECUTOR: (from_the_command(job.delete_executor), OF_THE_SAME_DRIVER),
     }
     found: dict[str, list[Times]] = {}
     for _ in range(RUNS):

@@ -35,12 +35,16 @@ def file_of(namespace: str) -> Path:
     return Path("/run/netns") / namespace
 
 
+def inside(namespace: str) -> tuple[str, str]:
+    """What a command begins with that is to run in a namespace."""
+    return "nsenter", f"--net={file_of(namespace)}"
+
+
 def add(namespace: str) -> None:
     """A new namespace with its loopback up, forwarding between its interfaces."""
     ip("netns", "add", namespace)
     ip("-n", namespace, "link", "set", "lo", "up")
-    enter = ["nsenter", f"--net={file_of(namespace)}"]
-    subprocess.run([*enter, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], check=True)
+    subprocess.run([*inside(namespace), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], check=True)
 
 
 def remove(namespace: str) -> None:

@@ -65,7 +65,7 @@ class NodeCluster:
     @property
     def inside(self) -> tuple[str, ...]:
         """What a command begins with that is to run beside the control plane."""
-        return "nsenter", f"--net={netns.file_of(Names(self.run, 1).bridge)}"
+        return netns.inside(Names(self.run, 1).bridge)
 
     def add_node(self) -> Node:
         """One more node, ready, with the same images; it ends with the cluster."""
@@ -143,7 +143,7 @@ def _try_namespaces() -> None:
         netns.add(name)
         netns.ip("-n", name, "link", "add", "br0", "type", "bridge")
         netns.ip("-n", name, "link", "add", "a0", "type", "veth", "peer", "name", "b0")
-        inside = ["nsenter", f"--net={netns.file_of(name)}"]
+        inside = netns.inside(name)
         _run(*inside, "sh", "-c", f"PATH=$PATH:{SYSTEM_PATH} nft add table ip sparkstate-try")
         with tempfile.TemporaryDirectory(prefix=f"{name}-", dir="/var/tmp") as folder:
             _run("unshare", "--mount", "--propagation", "private", "sh", "-c", OVERLAY, "sh", folder)
@@ -189,8 +189,7 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     names = dns.NameServer(door.listen_for_datagrams((ADDRESS, 53)))
     stack.callback(names.close)
 
-    inside = ("nsenter", f"--net={netns.file_of(middle)}")
-    place = Place(2379, 2380, 6443, bind="0.0.0.0", inside=inside, reached_by=forward.port)
+    place = Place(2379, 2380, 6443, bind="0.0.0.0", inside=netns.inside(middle), reached_by=forward.port)
     plane = ControlPlane(folder / "plane", place, manager_flags)
     stack.callback(plane.stop)
     plane.start()
