@@ -146,7 +146,9 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
     tmp_path: Path,
 ) -> None:
     found = settings_of(write_manifest(tmp_path, actions.Start()), driver_container())
-    conf = jvm.effective_conf(found, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, life=1)
+    conf = jvm.effective_conf(found, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert found.pod is not None
+    conf |= kubernetes.of_life(found, found.pod, 1)
     shown = memory.sums(context().revision.resolved).of("executor")
     megabytes = [
         int(conf[name].removesuffix("m"))

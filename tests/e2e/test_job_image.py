@@ -11,7 +11,7 @@ from support import s3server
 from support.kubernetes import flights
 from support.kubernetes.driver_pods import DriverPods
 from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import Bucket
+from support.kubernetes.node_job import IN_THE_CLUSTER, Bucket
 from support.kubernetes.nodes import NodeCluster
 
 pytestmark = pytest.mark.slow
@@ -87,3 +87,16 @@ def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_
     assert all(pod["metadata"]["name"].startswith("flights-2-") for pod in pods.executors())
     job.finish(300)
     job.check()
+
+
+def test_a_driver_makes_no_pods_before_it_has_claimed_its_job(job: FlightsJob) -> None:
+    """Spark starts meanwhile: without executors, for another driver may have the job."""
+    manifest = job.manifest(IN_THE_CLUSTER)
+    manifest["spec"]["s3"] = {**manifest["spec"]["s3"], "endpoint": "http://127.0.0.1:9"}
+    pods = DriverPods(job.cluster, job.namespace, manifest)
+    pod = pods.start(1)
+    pods.until(pod, lambda seen: seen["phase"] == "PAUSED", "it waits for the storage")
+    folders = ("exec", pod, "-n", job.namespace, "--", "ls", "/var/lib/sparkstate/spark")
+    job.cluster.until(lambda: "blockmgr" in job.cluster.kubectl(*folders), "Spark has started", 120)
+    assert pods.status(pod)["phase"] == "PAUSED"
+    assert pods.executors() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import driving, totals
+from support import driving, executors, totals
 
 pytestmark = pytest.mark.spark
 
@@ -56,13 +56,18 @@ def test_pandas_is_loaded_before_the_first_rows_come(tmp_path: Path) -> None:
         driver.finish()
 
 
-def test_spark_starts_while_the_storage_is_away(tmp_path: Path) -> None:
-    """The session of a local job does not wait for the claim of its state."""
+@pytest.mark.parametrize("deployment", ["local", "cluster"])
+def test_spark_starts_while_the_storage_is_away(tmp_path: Path, deployment: str) -> None:
+    """The session does not wait for the claim of the job's state."""
     document = driving.manifest(tmp_path, "totals.py")
+    environment = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
+    if deployment == "cluster":
+        document = executors.cluster(document, tmp_path, 2)
+        document["spec"]["sparkConf"] = {"spark.authenticate.secret": "of driver and executors"}
+        environment |= executors.on_hosts_of_their_own(tmp_path) | executors.master(2)
     document["spec"]["checkpointing"]["storage"] = "s3://state/nobody-answers"
     document["spec"]["s3"] = {"endpoint": "http://127.0.0.1:9"}
-    environment = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
-    with driving.Driver(tmp_path, document, environment=environment) as driver:
+    with executors.driver(tmp_path, document, **environment) as driver:
         blocks = driver.work_dir / "spark"
         driving.wait_for(lambda: any(blocks.glob("blockmgr-*")), 60, "Spark's own folders", driver.process)
         driving.wait_for(lambda: "waiting for the storage" in driver.log(), 60, "the claim", driver.process)

@@ -30,7 +30,8 @@ API = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
 
 
 def conf(job: settings.JobSettings = JOB, life: int = 1) -> dict[str, str]:
-    return jvm.effective_conf(job, API, life)
+    assert job.pod is not None
+    return jvm.effective_conf(job, API) | kubernetes.of_life(job, job.pod, life)
 
 
 def test_executors_find_the_driver_by_its_pod_s_address() -> None:
@@ -44,6 +45,11 @@ def test_executors_find_the_driver_by_its_pod_s_address() -> None:
 def test_executors_say_which_life_of_the_driver_made_them() -> None:
     assert conf()["spark.kubernetes.executor.label.sparkstate.io/life"] == "1"
     assert conf(life=3)["spark.kubernetes.executor.label.sparkstate.io/life"] == "3"
+
+
+def test_a_prefix_of_the_user_s_own_stays() -> None:
+    key = "spark.kubernetes.executor.podNamePrefix"
+    assert conf(replace(JOB, spark_conf={**JOB.spark_conf, key: "theirs"}), life=3)[key] == "theirs"
 
 
 def test_ipv6_addresses_are_in_brackets_where_a_port_follows() -> None:
@@ -108,7 +114,7 @@ def test_every_setting_is_one_that_this_version_of_spark_knows() -> None:
                 known += b"".join(
                     classes.read(name) for name in classes.namelist() if settings_live_in.search(name)
                 )
-    for name in kubernetes.conf(JOB, POD, "k8s://api", 1, MIB):
+    for name in kubernetes.conf(JOB, POD, "k8s://api", MIB) | kubernetes.of_life(JOB, POD, 1):
         # Spark puts the two of authentication together from a prefix and the last word.
         word = name.rpartition(".")[2] if ".kubernetes.authenticate." in name else name
         word = word.removesuffix(kubernetes.LIFE)  # what a label is called is ours

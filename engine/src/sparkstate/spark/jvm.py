@@ -69,13 +69,8 @@ def check_conf(conf: Mapping[str, str]) -> None:
             raise errors.SpecInvalid(f"spec.sparkConf[{key!r}] is {conf[key]!r}: {why}")
 
 
-def effective_conf(
-    settings: JobSettings, environ: Mapping[str, str] = os.environ, life: int = 1
-) -> dict[str, str]:
-    """Our defaults, then the user's settings; the user's JVM options are added to ours.
-
-    ``life`` of the attempt names the executors' pods where there are any.
-    """
+def effective_conf(settings: JobSettings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Our defaults, then the user's settings; the user's JVM options are added to ours."""
     check_conf(settings.spark_conf)
     conf = dict(DEFAULTS)
     conf["spark.ui.enabled"] = str(settings.ui).lower()
@@ -92,7 +87,7 @@ def effective_conf(
         conf["spark.driver.host"] = "127.0.0.1"
         conf["spark.driver.bindAddress"] = "127.0.0.1"
     else:
-        conf.update(_cluster_conf(settings, environ, life))
+        conf.update(_cluster_conf(settings, environ))
     if settings.work_dir:
         conf["spark.local.dir"] = f"{settings.work_dir}/spark"
         conf["spark.sql.warehouse.dir"] = f"{settings.work_dir}/spark/warehouse"
@@ -103,7 +98,7 @@ def effective_conf(
     return conf
 
 
-def _cluster_conf(settings: JobSettings, environ: Mapping[str, str], life: int) -> dict[str, str]:
+def _cluster_conf(settings: JobSettings, environ: Mapping[str, str]) -> dict[str, str]:
     if settings.pod is None:
         raise errors.SpecInvalid(
             "deployment: cluster runs in a pod that the operator has made (--in-cluster)"
@@ -112,7 +107,7 @@ def _cluster_conf(settings: JobSettings, environ: Mapping[str, str], life: int) 
     api = kubernetes.master(
         environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     )
-    return kubernetes.conf(settings, settings.pod, api, life, whole - heap)
+    return kubernetes.conf(settings, settings.pod, api, whole - heap)
 
 
 class Jvm:
@@ -122,7 +117,7 @@ class Jvm:
 
     def __init__(self, settings: JobSettings) -> None:
         pool = ThreadPoolExecutor(1, thread_name_prefix="jvm")
-        self._gateway = pool.submit(launch_gateway, spark_conf(settings, 1))
+        self._gateway = pool.submit(launch_gateway, spark_conf(settings))
         pool.shutdown(wait=False)
 
     def gateway(self) -> Any:
@@ -130,9 +125,9 @@ class Jvm:
         return self._gateway.result()
 
 
-def spark_conf(settings: JobSettings, life: int) -> SparkConf:
-    """The settings of the attempt's ``life`` as PySpark takes them."""
+def spark_conf(settings: JobSettings) -> SparkConf:
+    """The settings as PySpark takes them."""
     conf = SparkConf(loadDefaults=False)
-    for key, value in effective_conf(settings, os.environ, life).items():
+    for key, value in effective_conf(settings, os.environ).items():
         conf.set(key, value)
     return conf.setAppName(settings.name)

@@ -45,8 +45,11 @@ def master(service_host: str, service_port: str) -> str:
     return f"k8s://https://{host}:{service_port}"
 
 
-def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_bytes: int) -> dict[str, str]:
-    """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap."""
+def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int) -> dict[str, str]:
+    """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap.
+
+    Which life of the attempt it is, is known later: :func:`of_life`.
+    """
     host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
     return {
         "spark.master": api,
@@ -65,8 +68,6 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.kubernetes.authenticate.caCertFile": f"{SERVICE_ACCOUNT}/ca.crt",
         "spark.kubernetes.executor.podTemplateFile": TEMPLATE,
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
-        "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
-        f"spark.kubernetes.executor.label.{LIFE}": str(life),
         # Otherwise Spark would write a secret of its own into the executors' pod specs.
         "spark.authenticate.secret.file": TOKEN,
         # Fewer rights for the driver: it creates pods and nothing else.
@@ -75,3 +76,13 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, life: int, non_heap_
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     }
+
+
+def of_life(settings: JobSettings, pod: PodSettings, life: int) -> dict[str, str]:
+    """What the executors of this life of the attempt are made with; what the user says of it stays."""
+    ours = {
+        "spark.executor.instances": str(settings.executors),
+        "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
+        f"spark.kubernetes.executor.label.{LIFE}": str(life),
+    }
+    return {key: value for key, value in ours.items() if key not in settings.spark_conf}

@@ -5,53 +5,72 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
+from typing import Final
 
 import pyspark.cloudpickle
 import pyspark.testing.utils  # PySpark asks it whether numpy is there, before it sends the first value
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from sparkstate import errors
 from sparkstate.settings import JobSettings
-from sparkstate.spark import feed
+from sparkstate.spark import feed, kubernetes
 from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
 __all__ = ["Beginning", "SparkSession", "begin_workers", "ship"]
+
+_INSTANCES: Final = "spark.executor.instances"
 
 
 class Beginning:
     """A session on its way, in a JVM that was begun for the same settings.
 
-    A session without executors' pods starts at once, in a thread: that takes seconds, in which the caller loads the
-    rest and claims the job's state. The names of executors' pods have the number of the attempt's life in them, which
-    is known then.
+    It starts in a thread: that takes seconds, in which the caller loads the rest and claims the job's state. In a
+    cluster it has no executors then, for a driver that may not run must not make pods, and their names have the number
+    of the attempt's life in them, which the claim tells.
     """
 
     def __init__(self, settings: JobSettings, jvm: Jvm) -> None:
         self._settings = settings
-        self._jvm = jvm
-        self._started: Future[SparkSession] | None = None
-        if settings.deployment == "local":
-            pool = ThreadPoolExecutor(1, thread_name_prefix="session")
-            self._started = pool.submit(_start, settings, jvm)
-            pool.shutdown(wait=False)
+        pool = ThreadPoolExecutor(1, thread_name_prefix="session")
+        self._started = pool.submit(_start, settings, jvm)
+        pool.shutdown(wait=False)
 
     def session(self, life: int) -> SparkSession:
-        """The session, when it has started, as the calling thread's active one; raises why it has not."""
-        if self._started is None:
-            return _start(self._settings, self._jvm, life)
+        """The session, when it has started, as the calling thread's active one; raises why it has not.
+
+        In a cluster its executors are asked for, as those of the attempt's ``life``; they come later.
+        """
         session = self._started.result()
         SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+        pod = self._settings.pod
+        if self._settings.deployment == "cluster" and pod is not None:
+            _ask_for_executors(
+                session, kubernetes.of_life(self._settings, pod, life), self._settings.executors
+            )
         return session
 
 
-def _start(settings: JobSettings, jvm: Jvm, life: int = 1) -> SparkSession:
-    SparkContext(conf=spark_conf(settings, life), gateway=jvm.gateway())
+def _start(settings: JobSettings, jvm: Jvm) -> SparkSession:
+    conf = spark_conf(settings)
+    if settings.deployment == "cluster":
+        conf.set(_INSTANCES, "0")  # not for the JVM's start, which refuses that
+    SparkContext(conf=conf, gateway=jvm.gateway())
     session = SparkSession.builder.getOrCreate()
     check_conf(dict(session.sparkContext.getConf().getAll()))
     return session
+
+
+def _ask_for_executors(session: SparkSession, conf: Mapping[str, str], count: int) -> None:
+    """Spark makes each pod by the settings that its context has at that time."""
+    context = session.sparkContext._jsc.sc()
+    for key, value in conf.items():
+        context.conf().set(key, value)
+    if not context.requestExecutors(count):
+        raise errors.JobFailed(f"Spark did not take the request for {count} executors; its log says why")
 
 
 def begin_workers(session: SparkSession) -> None:
