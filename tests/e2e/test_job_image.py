@@ -74,7 +74,7 @@ def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_
 
     job.cluster.kubectl("delete", "pod", "flights-1-exec-1", "-n", job.namespace, "--wait=false")
     status = pods.until(
-        first, lambda seen: seen["incarnation"] == 2 and seen["phase"] == "RUNNING", "it comes back", 240
+        first, lambda seen: seen["incarnation"] == 2 and len(seen["slots"]) == 2, "it comes back", 240
     )
     assert {slot["host"] for slot in status["slots"]} <= {"flights-1-exec-2", "flights-1-exec-3"}
     before = status["epoch"]

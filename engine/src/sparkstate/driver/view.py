@@ -84,8 +84,9 @@ class JobView:
             self._lineage, self._sinks, self._backend = lineage, tuple(sinks), backend
 
     def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
-        """A new incarnation begins."""
+        """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered."""
         with self._lock:
+            self._slots = ()
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number
