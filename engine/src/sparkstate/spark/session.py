@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import ModuleType
 from typing import Final
 
@@ -35,8 +35,9 @@ class Beginning:
 
     def __init__(self, settings: JobSettings, jvm: Jvm) -> None:
         self._settings = settings
+        self._context: Future[SparkContext] = Future()
         pool = ThreadPoolExecutor(1, thread_name_prefix="session")
-        self._started = pool.submit(_start, settings, jvm)
+        self._session = pool.submit(self._start, jvm)
         pool.shutdown(wait=False)
 
     def session(self, life: int) -> SparkSession:
@@ -44,32 +45,39 @@ class Beginning:
 
         In a cluster its executors are asked for, as those of the attempt's ``life``; they come later.
         """
-        session = self._started.result()
-        SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
         pod = self._settings.pod
         if self._settings.deployment == "cluster" and pod is not None:
-            _ask_for_executors(
-                session, kubernetes.of_life(self._settings, pod, life), self._settings.executors
-            )
+            conf = kubernetes.of_life(self._settings, pod, life)
+            _ask_for_executors(self._context.result(), conf, self._settings.executors)
+        session = self._session.result()
+        SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+        return session
+
+    def _start(self, jvm: Jvm) -> SparkSession:
+        """The context, then the session, which takes as long as an executor's container."""
+        try:
+            self._context.set_result(_context(self._settings, jvm))
+        except BaseException as error:
+            self._context.set_exception(error)
+            raise
+        session = SparkSession.builder.getOrCreate()
+        check_conf(dict(session.sparkContext.getConf().getAll()))
         return session
 
 
-def _start(settings: JobSettings, jvm: Jvm) -> SparkSession:
+def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
     conf = spark_conf(settings)
     if settings.deployment == "cluster":
         conf.set(_INSTANCES, "0")  # not for the JVM's start, which refuses that
-    SparkContext(conf=conf, gateway=jvm.gateway())
-    session = SparkSession.builder.getOrCreate()
-    check_conf(dict(session.sparkContext.getConf().getAll()))
-    return session
+    return SparkContext(conf=conf, gateway=jvm.gateway())
 
 
-def _ask_for_executors(session: SparkSession, conf: Mapping[str, str], count: int) -> None:
+def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: int) -> None:
     """Spark makes each pod by the settings that its context has at that time."""
-    context = session.sparkContext._jsc.sc()
+    scala = context._jsc.sc()
     for key, value in conf.items():
-        context.conf().set(key, value)
-    if not context.requestExecutors(count):
+        scala.conf().set(key, value)
+    if not scala.requestExecutors(count):
         raise errors.JobFailed(f"Spark did not take the request for {count} executors; its log says why")
 
 
