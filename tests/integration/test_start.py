@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,20 @@ def test_spark_starts_while_the_storage_is_away(tmp_path: Path, deployment: str)
         driving.wait_for(lambda: any(blocks.glob("blockmgr-*")), 60, "Spark's own folders", driver.process)
         driving.wait_for(lambda: "waiting for the storage" in driver.log(), 60, "the claim", driver.process)
         assert "lineage" not in driver.log()
+
+
+def test_the_files_of_an_epoch_are_put_in_place_without_a_process_for_each(tmp_path: Path) -> None:
+    """Hadoop's newer interface asks ``readlink`` for both names of every file that it renames."""
+    totals.make_input(tmp_path / "in", files=3)
+    calls, programs = tmp_path / "calls", tmp_path / "programs"
+    programs.mkdir()
+    for name in ("readlink", "chmod"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\necho {name} >> {calls}\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py"), environment=environment) as driver:
+        driver.finish()
+    asked = calls.read_text().split()
+    assert "chmod" in asked, "that these programs are found was to be seen"
+    assert "readlink" not in asked

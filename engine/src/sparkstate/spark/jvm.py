@@ -38,6 +38,11 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.authenticate": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.stopTimeout": "20s",
+    # A query's directory is on this machine's disk. Hadoop's newer interface starts six processes (chmod, readlink) for
+    # each of the files that an epoch has there, this one two, and renames a file into place as well.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     # A stream's thread can overflow the default stack in a regular expression over an error's text.
     "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",
     "spark.executor.extraJavaOptions": _CALM_COMPILER,
