@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 + 240 * RUNS)]
 Times = dict[str, float]
 
 STEPS = {
-    "the container has begun": "lineage ",
+    "the state is claimed": "lineage ",
     "Spark is ready": "Spark is ready",
     "the slots have started": "the slots have started",
     "the state is restored": "their state is restored",
