@@ -19,6 +19,7 @@ TOKEN: Final = "/etc/sparkstate/token/token"
 CONTAINER: Final = "executor"
 LIFE: Final = "sparkstate.io/life"
 """The label that tells the executors of one life of an attempt from those of another."""
+INSTANCES: Final = "spark.executor.instances"
 DRIVER_PORT: Final = 7078
 BLOCK_MANAGER_PORT: Final = 7079
 _PREFIX_LIMIT: Final = 47
@@ -57,7 +58,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
         "spark.driver.bindAddress": pod.ip,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
-        "spark.executor.instances": str(settings.executors),
+        INSTANCES: str(settings.executors),
         "spark.executor.memoryOverhead": f"{math.ceil(non_heap_bytes / MIB)}m",
         "spark.executor.maxNumFailures": str(_FAILURES),
         # The job declares itself while executors start; slots wait for them (slotlaunch.launch).
@@ -81,7 +82,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
 def of_life(settings: JobSettings, pod: PodSettings, life: int) -> dict[str, str]:
     """What the executors of this life of the attempt are made with; what the user says of it stays."""
     ours = {
-        "spark.executor.instances": str(settings.executors),
+        INSTANCES: str(settings.executors),
         "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
         f"spark.kubernetes.executor.label.{LIFE}": str(life),
     }

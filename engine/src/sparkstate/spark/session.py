@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import ModuleType
-from typing import Final
 
 import pyspark.cloudpickle
 import pyspark.testing.utils  # PySpark asks it whether numpy is there, before it sends the first value
@@ -22,8 +21,6 @@ from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
 __all__ = ["Beginning", "SparkSession", "begin_workers", "ship"]
 
-_INSTANCES: Final = "spark.executor.instances"
-
 
 class Beginning:
     """A session on its way, in a JVM that was begun for the same settings.
@@ -35,9 +32,9 @@ class Beginning:
 
     def __init__(self, settings: JobSettings, jvm: Jvm) -> None:
         self._settings = settings
-        self._context: Future[SparkContext] = Future()
         pool = ThreadPoolExecutor(1, thread_name_prefix="session")
-        self._session = pool.submit(self._start, jvm)
+        self._context = pool.submit(_context, settings, jvm)
+        self._session = pool.submit(_session, self._context)
         pool.shutdown(wait=False)
 
     def session(self, life: int) -> SparkSession:
@@ -53,23 +50,20 @@ class Beginning:
         SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
         return session
 
-    def _start(self, jvm: Jvm) -> SparkSession:
-        """The context, then the session, which takes as long as an executor's container."""
-        try:
-            self._context.set_result(_context(self._settings, jvm))
-        except BaseException as error:
-            self._context.set_exception(error)
-            raise
-        session = SparkSession.builder.getOrCreate()
-        check_conf(dict(session.sparkContext.getConf().getAll()))
-        return session
-
 
 def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
     conf = spark_conf(settings)
     if settings.deployment == "cluster":
-        conf.set(_INSTANCES, "0")  # not for the JVM's start, which refuses that
+        conf.set(kubernetes.INSTANCES, "0")  # not for the JVM's start, which refuses that
     return SparkContext(conf=conf, gateway=jvm.gateway())
+
+
+def _session(context: Future[SparkContext]) -> SparkSession:
+    """On top of the context, which takes as long as an executor's container."""
+    context.result()
+    session = SparkSession.builder.getOrCreate()
+    check_conf(dict(session.sparkContext.getConf().getAll()))
+    return session
 
 
 def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: int) -> None:
