@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -65,3 +66,14 @@ def test_a_second_signal_does_not_begin_the_grace_period_anew() -> None:
     process.grace.begin()
     assert process.left.wait(10)
     assert process.codes == [0]
+
+
+def test_a_job_that_has_saved_everything_leaves_at_once_and_has_the_last_word() -> None:
+    process = Process(0.4, Phase.RUNNING)
+    process.grace.begin()
+    process.grace.saved()
+    assert process.left.is_set()
+    assert process.codes == [0]
+    assert process.words == [ending.SAVED]
+    time.sleep(0.5)  # the time for a checkpoint is over
+    assert process.words == [ending.SAVED]

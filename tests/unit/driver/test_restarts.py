@@ -45,6 +45,7 @@ class Failing(JobDriver):
             no_phases,
             random.Random(1),
             lambda said: None,
+            lambda: None,
         )
         self.error, self.incarnations = error, 0
 

@@ -44,9 +44,11 @@ def run(
     requests = Requests()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.cancelled.set())
+    saved: Callable[[], object] = lambda: None
     if settings.pod is not None:
         grace = ending.Grace(settings.pod.grace_s, requests, lambda: view.phase, last_word)
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
+        saved = grace.saved
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
     job = JobDriver(
         settings,
@@ -61,6 +63,7 @@ def run(
         phases.Phases("driver", system_clock, os.environ),
         random.Random(),
         lambda text: print(text, flush=True),
+        saved,
     )
     host, _, number_text = options.listen.rpartition(":")
     control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)

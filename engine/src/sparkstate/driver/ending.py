@@ -11,6 +11,7 @@ from sparkstate.control.documents import Phase
 from sparkstate.driver.requests import Requests
 
 REASON: Final = "Terminated"
+SAVED: Final = "asked to end by SIGTERM; what was committed is in the last checkpoint"
 RESERVE_S: Final = 5.0
 """Left of the grace period for the process itself to end."""
 _NOTHING_TO_SAVE: Final = frozenset({Phase.STARTING, Phase.RESTORING, Phase.RECOVERING})
@@ -38,6 +39,8 @@ class Grace:
         self._last_word = last_word
         self._leave = leave
         self._timer: threading.Timer | None = None
+        self._once = threading.Lock()
+        self._ended = False
 
     def begin(self) -> None:
         """The grace period runs from now; once."""
@@ -52,6 +55,11 @@ class Grace:
         self._timer.daemon = True
         self._timer.start()
 
+    def saved(self) -> None:
+        """There is nothing left to save: leave at once. What an orderly end would do, Spark's and the slots', is
+        seconds for which the next pod waits."""
+        self._end(SAVED)
+
     def _early(self) -> None:
         self._end("asked to end by SIGTERM before the job ran; there was nothing to save")
 
@@ -62,5 +70,8 @@ class Grace:
         )
 
     def _end(self, message: str) -> None:
-        self._last_word(message)
-        self._leave(0)
+        with self._once:
+            if not self._ended:
+                self._ended = True
+                self._last_word(message)
+                self._leave(0)

@@ -162,29 +162,33 @@ class Incarnation:
         return End.CANCELLED
 
     def _terminate(self) -> End:
-        """End after the epoch that runs, with a checkpoint of it. Who asked for it also ends the process in time."""
+        """End after the epoch that runs, with a checkpoint of it. Who asked for it also ends the process in time.
+
+        Whoever waits for the next pod waits for this: neither for Spark's next micro-batch, which would end the query,
+        nor for an orderly end of session, slots and folders, which go with the process.
+        """
         assert self._query is not None and self._runner is not None and self._checkpoints is not None
         self._parts.view.note_phase(Phase.STOPPING)
-        self._query.stop(patience_s=self._parts.settings.checkpoint.timeout_s)
-        if self._query.failure is not None:
-            raise self._why(self._query.failure)
+        self._query.hold()
         if self._stopped_by_savepoint:
             return End.SAVEPOINT
+        if self._query.failure is not None:
+            raise self._why(self._query.failure)
         self._settle()
         self._checkpoints.wait()
-        if self._last_epoch <= self._checkpoints.newest_epoch:
-            return End.TERMINATED
+        if self._last_epoch > self._checkpoints.newest_epoch:
+            self._save_last_epoch(self._checkpoints, self._runner.watermarks)
+        self._parts.saved()
+        return End.TERMINATED
+
+    def _save_last_epoch(self, checkpoints: Checkpoints, at: Watermarks) -> None:
         archive = position.capture(
-            self._query_directory,
-            self._last_epoch,
-            _spark_watermark(self._runner.watermarks),
-            heartbeat=self._heartbeat,
+            self._query_directory, self._last_epoch, _spark_watermark(at), heartbeat=self._heartbeat
         )
-        started = self._checkpoints.start(self._last_epoch, self._runner.watermarks, archive)
+        started = checkpoints.start(self._last_epoch, at, archive)
         started.ended.wait()
         if started.failure is not None:
             raise started.failure
-        return End.TERMINATED
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.

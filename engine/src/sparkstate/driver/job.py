@@ -13,7 +13,7 @@ from pathlib import Path
 from sparkstate import clock, errors, keygroups, phases, restart
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
-from sparkstate.driver import entry
+from sparkstate.driver import ending, entry
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.incarnation import Incarnation
 from sparkstate.driver.oom import OomKills
@@ -51,7 +51,8 @@ class Outcome:
 
 
 class JobDriver:
-    """One driver process's work. :meth:`run` once. ``start_spark`` gets the number of the attempt's life."""
+    """One driver process's work. :meth:`run` once. ``start_spark`` gets the number of the attempt's life; ``saved`` is
+    called when a driver that was asked to end has nothing left to save (``ending.Grace.saved``)."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class JobDriver:
         phases_: phases.Phases,
         rng: random.Random,
         say: Callable[[str], None],
+        saved: Callable[[], object],
     ) -> None:
         self._settings = settings
         self._start_spark = start_spark
@@ -79,6 +81,7 @@ class JobDriver:
         self._clock = clock_
         self._phases = phases_
         self._say = say
+        self._saved = saved
         self._began = clock_.monotonic()
         self._failures = restart.FailureCounters(restart.RestartStrategy(settings.restart, rng))
         self._oom = OomKills()
@@ -151,6 +154,7 @@ class JobDriver:
             work_dir=self._work_dir,
             python_path=python_path,
             slots_here=self._slots_here,
+            saved=self._saved,
             reached=self._reached,
         )
 
@@ -287,12 +291,12 @@ def _outcome(end: End) -> Outcome:
         End.INPUT_ENDED: "the input has ended and all of it is committed",
         End.SAVEPOINT: "stopped with a savepoint",
         End.CANCELLED: "stopped; the last checkpoint is kept",
-        End.TERMINATED: "asked to end by SIGTERM; what was committed is in the last checkpoint",
+        End.TERMINATED: ending.SAVED,
     }
     reasons = {
         End.INPUT_ENDED: "Finished",
         End.SAVEPOINT: "Suspended",
         End.CANCELLED: "Cancelled",
-        End.TERMINATED: "Terminated",
+        End.TERMINATED: ending.REASON,
     }
     return Outcome(reasons[end], messages[end])

@@ -89,6 +89,13 @@ class Query:
         with self._in_callback, contextlib.suppress(Exception):
             self._query.stop()
 
+    def hold(self) -> None:
+        """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
+        which ends it."""
+        self._stopping.set()
+        with self._in_callback:
+            pass
+
     def abandon(self, interrupt: Callable[[], None], patience_s: float = 10.0) -> None:
         """End at once, because what an epoch waits for will not come: Spark's jobs fail, and ``interrupt`` lets fail
         whatever else is waited for.
