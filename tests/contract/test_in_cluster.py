@@ -94,6 +94,15 @@ def test_the_driver_understands_every_argument_that_the_operator_gives() -> None
     assert documented == given
 
 
+def test_a_path_of_a_local_job_holds_its_stores_in_the_attempts_own_working_directory(tmp_path: Path) -> None:
+    spec: dict[str, Any] = {"deployment": "local", "localStorage": {"paths": ["/disk"]}}
+    options = driver_main._parse(driver_container(**spec)["args"])
+    assert options.work_dir == Path("/disk/sparkstate-rotations/3")
+    assert "`<first path>/sparkstate-<job>/<attempt>`" in PAGE
+    path = write_manifest(tmp_path, actions.Start(), **spec)
+    assert settings_of(path, driver_container(**spec)).backend.storage_paths == ()
+
+
 def test_the_driver_finds_who_it_is_in_its_environment() -> None:
     place = pod.read(environment(driver_container()), 3, {})
     assert (place.name, place.namespace, place.ip) == ("rotations-driver-3", "shop", "10.1.0.9")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support.kubernetes import large
 from support.kubernetes.large import LargeJob
-from support.kubernetes.node_job import IN_THE_CLUSTER, merged
+from support.kubernetes.node_job import IN_THE_CLUSTER, MOUNT, merged
 from support.kubernetes.pod_logs import PodLogs
 
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
@@ -50,10 +50,14 @@ def large_input(tmp_path_factory: pytest.TempPathFactory) -> large.Prepared:
 
 
 def measured(
-    job: LargeJob, logs: PodLogs, lose: Callable[[], float], steps: Iterable[str] = tuple(STEPS)
+    job: LargeJob,
+    logs: PodLogs,
+    on_its_disk: bool,
+    lose: Callable[[], float],
+    steps: Iterable[str] = tuple(STEPS),
 ) -> Times:
-    """Loses a pod or process, and returns the seconds from then to each step of the job's return. ``lose`` returns the
-    Unix time of the loss."""
+    """Loses a pod or process, and returns the seconds from then to each step of the job's return. ``on_its_disk``: the
+    state has to be found there. ``lose`` returns the Unix time of the loss."""
     newest = int(job.status["lastCheckpoint"]["id"])
     began = lose()
     last = STEPS["an epoch has committed"]
@@ -62,6 +66,9 @@ def measured(
     )
     found = {step: next(seconds for line, seconds in lines.items() if STEPS[step] in line) for step in steps}
     print("  ".join(f"{step} {seconds:.1f} s" for step, seconds in found.items()), flush=True)
+    restored = next(line for line in lines if STEPS["the state is restored"] in line)
+    print(restored, flush=True)
+    assert not on_its_disk or " 0.0 MiB of them" not in restored
     # Of two, one may have been under way when the driver was lost.
     job.until(
         lambda now: int(now["lastCheckpoint"]["id"]) > newest + 1, "there is a checkpoint", 240, every_s=1.0
@@ -105,13 +112,21 @@ class Losses:
     cpu: str = "1"
     interval_s: float = 3.0
     """Between two files, so that they last as long as the runs."""
+    storage: Mapping[str, Any] = field(default_factory=lambda: {"sizeLimit": "12Gi"})
+    on_its_disk: bool = False
+    """Whether what the slots left outlives every loss."""
 
 
 AT_ONCE = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 1000, "delay": "1s"}}}
 """The default waits longer after every loss of the same driver."""
 KILLED, DELETED, EXECUTOR = "driver process killed", "driver pod deleted", "executor pod deleted"
+A_VOLUME = {"paths": [f"{MOUNT}/disk"]}
+"""Of a claim that outlives the pods."""
 LOSSES = (
     pytest.param(Losses((KILLED, DELETED), 15, interval_s=2.0), id="local"),
+    pytest.param(
+        Losses((KILLED, DELETED), 15, interval_s=2.0, storage=A_VOLUME, on_its_disk=True), id="volume"
+    ),
     pytest.param(Losses((KILLED, DELETED), 35, TIMED_CLUSTER, "400m"), id="cluster"),
     pytest.param(Losses((EXECUTOR,), 35, merged(TIMED_CLUSTER, AT_ONCE), "400m"), id="executors"),
 )
@@ -126,7 +141,7 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
         losses.cpu,
         **losses.spec,
         checkpointing={"interval": "5s"},
-        localStorage={"sizeLimit": "12Gi"},
+        localStorage=losses.storage,
         managedMemoryPerSlot=MANAGED,
     )
     job.release_first(large_input.files_of_a_pass)
@@ -143,9 +158,9 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     found: dict[str, list[Times]] = {}
     for _ in range(RUNS):
         for what in losses.what:
-            found.setdefault(what, []).append(measured(job, logs, *how[what]))
+            found.setdefault(what, []).append(measured(job, logs, losses.on_its_disk, *how[what]))
     for what, runs in found.items():
         told(what, losses.budget_s, runs)
     assert job.status["attempt"] == 1 + len(found.get(DELETED, ()))
-    job.finish()
+    job.finish(600 + 60 * RUNS)
     job.check()

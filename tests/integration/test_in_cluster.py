@@ -66,6 +66,35 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     totals.check(tmp_path / "out", rows)
 
 
+def test_the_next_pod_finds_the_state_on_a_volume_that_outlives_pods(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=8)
+    disk = tmp_path / "disk"
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        stateBackend={"type": "rocksdb"},
+        localStorage={"paths": [str(disk)]},
+        checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints"), "inlineThreshold": "0"},
+    )
+
+    def pod(attempt: int) -> driving.Driver:
+        return executors.driver(tmp_path, document, attempt, disk / "sparkstate-job" / str(attempt))
+
+    with pod(1) as first:
+        driving.wait_for(
+            lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
+        )
+        first.process.send_signal(signal.SIGTERM)
+        assert first.wait() == 0
+    driving.wait_until_nothing_is_left(tmp_path)
+    for stored in (tmp_path / "checkpoints").rglob("*.sst"):
+        stored.unlink()
+    with pod(2) as second:
+        second.finish()
+    totals.check(tmp_path / "out", rows)
+    assert [path.name for path in (disk / "sparkstate-job").iterdir()] == ["2"]
+
+
 def test_sigterm_while_a_checkpoint_cannot_complete_ends_before_the_grace_period(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=8)
     document = driving.manifest(tmp_path, "totals.py")

@@ -56,13 +56,14 @@ class Driver:
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         module: str = "sparkstate.driver",
+        work_dir: Path | None = None,
     ) -> None:
         self.folder = folder / f"driver-{attempt}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.holds = self.folder / "holds"
         self.holds.mkdir(exist_ok=True)
         self.phase_log = self.folder / "phases.jsonl"
-        self.work_dir = folder / "work"
+        self.work_dir = work_dir or folder / "work"
         self._status = self.folder / "status.json"
         self._status.unlink(missing_ok=True)
         (self.folder / "job.yaml").write_text(yaml.safe_dump(dict(document)))

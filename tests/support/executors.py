@@ -85,7 +85,13 @@ def master(executors: int) -> dict[str, str]:
     return {cluster_driver.MASTER: f"local-cluster[{executors},1,2048]", "PYTHONPATH": path}
 
 
-def driver(folder: Path, document: Mapping[str, Any], attempt: int = 1, **variables: str) -> driving.Driver:
+def driver(
+    folder: Path,
+    document: Mapping[str, Any],
+    attempt: int = 1,
+    work_dir: Path | None = None,
+    **variables: str,
+) -> driving.Driver:
     """A driver as the operator's pod starts it; with executors of its own if ``document`` deploys to a cluster."""
     return driving.Driver(
         folder,
@@ -94,6 +100,7 @@ def driver(folder: Path, document: Mapping[str, Any], attempt: int = 1, **variab
         environment={**environment(attempt=attempt), **variables},
         arguments=["--in-cluster", "--fenced-exit-zero"],
         module="support.cluster_driver" if document["spec"].get("deployment") else "sparkstate.driver",
+        work_dir=work_dir,
     )
 
 

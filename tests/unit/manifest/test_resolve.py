@@ -241,6 +241,14 @@ def test_relative_paths_mean_the_manifests_folder() -> None:
     assert job.backend.storage_paths == ("/jobs/work/a", "/disk/b")
 
 
+def test_a_single_path_holds_the_stores_within_the_working_directory() -> None:
+    local = {"localStorage": {"paths": ["/disk/a"]}, "stateBackend": {"type": "rocksdb"}}
+    job = resolved(local).settings
+    assert (job.work_dir, job.backend.storage_paths) == ("/disk/a", ())
+    told = {**local, "stateBackend": {"type": "rocksdb", "storagePaths": ["/disk/b"]}}
+    assert resolved(told).settings.backend.storage_paths == ("/disk/b",)
+
+
 def test_urls_and_absolute_paths_stay_as_they_are() -> None:
     job = resolved(
         {"pythonFile": "/opt/job.py", "checkpointing": {"storage": "file:///data/state"}}, {}

@@ -74,6 +74,22 @@ def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
     assert [one for one in after["volumeMounts"] if one not in before["volumeMounts"]] == [added]
 
 
+@pytest.mark.parametrize(
+    ("spec", "work_dir"),
+    [
+        ({"deployment": "local"}, "/var/lib/sparkstate"),
+        ({"deployment": "local", "localStorage": {"paths": ["/disk/", "/b"]}}, "/disk/sparkstate-orders/3"),
+        ({"deployment": "cluster", "localStorage": {"paths": ["/disk"]}}, "/var/lib/sparkstate"),
+    ],
+)
+def test_the_first_path_holds_a_folder_of_each_attempt_where_the_slots_are_the_drivers(
+    spec: dict[str, Any], work_dir: str
+) -> None:
+    (container,) = made("driver", **spec)["spec"]["containers"]
+    assert f"--work-dir={work_dir}" in container["args"]
+    assert "--status-file=/var/lib/sparkstate/status.json" in container["args"]
+
+
 def test_a_template_of_the_driver_leaves_the_executors_alone() -> None:
     assert made("executor", driverTemplate=template("driver")) == made("executor")
     assert made("driver", executorTemplate=template("executor")) == made("driver")

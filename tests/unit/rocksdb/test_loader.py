@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from support.cells import VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.loader import create_store_factory
+from sparkstate.backends.rocksdb import folders
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.settings import StateBackendSettings
 
@@ -33,6 +35,19 @@ try:
     create_store_factory(backend.effective_settings(StateBackendSettings()), Path(sys.argv[1]))
 except errors.SpecInvalid as error:
     print(error)
+"""
+
+A_STORE = """
+import sys
+from pathlib import Path
+from sparkstate.backends.loader import create_store_factory
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.settings import StateBackendSettings
+disk, folder = sys.argv[1:]
+factory = create_store_factory(StateBackendSettings(type="rocksdb", storage_paths=(disk,)), Path(folder))
+factory.create(1, KeyGroupRange(0, 127), Path(folder))
+print("made", flush=True)
+sys.stdin.read()
 """
 
 
@@ -100,6 +115,55 @@ def test_storage_paths_take_the_files_shard_by_shard_and_are_left_clean(make_slo
     snapshot.release()
     slot.factory.close()
     assert [list(path.iterdir()) for path in paths] == [[], []]
+
+
+def test_what_a_process_that_was_killed_left_in_a_storage_path_is_removed_and_a_living_ones_is_not(
+    make_slot, tmp_path
+):
+    path = tmp_path / "disk"
+    path.mkdir()
+    (path / "not-ours").mkdir()
+    living = make_slot(storage_paths=(str(path),))
+    store = living.store(0)
+    commit(store, cells.values({1: 1}))
+    program = [sys.executable, "-c", A_STORE, str(path), str(tmp_path)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dead:
+        assert dead.stdout.readline() == b"made\n"
+        with_both = {each.name for each in path.iterdir()}
+        make_slot(storage_paths=(str(path),)).store(2)
+        assert with_both < {each.name for each in path.iterdir()}, "one that is held by another process stays"
+        dead.kill()
+    make_slot(storage_paths=(str(path),)).store(3)
+    shards = sorted(each.name.split("-")[2] for each in path.iterdir() if each.name != "not-ours")
+    assert shards == ["0", "2", "3"]
+    assert store.table(VALUES).get(group_of(1), 1) == 1
+
+
+def test_a_file_system_without_locks_holds_stores_too(make_slot, tmp_path, monkeypatch):
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(folders.fcntl, "flock", refuse)
+    (tmp_path / "sparkstate-shard-9-of-nobody-knows-whom").mkdir()
+    slot = make_slot(storage_paths=(str(tmp_path),))
+    commit(slot.store(0), cells.values({1: 1}))
+    slot.factory.close()
+    assert len(list(tmp_path.glob("sparkstate-shard-*"))) == 1
+
+
+def test_a_folder_that_another_process_swept_before_it_was_held_is_made_again(tmp_path, monkeypatch):
+    real, swept = folders._hold, []
+
+    def hold(path: Path) -> int | None:
+        if not swept:
+            swept.append(path)
+            path.rmdir()
+        return real(path)
+
+    monkeypatch.setattr(folders, "_hold", hold)
+    folder = folders.make(tmp_path, 0, iter(["one", "two"]).__next__)
+    assert [path.name for path in tmp_path.iterdir()] == ["sparkstate-shard-0-two"] == [folder.path.name]
+    folder.remove()
 
 
 def test_a_relative_storage_path_is_refused(make_slot):

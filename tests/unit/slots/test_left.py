@@ -147,6 +147,34 @@ def test_a_slot_that_was_killed_before_it_left_is_found_by_the_next_driver(
     assert gone.next()[1] == gone.sst_bytes
 
 
+@pytest.mark.parametrize("its_slot", ["1-0", "1-0.left"])
+def test_what_the_driver_of_another_attempt_left_on_a_disk_that_outlived_its_pod_is_found(
+    tmp_path: Path, gone: Gone, its_slot: str
+) -> None:
+    (tmp_path / "claim/3").mkdir(parents=True)
+    gone.base.rename(tmp_path / "claim/3/slots")
+    (tmp_path / "claim/3/slots/1-0.left").rename(tmp_path / "claim/3/slots" / its_slot)
+    for folder in ("lost+found", "12/spark", "10/slots"):
+        (tmp_path / "claim" / folder).mkdir(parents=True)
+    mine = tmp_path / "claim/10"
+    left.inherit(mine)
+    left.inherit(mine)
+    assert sorted(path.name for path in mine.parent.iterdir()) == ["10", "lost+found"]
+    assert [path.name for path in (mine / "slots").iterdir()] == ["3-1-0.left"]
+    left.settle(mine / "slots")  # this attempt's next life
+    gone.lose_stored()
+    (mine / "slots").rename(gone.base)
+    slot, found = gone.next()
+    assert found == gone.sst_bytes
+    assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
+
+
+def test_a_working_directory_that_is_no_attempts_inherits_nothing(gone: Gone) -> None:
+    (gone.base / "9/slots").mkdir(parents=True)
+    left.inherit(gone.base)
+    assert sorted(path.name for path in gone.base.iterdir()) == ["1-0.left", "9"]
+
+
 def test_a_restore_that_is_interrupted_leaves_what_it_had_for_the_next(gone: Gone) -> None:
     gone.lose_stored()
     half = gone.base / "2-0"

@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     from sparkstate.spark.jvm import Jvm
 
     jvm = Jvm(settings)
-    here = Here(work_dir / "slots", settings.slots) if settings.deployment == "local" else None
+    here = Here(work_dir / left.SLOTS, settings.slots) if settings.deployment == "local" else None
     from sparkstate.spark.session import Beginning
 
     spark = Beginning(settings, jvm)
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace) -> Outcome:
         )
     finally:
         _empty(work_dir)
-    shutil.rmtree(work_dir / "slots", ignore_errors=True)
+    shutil.rmtree(work_dir / left.SLOTS, ignore_errors=True)
     return outcome
 
 
@@ -105,7 +105,7 @@ def _empty(work_dir: Path) -> None:
     """What an earlier driver left in our own folders, but for the state that its slots held; nothing else in there is
     ours."""
     work_dir.mkdir(parents=True, exist_ok=True)
-    left.settle(work_dir / "slots")
+    left.settle(work_dir / left.SLOTS)
     for name in ("query", "spark"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
 

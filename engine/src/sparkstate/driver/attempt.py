@@ -44,7 +44,10 @@ def run(
     requests = Requests()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.cancelled.set())
-    saved: Callable[[], object] = lambda: None
+
+    def saved() -> object:
+        return None
+
     if settings.pod is not None:
         grace = ending.Grace(settings.pod.grace_s, requests, lambda: view.phase, last_word)
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())

@@ -56,7 +56,7 @@ class Crew:
     def _start_in_executors(parts: Parts, number: int) -> tuple[SlotAddress, ...]:
         settings = parts.settings
         start = slotlaunch.StartSlot(
-            str(parts.work_dir / "slots"),
+            str(parts.work_dir / left.SLOTS),
             number,
             parts.token,
             parts.python_path,

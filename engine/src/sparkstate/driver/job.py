@@ -25,6 +25,7 @@ from sparkstate.log.fence import FenceGuard
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots import left
 from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import SparkSession
@@ -107,6 +108,7 @@ class JobDriver:
             f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
             + ("" if durable.lineage.created else " (found by the job's name)")
         )
+        left.inherit(self._work_dir)
         spark = self._start_spark(durable.token.life)
         self._reached("Spark is ready")
         try:

@@ -182,7 +182,9 @@ def _locate(job: settings.JobSettings, given: Mapping[str, Given], base: Path) -
         if "localStorage.paths" in given
         else []
     )
-    paths = tuple(_absolute(path, base) for path in job.backend.storage_paths) or tuple(local)
+    # One path alone holds the working directory, and the stores in it, where the next driver looks for them.
+    elsewhere = local if len(local) > 1 or job.deployment == "cluster" else []
+    paths = tuple(_absolute(path, base) for path in job.backend.storage_paths) or tuple(elsewhere)
     return replace(
         job,
         backend=replace(job.backend, storage_paths=paths),

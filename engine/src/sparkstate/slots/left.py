@@ -21,6 +21,8 @@ from sparkstate.checkpoint.downloader import beforehand
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.slots import proven
 
+SLOTS: Final = "slots"
+"""Of a driver's or executor's working directory: the base of its slots' folders."""
 _SUFFIX: Final = ".left"
 _WITH_STATE: Final = ("db", "download")
 _IMMUTABLE: Final = ".sst"
@@ -59,6 +61,24 @@ def settle(base: Path) -> None:
             keep(entry)
         elif entry.suffix != _SUFFIX:
             _remove(entry)
+
+
+def inherit(work_dir: Path) -> None:
+    """An attempt has claimed its job, so nobody may use any more what the other attempts' drivers have on this disk.
+
+    Working directories that may outlive a pod are named by their attempt's number, side by side; of any other name
+    there is nothing to inherit. May be repeated.
+    """
+    if not work_dir.name.isdigit():
+        return
+    for other in work_dir.parent.iterdir():
+        if not other.name.isdigit() or other == work_dir:
+            continue
+        settle(other / SLOTS)
+        for folder in (other / SLOTS).glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(OSError):  # another disk is mounted there: it is downloaded
+                folder.rename(work_dir / SLOTS / f"{other.name}-{folder.name}")
+        _remove(other)
 
 
 def clear(base: Path) -> None:

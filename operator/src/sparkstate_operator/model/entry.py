@@ -61,9 +61,9 @@ class LocalStorage(Model):
         UPGRADE,
     )
     paths: tuple[Text, ...] | None = spec_field(
-        "Existing directories, best on different disks. The first holds the working directory, all of "
-        "them RocksDB's "
-        "files.",
+        "Existing directories, best on different disks, mounted by the pod templates; with several, all of "
+        "them hold RocksDB's files. With deployment local the first holds the working directory: if its volume "
+        "outlives the pod, the next one finds there what it would download.",
         UPGRADE,
         strict=False,
         min_length=1,

@@ -56,7 +56,7 @@ def _spec(context: Context, role: memory.Role) -> Object:
 
 def _container(context: Context, attempt: int) -> Object:
     container = _any_container(context, "driver")
-    container["args"] = arguments(attempt)
+    container["args"] = arguments(context, attempt)
     container["command"] = ["sparkstate-driver"]
     container["env"] = parts.environment(context, attempt)
     container["ports"] = [{"name": "http", "containerPort": DRIVER_PORT, "protocol": "TCP"}]
@@ -73,11 +73,11 @@ def _container(context: Context, attempt: int) -> Object:
     return container
 
 
-def arguments(attempt: int) -> list[str]:
+def arguments(context: Context, attempt: int) -> list[str]:
     """Of the engine's driver; docs/formats.md, "In the cluster"."""
     return [
         f"--manifest={parts.JOB_DIR}/job.yaml",
-        f"--work-dir={parts.WORK_DIR}",
+        f"--work-dir={parts.work_dir(context, attempt)}",
         f"--attempt={attempt}",
         f"--listen=0.0.0.0:{DRIVER_PORT}",
         f"--token-file={parts.TOKEN_DIR}/token",

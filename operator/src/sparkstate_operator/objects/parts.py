@@ -97,6 +97,15 @@ def environment(context: Context, attempt: int | None = None) -> list[Object]:
     return found + s3_environment(context.revision.get("s3.secretRef.name"))
 
 
+def work_dir(context: Context, attempt: int) -> str:
+    """The driver's working directory: with slots beside it, and ``localStorage.paths``, a folder of this attempt below
+    the first path, where the next attempt finds it if the volume outlives the pod; else in the pod's own volume."""
+    paths = context.revision.get("localStorage.paths")
+    if context.revision.cluster or not paths:
+        return WORK_DIR
+    return f"{paths[0].rstrip('/')}/sparkstate-{context.job.name}/{attempt}"
+
+
 def working_volumes(revision: Revision) -> tuple[list[Object], list[Object]]:
     """The writable places: /tmp, the working volume (``localStorage.paths`` come with the pod template)."""
     claim = revision.get("localStorage.volumeClaimTemplate")

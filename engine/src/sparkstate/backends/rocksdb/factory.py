@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.backends.rocksdb import effective, keys, memory, metrics, native
+from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
@@ -49,7 +48,8 @@ class RocksDBStoreFactory:
         self._lock = threading.Lock()
         self._stores: list[RocksDBShardStore] = []
         self._spills: list[RocksSpill] = []
-        self._private: dict[int, Path] = {}
+        self._private: dict[int, folders.Folder] = {}
+        self._swept = False
         self._handles_to_close: list[Any] = []
         self._metric_names = metrics.short_names(settings.native_metrics)
         self._by_family = bool(keys.parse(settings.options).own["metrics.column-family-as-variable"])
@@ -64,7 +64,8 @@ class RocksDBStoreFactory:
 
     def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RocksDBShardStore:
         with self._lock:
-            path = self._path_of(shard, directory)
+            private = self._private_folder(shard)
+            path = private.path if private is not None else directory
             store = RocksDBShardStore(
                 shard,
                 key_groups,
@@ -78,8 +79,8 @@ class RocksDBStoreFactory:
                 on_close=self._closed,
             )
             self._stores.append(store)
-            if path != directory:
-                self._private[id(store)] = path
+            if private is not None:
+                self._private[id(store)] = private
             return store
 
     @property
@@ -110,17 +111,20 @@ class RocksDBStoreFactory:
         with self._lock:
             self._spills = [each for each in self._spills if each is not spill]
 
-    def _path_of(self, shard: int, directory: Path) -> Path:
-        paths = self._settings.storage_paths
+    def _private_folder(self, shard: int) -> folders.Folder | None:
+        paths = [Path(path) for path in self._settings.storage_paths]
         if not paths:
-            return directory
-        chosen = Path(paths[shard % len(paths)])
-        if not chosen.is_absolute():
-            raise errors.SpecInvalid(
-                f"storagePaths names {str(chosen)!r}, which is relative; give absolute paths"
-            )
-        # A name of its own: several slots, and what a dead one left, share the path.
-        return chosen / f"sparkstate-shard-{shard}-{self._new_id()}"
+            return None
+        for path in paths:
+            if not path.is_absolute():
+                raise errors.SpecInvalid(
+                    f"storagePaths names {str(path)!r}, which is relative; give absolute paths"
+                )
+        if not self._swept:
+            self._swept = True
+            for path in paths:
+                folders.sweep(path)
+        return folders.make(paths[shard % len(paths)], shard, self._new_id)
 
     def _store_options(self) -> StoreOptions:
         return StoreOptions(
@@ -154,7 +158,7 @@ class RocksDBStoreFactory:
             self._stores = [open_store for open_store in self._stores if open_store is not store]
             private = self._private.pop(id(store), None)
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            private.remove()
 
     def memory(self) -> Mapping[str, int]:
         """Bytes. Under a budget ``write_buffers`` are a part of ``cache``, as they are charged to it;
