@@ -103,6 +103,23 @@ def test_a_path_of_a_local_job_holds_its_stores_in_the_attempts_own_working_dire
     assert settings_of(path, driver_container(**spec)).backend.storage_paths == ()
 
 
+def test_a_path_where_no_volume_is_mounted_is_told_with_its_field_and_the_remedy(tmp_path: Path) -> None:
+    path = write_manifest(tmp_path, actions.Start(), deployment="local", localStorage={"paths": ["/disk"]})
+    (tmp_path / "disk").touch()  # the root user of a test may make folders everywhere else
+    code = driver_main.main(
+        [
+            f"--manifest={path}",
+            f"--work-dir={tmp_path}/disk/sparkstate-rotations/1",
+            f"--termination-log={tmp_path}/end.json",
+        ]
+    )
+    word = json.loads((tmp_path / "end.json").read_text())
+    assert (code, word["reason"]) == (2, "SpecInvalid")
+    assert f"{tmp_path}/disk/sparkstate-rotations/1" in word["message"]
+    assert "spec.localStorage.paths" in word["message"]
+    assert "driverTemplate" in word["message"]
+
+
 def test_the_driver_finds_who_it_is_in_its_environment() -> None:
     place = pod.read(environment(driver_container()), 3, {})
     assert (place.name, place.namespace, place.ip) == ("rotations-driver-3", "shop", "10.1.0.9")

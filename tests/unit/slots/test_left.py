@@ -151,12 +151,12 @@ def test_a_slot_that_was_killed_before_it_left_is_found_by_the_next_driver(
 def test_what_the_driver_of_another_attempt_left_on_a_disk_that_outlived_its_pod_is_found(
     tmp_path: Path, gone: Gone, its_slot: str
 ) -> None:
-    (tmp_path / "claim/3").mkdir(parents=True)
-    gone.base.rename(tmp_path / "claim/3/slots")
-    (tmp_path / "claim/3/slots/1-0.left").rename(tmp_path / "claim/3/slots" / its_slot)
+    (tmp_path / "sparkstate-job/3").mkdir(parents=True)
+    gone.base.rename(tmp_path / "sparkstate-job/3/slots")
+    (tmp_path / "sparkstate-job/3/slots/1-0.left").rename(tmp_path / "sparkstate-job/3/slots" / its_slot)
     for folder in ("lost+found", "12/spark", "10/slots"):
-        (tmp_path / "claim" / folder).mkdir(parents=True)
-    mine = tmp_path / "claim/10"
+        (tmp_path / "sparkstate-job" / folder).mkdir(parents=True)
+    mine = tmp_path / "sparkstate-job/10"
     left.inherit(mine)
     left.inherit(mine)
     assert sorted(path.name for path in mine.parent.iterdir()) == ["10", "lost+found"]
@@ -169,10 +169,15 @@ def test_what_the_driver_of_another_attempt_left_on_a_disk_that_outlived_its_pod
     assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
 
 
-def test_a_working_directory_that_is_no_attempts_inherits_nothing(gone: Gone) -> None:
-    (gone.base / "9/slots").mkdir(parents=True)
-    left.inherit(gone.base)
-    assert sorted(path.name for path in gone.base.iterdir()) == ["1-0.left", "9"]
+@pytest.mark.parametrize("work_dir", ["flights/2026", "sparkstate-job/work"])
+def test_a_working_directory_that_is_no_attempts_leaves_its_neighbours_alone(
+    tmp_path: Path, work_dir: str
+) -> None:
+    beside = (tmp_path / work_dir).with_name("2025") / "slots/1-0.left/db/shard-00000/000001.sst"
+    for path in (tmp_path / work_dir, beside):
+        path.mkdir(parents=True)
+    left.inherit(tmp_path / work_dir)
+    assert beside.exists()
 
 
 def test_a_restore_that_is_interrupted_leaves_what_it_had_for_the_next(gone: Gone) -> None:

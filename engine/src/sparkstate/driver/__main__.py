@@ -72,7 +72,7 @@ def _run(options: argparse.Namespace) -> Outcome:
         in_cluster=place is not None,
     )
     work_dir = options.work_dir.resolve()
-    _empty(work_dir)
+    _prepare(work_dir)
     settings = replace(resolved.settings, pod=place, work_dir=str(work_dir))
     os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it. The rest is loaded while the
@@ -99,6 +99,16 @@ def _run(options: argparse.Namespace) -> Outcome:
         _empty(work_dir)
     shutil.rmtree(work_dir / left.SLOTS, ignore_errors=True)
     return outcome
+
+
+def _prepare(work_dir: Path) -> None:
+    try:
+        _empty(work_dir)
+    except OSError as error:
+        raise errors.SpecInvalid(
+            f"{work_dir} cannot be the working directory: {error}; the first of spec.localStorage.paths has to be a "
+            f"volume that driverTemplate mounts and user {os.getuid()} may write to"
+        ) from error
 
 
 def _empty(work_dir: Path) -> None:

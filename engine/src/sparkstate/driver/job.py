@@ -108,7 +108,8 @@ class JobDriver:
             f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
             + ("" if durable.lineage.created else " (found by the job's name)")
         )
-        left.inherit(self._work_dir)
+        if self._settings.pod is not None:
+            left.inherit(self._work_dir)
         spark = self._start_spark(durable.token.life)
         self._reached("Spark is ready")
         try:

@@ -23,6 +23,7 @@ from sparkstate.slots import proven
 
 SLOTS: Final = "slots"
 """Of a driver's or executor's working directory: the base of its slots' folders."""
+_OF_A_JOB: Final = "sparkstate-"
 _SUFFIX: Final = ".left"
 _WITH_STATE: Final = ("db", "download")
 _IMMUTABLE: Final = ".sst"
@@ -66,10 +67,10 @@ def settle(base: Path) -> None:
 def inherit(work_dir: Path) -> None:
     """An attempt has claimed its job, so nobody may use any more what the other attempts' drivers have on this disk.
 
-    Working directories that may outlive a pod are named by their attempt's number, side by side; of any other name
-    there is nothing to inherit. May be repeated.
+    Working directories that may outlive a pod are named by their attempt's number, side by side in a folder of the job;
+    of any other name there is nothing to inherit. May be repeated.
     """
-    if not work_dir.name.isdigit():
+    if not (work_dir.name.isdigit() and work_dir.parent.name.startswith(_OF_A_JOB)):
         return
     for other in work_dir.parent.iterdir():
         if not other.name.isdigit() or other == work_dir:
