@@ -113,8 +113,11 @@ class Losses:
     interval_s: float = 3.0
     """Between two files, so that they last as long as the runs."""
     storage: Mapping[str, Any] = field(default_factory=lambda: {"sizeLimit": "12Gi"})
-    on_its_disk: bool = False
-    """Whether what the slots left outlives every loss."""
+
+    @property
+    def on_its_disk(self) -> bool:
+        """Whether what the slots left outlives every loss."""
+        return self.storage is A_VOLUME
 
 
 AT_ONCE = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 1000, "delay": "1s"}}}
@@ -124,9 +127,7 @@ A_VOLUME = {"paths": [f"{MOUNT}/disk"]}
 """Of a claim that outlives the pods."""
 LOSSES = (
     pytest.param(Losses((KILLED, DELETED), 15, interval_s=2.0), id="local"),
-    pytest.param(
-        Losses((KILLED, DELETED), 15, interval_s=2.0, storage=A_VOLUME, on_its_disk=True), id="volume"
-    ),
+    pytest.param(Losses((KILLED, DELETED), 15, interval_s=2.0, storage=A_VOLUME), id="volume"),
     pytest.param(Losses((KILLED, DELETED), 35, TIMED_CLUSTER, "400m"), id="cluster"),
     pytest.param(Losses((EXECUTOR,), 35, merged(TIMED_CLUSTER, AT_ONCE), "400m"), id="executors"),
 )

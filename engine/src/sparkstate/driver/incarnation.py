@@ -182,9 +182,7 @@ class Incarnation:
         return End.TERMINATED
 
     def _save_last_epoch(self, checkpoints: Checkpoints, at: Watermarks) -> None:
-        archive = position.capture(
-            self._query_directory, self._last_epoch, _spark_watermark(at), heartbeat=self._heartbeat
-        )
+        archive = self._position(self._last_epoch, at)
         started = checkpoints.start(self._last_epoch, at, archive)
         started.ended.wait()
         if started.failure is not None:
@@ -212,9 +210,7 @@ class Incarnation:
         self._checkpoints.after_commit(
             epoch,
             result.watermarks,
-            lambda: position.capture(
-                self._query_directory, epoch, _spark_watermark(result.watermarks), heartbeat=self._heartbeat
-            ),
+            lambda: self._position(epoch, result.watermarks),
             changed=not self._idle_since_commit,
         )
 
@@ -261,6 +257,10 @@ class Incarnation:
             result.next_processing_timer,
         )
 
+    def _position(self, epoch: int, at: Watermarks) -> bytes:
+        """What the query has read up to that epoch, for a checkpoint."""
+        return position.capture(self._query_directory, epoch, _spark_watermark(at), heartbeat=self._heartbeat)
+
     @property
     def _query_directory(self) -> Path:
         assert self._query is not None
@@ -277,9 +277,7 @@ class Incarnation:
         if self._checkpoints.stop_requested() != request:
             return
         self._parts.view.note_phase(Phase.STOPPING)
-        archive = position.capture(
-            self._query_directory, epoch, _spark_watermark(self._runner.watermarks), heartbeat=self._heartbeat
-        )
+        archive = self._position(epoch, self._runner.watermarks)
         if request.drain:
             epoch += 1
             self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
@@ -310,12 +308,7 @@ class Incarnation:
             newest = max(
                 int(p.name) for p in (self._query_directory / "offsets").iterdir() if p.name.isdigit()
             )
-            archive = position.capture(
-                self._query_directory,
-                newest,
-                _spark_watermark(self._runner.watermarks),
-                heartbeat=self._heartbeat,
-            )
+            archive = self._position(newest, self._runner.watermarks)
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         request = self._parts.requests.next_open()

@@ -25,6 +25,16 @@ def _random_id() -> str:
     return secrets.token_hex(8)
 
 
+def _absolute_paths(given: Sequence[str]) -> list[Path]:
+    paths = [Path(path) for path in given]
+    for path in paths:
+        if not path.is_absolute():
+            raise errors.SpecInvalid(
+                f"storagePaths names {str(path)!r}, which is relative; give absolute paths"
+            )
+    return paths
+
+
 class RocksDBStoreFactory:
     """A ``StoreFactory``; several threads may create stores. Make it in the slot's own process, after its
     ``exec``.
@@ -49,7 +59,9 @@ class RocksDBStoreFactory:
         self._stores: list[RocksDBShardStore] = []
         self._spills: list[RocksSpill] = []
         self._private: dict[int, folders.Folder] = {}
-        self._swept = False
+        self._paths = _absolute_paths(settings.storage_paths)
+        for path in self._paths:
+            folders.sweep(path)
         self._handles_to_close: list[Any] = []
         self._metric_names = metrics.short_names(settings.native_metrics)
         self._by_family = bool(keys.parse(settings.options).own["metrics.column-family-as-variable"])
@@ -112,19 +124,9 @@ class RocksDBStoreFactory:
             self._spills = [each for each in self._spills if each is not spill]
 
     def _private_folder(self, shard: int) -> folders.Folder | None:
-        paths = [Path(path) for path in self._settings.storage_paths]
-        if not paths:
+        if not self._paths:
             return None
-        for path in paths:
-            if not path.is_absolute():
-                raise errors.SpecInvalid(
-                    f"storagePaths names {str(path)!r}, which is relative; give absolute paths"
-                )
-        if not self._swept:
-            self._swept = True
-            for path in paths:
-                folders.sweep(path)
-        return folders.make(paths[shard % len(paths)], shard, self._new_id)
+        return folders.make(self._paths[shard % len(self._paths)], shard, self._new_id)
 
     def _store_options(self) -> StoreOptions:
         return StoreOptions(
