@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import httpx
 import pytest
 from support import driving, executors, totals
 
@@ -63,6 +64,68 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     with executors.driver(tmp_path, document, attempt=2) as second:
         second.finish()
     assert min(p["epoch"] for p in second.phases() if p["phase"] == "feed") == committed + 1
+    totals.check(tmp_path / "out", rows)
+
+
+def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when_it_is_released(
+    tmp_path: Path,
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=8)
+    document = driving.manifest(
+        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
+    )
+    with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
+        driving.wait_for(
+            lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
+        )
+        first.hold("slot-0", "checkpoint-upload")
+        first.process.send_signal(signal.SIGTERM)
+        first.held("slot-0", "checkpoint-upload")
+        second_pod = executors.driver(
+            tmp_path / "second", document, attempt=2, SPARKSTATE_PREDECESSOR_S="600"
+        )
+        with second_pod as second:
+            waits = "attempt 1 (default/job-driver-1) is about to end"
+            driving.wait_for(
+                lambda: waits in second.log() and "Spark is ready" in second.log(),
+                120,
+                "the second driver is prepared",
+                second.process,
+            )
+            assert second.client().status().waits_for_attempt == 1
+            assert second.phases() == []
+            first.release()
+            assert first.wait() == 0
+            assert first.end()["reason"] == "Terminated"
+            second.finish()
+    committed = max(p["epoch"] for p in first.phases() if p["phase"] == "commit")
+    assert min(p["epoch"] for p in second.phases() if p["phase"] == "feed") == committed + 1
+    totals.check(tmp_path / "out", rows)
+
+
+def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=8)
+    document = driving.manifest(tmp_path, "totals.py")
+    with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
+        has_checkpoint(first)
+        first.hold("slot-0", "checkpoint-upload")
+        first.process.send_signal(signal.SIGTERM)
+        first.held("slot-0", "checkpoint-upload")
+        second_pod = executors.driver(
+            tmp_path / "second", document, attempt=2, SPARKSTATE_PREDECESSOR_S="600"
+        )
+        with second_pod as second:
+            driving.wait_for(
+                lambda: second.client().status().waits_for_attempt == 1,
+                120,
+                "the second driver waits",
+                second.process,
+            )
+            first.process.kill()
+            first.release()
+            headers = {"Authorization": f"Bearer {driving.TOKEN}"}
+            assert httpx.post(f"{second.address}/v1/claim", headers=headers).status_code == 202
+            second.finish()
     totals.check(tmp_path / "out", rows)
 
 

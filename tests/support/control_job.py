@@ -31,6 +31,7 @@ class InMemoryJob:
         self.live = True
         self.ready = True
         self.cancelled = False
+        self.alone = False
         self.raises: Exception | None = None
         self._requests: dict[str, documents.SavepointRequest] = {}
         self._savepoints: dict[str, documents.SavepointStatus] = {}
@@ -100,6 +101,9 @@ class InMemoryJob:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+    def claim(self) -> None:
+        self.alone = True
 
     def is_live(self) -> bool:
         return self.live

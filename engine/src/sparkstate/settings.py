@@ -131,6 +131,8 @@ class PodSettings:
     """Begin a new lineage from ``restore_from``, although the job's name has one."""
     grace_s: float = 30.0
     """``terminationGracePeriodSeconds``: between SIGTERM and SIGKILL."""
+    predecessor_s: float = 0.0
+    """An earlier attempt's driver may still be ending. After this time it can do no more harm; 0: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

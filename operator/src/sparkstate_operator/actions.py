@@ -36,6 +36,7 @@ class Write(enum.StrEnum):
     CREATE_POD = "create-pod"
     DELETE_POD = "delete-pod"
     TRIGGER_SAVEPOINT = "trigger-savepoint"
+    LET_CLAIM = "let-claim"
     CREATE_SNAPSHOT = "create-snapshot"
     DELETE_SNAPSHOT = "delete-snapshot"
     CREATE_TASK = "create-task"
@@ -103,6 +104,8 @@ class StartAttempt:
     attempt: int
     revision: str
     start: Start
+    predecessor_s: int = 0
+    """An older driver may still be ending; after this time it can do no more harm. 0: there is none."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,13 @@ class TriggerSavepoint:
 
 
 @dataclass(frozen=True)
+class LetClaim:
+    """Tell a driver that waits for the end of older ones that they have ended; a repetition is harmless."""
+
+    pod: observed.Pod
+
+
+@dataclass(frozen=True)
 class CreateSnapshot:
     """A StateSnapshot by the clock."""
 
@@ -177,7 +187,8 @@ class DeleteTask:
 
 Action = (
     AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
-    | DeleteChild | DeleteRevision | TriggerSavepoint | CreateSnapshot | DeleteSnapshot | CreateTask | DeleteTask
+    | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot | CreateTask
+    | DeleteTask
 )  # fmt: skip
 
 

@@ -154,6 +154,12 @@ class Applier:
                 await self._job_task(action, seen, revisions)
             case actions.DeleteTask(task):
                 await self.delete_task(task, seen.job.namespace)
+            case actions.LetClaim(pod):
+                token = children.token(self._key, seen.job.uid, pod.attempt)
+                await self._write(
+                    Write.LET_CLAIM,
+                    lambda: self._drivers.let_claim(pod.ip, token, seen.job.uid, pod.attempt),
+                )
             case _:
                 raise ValueError(f"{action} is the reconciler's own")
 
@@ -190,8 +196,9 @@ class Applier:
         await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
         config = children.config_map(context, action.attempt, action.start)
         await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
+        pod = driver.pod(context, action.attempt, action.predecessor_s)
         try:
-            await self._create(Write.CREATE_POD, k.PODS, namespace, driver.pod(context, action.attempt), ours)
+            await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
         except (errors.Invalid, errors.Forbidden):
             memory.never_made = action.attempt
             raise

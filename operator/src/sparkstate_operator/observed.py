@@ -93,6 +93,11 @@ class Pod:
         return bool(self.ip) and self.phase == "Running" and self.ended is None and not self.waiting
 
     @property
+    def takes_leave(self) -> bool:
+        """Whether its driver was asked to end and is about to: its node answers for it, and it ran."""
+        return self.deleting_at is not None and self.ready and self.answers and not self.node_lost
+
+    @property
     def crash(self) -> Ended | None:
         """The newest end of its container."""
         return self.ended or self.last_ended
@@ -134,6 +139,12 @@ class Report:
     @property
     def phase(self) -> str:
         return str(self.document.get("phase", ""))
+
+    @property
+    def waits_for(self) -> int | None:
+        """The older attempt for whose end the driver waits before it claims the state."""
+        found = self.document.get("waits_for_attempt")
+        return None if found is None else int(found)
 
     @property
     def news(self) -> News:

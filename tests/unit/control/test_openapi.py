@@ -83,7 +83,7 @@ def test_every_described_error_has_our_form() -> None:
 
 def test_operation_ids_and_summaries_are_there_and_unique() -> None:
     ids = [operation["operationId"] for _, _, operation in operations()]
-    assert len(ids) == len(set(ids)) == 11
+    assert len(ids) == len(set(ids)) == 12
     assert all(operation["summary"] for _, _, operation in operations())
 
 
@@ -111,6 +111,7 @@ def test_real_answers_fit_the_described_schemas(caller: httpx.Client, job: contr
         ("get", "/v1/savepoints/{trigger_id}"): caller.get("/v1/savepoints/t"),
         ("get", "/v1/state"): caller.get("/v1/state?operator=op&state=s&key=1"),
         ("post", "/v1/cancel"): caller.post("/v1/cancel"),
+        ("post", "/v1/claim"): caller.post("/v1/claim"),
         ("get", "/metrics"): caller.get("/metrics"),
         ("get", "/livez"): caller.get("/livez"),
         ("get", "/readyz"): caller.get("/readyz"),

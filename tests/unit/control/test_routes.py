@@ -128,6 +128,13 @@ def test_a_key_that_is_no_json_is_refused_with_the_value_in_quotes(caller: httpx
     assert len(answer.content) < 500
 
 
+def test_the_word_that_no_earlier_driver_runs_reaches_the_job(
+    caller: httpx.Client, job: control_job.InMemoryJob
+) -> None:
+    assert caller.post("/v1/claim").status_code == 202
+    assert job.alone
+
+
 def test_cancel_reaches_the_job(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
     assert caller.post("/v1/cancel").status_code == 202
     assert job.cancelled

@@ -24,7 +24,7 @@ def test_what_may_be_missing_has_its_default() -> None:
         "0-1-2",
     )
     assert (found.attempt, found.cluster, found.grace_s) == (2, "default", 30.0)
-    assert (found.start_since, found.start_fresh) == (0, False)
+    assert (found.start_since, found.start_fresh, found.predecessor_s) == (0, False, 0.0)
 
 
 @pytest.mark.parametrize("name", sorted(FULL))
@@ -36,6 +36,12 @@ def test_a_missing_variable_is_named(name: str) -> None:
 def test_a_grace_period_that_is_no_number_is_refused() -> None:
     with pytest.raises(errors.SpecInvalid, match="SPARKSTATE_GRACE_PERIOD_S is '2m'"):
         pod.read({**FULL, "SPARKSTATE_GRACE_PERIOD_S": "2m"}, 1, {})
+
+
+def test_how_long_an_earlier_driver_may_do_harm_is_told_in_seconds() -> None:
+    assert pod.read({**FULL, "SPARKSTATE_PREDECESSOR_S": "220"}, 2, {}).predecessor_s == 220.0
+    with pytest.raises(errors.SpecInvalid, match="SPARKSTATE_PREDECESSOR_S is 'soon'"):
+        pod.read({**FULL, "SPARKSTATE_PREDECESSOR_S": "soon"}, 2, {})
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"since": "three"}'], ids=["text", "list", "type"])

@@ -63,6 +63,19 @@ def test_a_lower_attempt_may_not_claim_at_all(store):
         open_log(store).claim(2, "old")
 
 
+def test_a_lineage_is_released_until_it_is_claimed_again(store):
+    first = open_log(store)
+    first.claim(1, "a")
+    assert not first.state.released
+    first.release()
+    second = open_log(store)
+    assert second.refresh().released
+    second.claim(2, "b")
+    assert not second.state.released
+    with pytest.raises(errors.Fenced):
+        first.release()
+
+
 def test_an_older_life_is_fenced_by_a_newer_one_of_the_same_attempt(store):
     old, new = open_log(store), open_log(store)
     old.claim(1, "old")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from support.decisions import DEATH_S, NOW, acts, ended, job, look, pod, revision, running_status, trace
@@ -87,12 +88,86 @@ def test_a_pod_that_ended_without_the_kubelets_word_is_followed_only_after_the_f
 
 
 def test_a_pod_that_hangs_in_its_deletion_is_followed_after_grace_and_fence() -> None:
-    hanging = pod(deleting_at=NOW - timedelta(seconds=DEATH_S - 5))
+    hanging = pod(deleting_at=NOW - timedelta(seconds=DEATH_S - 5), ready=False)
     waiting = look(observed.Observed(job(running_status()), NOW, drivers=(hanging,)))
     assert "intent" not in waiting.status
     later = NOW + timedelta(seconds=6)
     followed = look(observed.Observed(job(running_status()), later, drivers=(hanging,)))
     assert followed.status["intent"]["attempt"] == 2
+
+
+LEAVING = {"deleting_at": NOW + timedelta(seconds=120)}
+"""A driver that was asked to end a moment ago, by a grace period of two minutes."""
+
+
+def test_beside_a_driver_that_takes_its_leave_the_next_one_begins_and_is_told_how_long_to_wait() -> None:
+    begun = look(observed.Observed(job(running_status()), NOW, drivers=(pod(1, **LEAVING),)))
+    assert begun.status["intent"]["attempt"] == 2
+    assert begun.status["lastFailure"]["reason"] == "PodDeleted"
+    later = NOW + timedelta(seconds=0.4)
+    made = look(observed.Observed(job(begun.status), later, drivers=(pod(1, **LEAVING),)))
+    (start,) = acts(made, actions.StartAttempt)
+    assert (start.attempt, start.predecessor_s) == (2, 120 + DEATH_S)
+    alone = look(observed.Observed(job(begun.status), later))
+    assert acts(alone, actions.StartAttempt)[0].predecessor_s == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"ready": False}, id="it did not run"),
+        pytest.param({"node_lost": True}, id="its node does not answer for it"),
+        pytest.param({"waiting": "CrashLoopBackOff"}, id="it has crashed"),
+        pytest.param({"ip": ""}, id="it has no address"),
+    ],
+)
+def test_a_driver_that_may_not_be_able_to_say_its_last_word_is_waited_for(fields: dict[str, Any]) -> None:
+    leaving = pod(1, **{**LEAVING, **fields})
+    decision = look(observed.Observed(job(running_status()), NOW, drivers=(leaving,)))
+    assert "intent" not in decision.status
+    begun = running_status(
+        2, phase="Failing", intent={"action": "start", "attempt": 2, "since": clock.text(NOW)}
+    )
+    assert not acts(look(observed.Observed(job(begun), NOW, drivers=(leaving,))), actions.StartAttempt)
+
+
+def test_a_waiting_driver_is_told_when_those_before_it_have_died_without_a_word() -> None:
+    report = observed.Report({"phase": "STARTING", "waits_for_attempt": 1})
+    dead = pod(1, phase="Failed", ready=False, ended=ended(137), **LEAVING)
+
+    def told(older: tuple[observed.Pod, ...], sightings: dict[int, observed.Pod]) -> list[int]:
+        seen = observed.Observed(
+            job(running_status(2)), NOW, drivers=(*older, pod(2)), report=report, sightings=sightings
+        )
+        return [action.pod.attempt for action in acts(look(seen), actions.LetClaim)]
+
+    assert told((pod(1, **LEAVING),), {1: pod(1, **LEAVING)}) == []
+    assert told((dead,), {1: dead}) == [2]
+    assert told((), {1: dead}) == [2]
+    assert told((), {1: pod(1, **LEAVING)}) == [], "it vanished, and nobody has said that its process ended"
+    assert told((), {}) == []
+    assert told((pod(0, **LEAVING),), {1: dead}) == []
+    report = observed.Report({"phase": "STARTING"})
+    assert told((dead,), {1: dead}) == []
+
+
+@pytest.mark.parametrize(
+    "spec", [{"state": "suspended"}, {"image": "example/job:2"}], ids=["rest", "upgrade"]
+)
+def test_a_stop_is_over_when_the_drivers_before_it_have_ended_too(spec: dict[str, Any]) -> None:
+    waiting = pod(2, ready=False)
+    first = look(
+        observed.Observed(
+            job(running_status(2), generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), waiting)
+        )
+    )
+    gone = dataclasses.replace(waiting, phase="Succeeded", ended=ended(0, "Terminated"))
+    before = look(
+        observed.Observed(job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone))
+    )
+    assert before.status["intent"]["action"] in ("suspend", "upgrade")
+    after = look(observed.Observed(job(before.status, generation=2, **spec), NOW, drivers=(gone,)))
+    assert after.status.get("intent", {}).get("action") in (None, "start")
 
 
 def test_no_pod_is_made_while_an_older_one_may_live() -> None:

@@ -153,6 +153,10 @@ class JobStatus(Document):
     incarnation: int | None = None
     attempt: int = 0
     phase: Phase
+    waits_for_attempt: int | None = Field(
+        default=None,
+        description="An earlier attempt, whose driver has to end before this one claims the state.",
+    )
     started_ms: int | None = None
     backend: str | None = None
     epoch: int | None = Field(default=None, description="The last committed epoch.")

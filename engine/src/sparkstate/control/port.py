@@ -74,6 +74,9 @@ class JobControl(Protocol):
     def cancel(self) -> None:
         """Stop without a savepoint, after the epoch that runs; returns at once."""
 
+    def claim(self) -> None:
+        """No driver of an earlier attempt runs any more: one that waits for their end need not; returns at once."""
+
     def is_live(self) -> bool:
         """Whether epochs make progress (or need not). Returns at once, takes no lock that an epoch holds."""
 

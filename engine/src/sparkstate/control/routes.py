@@ -86,6 +86,13 @@ class JobRoutes:
             status_code=202,
             summary="Stop without a savepoint",
         )
+        add(
+            "/v1/claim",
+            self.claim,
+            methods=["POST"],
+            status_code=202,
+            summary="Wait for no earlier attempt",
+        )
         add("/metrics", self.metrics, summary="Prometheus metrics", response_class=Response, responses=_TEXT)
         return router
 
@@ -147,6 +154,12 @@ class JobRoutes:
     def cancel(self) -> documents.Accepted:
         """Ends after the running epoch. The last completed checkpoint stays."""
         self._job.cancel()
+        return documents.Accepted()
+
+    def claim(self) -> documents.Accepted:
+        """For the operator, which knows: the drivers of all earlier attempts have ended. One that waits for them
+        (`waits_for_attempt`) claims the job's state now. Harmless at any other time."""
+        self._job.claim()
         return documents.Accepted()
 
     def metrics(self) -> Response:

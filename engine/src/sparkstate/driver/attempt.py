@@ -55,7 +55,7 @@ def run(
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
     job = JobDriver(
         settings,
-        spark.session,
+        spark,
         slots_here,
         options.attempt,
         token,

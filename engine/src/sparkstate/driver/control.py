@@ -107,6 +107,9 @@ class DriverControl:
     def cancel(self) -> None:
         self._requests.cancelled.set()
 
+    def claim(self) -> None:
+        self._requests.alone.set()
+
     def is_live(self) -> bool:
         return self._view.phase != Phase.RUNNING or self._view.seconds_since_epoch() < PROGRESS_TIMEOUT_S
 

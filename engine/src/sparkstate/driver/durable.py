@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +54,14 @@ class SnapshotParts:
 class Durable:
     """One lineage, claimed by this driver. Thread-safe as far as its parts are."""
 
-    def __init__(self, settings: JobSettings, clock_: clock.Clock, attempt: int, driver: str) -> None:
+    def __init__(
+        self,
+        settings: JobSettings,
+        clock_: clock.Clock,
+        attempt: int,
+        driver: str,
+        before_claim: Callable[[LineageLog], object] = lambda log: None,
+    ) -> None:
         self._settings = settings
         self._clock = clock_
         self.root = storage.open_store(settings.checkpoint.storage, settings.s3, check=True)
@@ -68,6 +76,7 @@ class Durable:
             uid=pod.job_uid if pod else "",
         )
         self.log = LineageLog(self.lineage.store, clock_)
+        before_claim(self.log)
         self.token = self.log.claim(attempt, driver)
         self.completed = CompletedCheckpointStore(self.lineage.store, self.log, settings.checkpoint.retained)
         self.savepoints = Savepoints(self.lineage, self.log, self._open)
@@ -87,6 +96,12 @@ class Durable:
     def _open_existing(self, url: str) -> ObjectStore:
         """For reading: a wrong URL must not make a folder."""
         return storage.open_store(url, self._settings.s3, create=False)
+
+    def release(self) -> None:
+        """Let who waits for this driver's end go on; it does nothing more. If the storage does not take that, they
+        wait until somebody has seen the process end."""
+        with contextlib.suppress(errors.StorageError):
+            self.log.release()
 
     # -- restoring ----------------------------------------------------------------------------------------------
 

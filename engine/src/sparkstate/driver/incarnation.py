@@ -178,6 +178,7 @@ class Incarnation:
         self._checkpoints.wait()
         if self._last_epoch > self._checkpoints.newest_epoch:
             self._save_last_epoch(self._checkpoints, self._runner.watermarks)
+        self._parts.durable.release()
         self._parts.saved()
         return End.TERMINATED
 

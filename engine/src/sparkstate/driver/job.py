@@ -15,6 +15,7 @@ from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
 from sparkstate.driver import ending, entry
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.handover import Handover
 from sparkstate.driver.incarnation import Incarnation
 from sparkstate.driver.oom import OomKills
 from sparkstate.driver.parts import End, Parts
@@ -28,7 +29,7 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import left
 from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session
-from sparkstate.spark.session import SparkSession
+from sparkstate.spark.session import Beginning, SparkSession
 
 _STORAGE_RETRY_S = 2.0
 _FINAL = (
@@ -51,14 +52,23 @@ class Outcome:
     """The savepoint that it was stopped with: ``location``, ``epoch``, ``trigger_id``."""
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """What of a job does not need its state."""
+
+    session: SparkSession
+    declared: graph.Graph
+    python_path: tuple[str, ...]
+
+
 class JobDriver:
-    """One driver process's work. :meth:`run` once. ``start_spark`` gets the number of the attempt's life; ``saved`` is
-    called when a driver that was asked to end has nothing left to save (``ending.Grace.saved``)."""
+    """One driver process's work. :meth:`run` once. ``saved`` is called when a driver that was asked to end has nothing
+    left to save (``ending.Grace.saved``)."""
 
     def __init__(
         self,
         settings: JobSettings,
-        start_spark: Callable[[int], SparkSession],
+        spark: Beginning,
         slots_here: Here | None,
         attempt: int,
         token: str,
@@ -72,7 +82,7 @@ class JobDriver:
         saved: Callable[[], object],
     ) -> None:
         self._settings = settings
-        self._start_spark = start_spark
+        self._spark = spark
         self._slots_here = slots_here
         self._attempt = attempt
         self._token = token
@@ -86,6 +96,11 @@ class JobDriver:
         self._began = clock_.monotonic()
         self._failures = restart.FailureCounters(restart.RestartStrategy(settings.restart, rng))
         self._oom = OomKills()
+        pod = settings.pod
+        patience_s = pod.predecessor_s if pod is not None else 0.0
+        self._handover = Handover(attempt, patience_s, requests.alone, clock_, view, say)
+        self._session: SparkSession | None = None
+        self._begun: _Begun | None = None
         self._durable: Durable | None = None
         self._incarnation: Incarnation | None = None
 
@@ -103,22 +118,17 @@ class JobDriver:
 
     def run(self) -> Outcome:
         """Until the job ends. Raises what ended it if that was no success."""
-        durable = self._durable = self._open_durable()
-        self._say(
-            f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
-            + ("" if durable.lineage.created else " (found by the job's name)")
-        )
-        if self._settings.pod is not None:
-            left.inherit(self._work_dir)
-        spark = self._start_spark(durable.token.life)
-        self._reached("Spark is ready")
         try:
-            job, python_path = entry.load(self._settings.entry)
-            session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
-            if self._slots_here is not None:
-                session.begin_workers(spark)
-            declared = graph.declare(job, spark, dict(self._settings.entry.params))
-            check_sinks(self._settings, declared)
+            durable = self._durable = self._open_durable()
+            self._say(
+                f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
+                + ("" if durable.lineage.created else " (found by the job's name)")
+            )
+            if self._settings.pod is not None:
+                left.inherit(self._work_dir)
+            self._spark.claimed(durable.token.life)
+            begun = self._begin()
+            declared = begun.declared
             durable.operators = tuple(declared.operators)
             durable.sink_paths = {n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)}
             if declared.backend is not None:
@@ -129,24 +139,32 @@ class JobDriver:
             guard = FenceGuard(durable.log, self._settings.fence_timeout_s, self._clock)
             guard.start()
             try:
-                return self._run(self._parts(spark, declared, durable, guard, python_path))
+                return self._run(self._parts(begun, durable, guard))
             finally:
                 guard.stop()
         finally:
-            spark.stop()
+            if self._session is not None:
+                self._session.stop()
 
-    def _parts(
-        self,
-        spark: SparkSession,
-        declared: graph.Graph,
-        durable: Durable,
-        guard: FenceGuard,
-        python_path: tuple[str, ...],
-    ) -> Parts:
+    def _begin(self) -> _Begun:
+        """Spark, and what the job declares in it: needs nothing of its state, and is done once."""
+        if self._begun is None:
+            spark = self._session = self._spark.session()
+            self._reached("Spark is ready")
+            job, python_path = entry.load(self._settings.entry)
+            session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
+            if self._slots_here is not None:
+                session.begin_workers(spark)
+            declared = graph.declare(job, spark, dict(self._settings.entry.params))
+            check_sinks(self._settings, declared)
+            self._begun = _Begun(spark, declared, python_path)
+        return self._begun
+
+    def _parts(self, begun: _Begun, durable: Durable, guard: FenceGuard) -> Parts:
         return Parts(
             settings=self._settings,
-            session=spark,
-            declared=declared,
+            session=begun.session,
+            declared=begun.declared,
             durable=durable,
             guard=guard,
             requests=self._requests,
@@ -155,7 +173,7 @@ class JobDriver:
             phases=self._phases,
             token=self._token,
             work_dir=self._work_dir,
-            python_path=python_path,
+            python_path=begun.python_path,
             slots_here=self._slots_here,
             saved=self._saved,
             reached=self._reached,
@@ -170,7 +188,13 @@ class JobDriver:
         who = f"{pod.namespace}/{pod.name}" if pod else f"{socket.gethostname()}:{os.getpid()}"
         while True:
             try:
-                return Durable(self._settings, self._clock, self._attempt, who)
+                return Durable(
+                    self._settings,
+                    self._clock,
+                    self._attempt,
+                    who,
+                    lambda log: self._handover.wait(log, self._begin),
+                )
             except errors.StorageUnavailable as error:
                 self._view.note_phase(Phase.PAUSED)
                 self._say(f"waiting for the storage: {error}")

@@ -13,6 +13,7 @@ from sparkstate import errors
 from sparkstate.settings import CLUSTER_VARIABLE, PodSettings
 
 GRACE = "SPARKSTATE_GRACE_PERIOD_S"
+PREDECESSOR = "SPARKSTATE_PREDECESSOR_S"
 START = "sparkstate.io/start"
 """Annotation of the manifest: the start instruction as JSON."""
 REQUIRED = {
@@ -38,7 +39,13 @@ def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str
         start_since=start.since,
         start_fresh=start.fresh,
         cluster=environ.get(CLUSTER_VARIABLE) or PodSettings.cluster,
-        grace_s=_seconds(environ),
+        grace_s=_seconds(environ, GRACE, PodSettings.grace_s, "the pod's terminationGracePeriodSeconds"),
+        predecessor_s=_seconds(
+            environ,
+            PREDECESSOR,
+            PodSettings.predecessor_s,
+            "how long an earlier driver may do harm, in seconds",
+        ),
     )
 
 
@@ -57,11 +64,9 @@ def _start(annotations: Mapping[str, str]) -> _Start:
         raise errors.SpecInvalid(f"the annotation {START} is {told!r}: {error}") from error
 
 
-def _seconds(environ: Mapping[str, str]) -> float:
-    told = environ.get(GRACE)
+def _seconds(environ: Mapping[str, str], name: str, default: float, meaning: str) -> float:
+    told = environ.get(name)
     try:
-        return float(told) if told else PodSettings.grace_s
+        return float(told) if told else default
     except ValueError:
-        raise errors.SpecInvalid(
-            f"{GRACE} is {told!r}; it must be the pod's terminationGracePeriodSeconds"
-        ) from None
+        raise errors.SpecInvalid(f"{name} is {told!r}; it must be {meaning}") from None

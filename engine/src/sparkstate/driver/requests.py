@@ -32,6 +32,8 @@ class Requests:
         self.cancelled = threading.Event()
         self.terminated = threading.Event()
         """The process has to end soon: a last checkpoint if there is time, then out."""
+        self.alone = threading.Event()
+        """No driver of an earlier attempt runs any more."""
 
     def add(self, request: SavepointRequest) -> SavepointStatus:
         """Note a request, or answer for the one of the same trigger id.

@@ -38,6 +38,7 @@ class JobView:
         self._name, self._namespace, self._backend = name, namespace, backend
         self._started_ms = clock.now_ms()
         self._phase = Phase.STARTING
+        self._waits_for: int | None = None
         self._lineage: str | None = None
         self._incarnation: int | None = None
         self._epoch: int | None = None
@@ -72,6 +73,11 @@ class JobView:
         """Where the job is now."""
         with self._lock:
             self._phase = phase
+
+    def note_waits_for(self, attempt: int | None) -> None:
+        """Whose end this driver waits for before it claims the state."""
+        with self._lock:
+            self._waits_for = attempt
 
     def note_notices(self, notices: Sequence[str]) -> None:
         """What a person should know."""
@@ -205,6 +211,7 @@ class JobView:
                 lineage=self._lineage,
                 incarnation=self._incarnation,
                 phase=self._phase,
+                waits_for_attempt=self._waits_for,
                 started_ms=self._started_ms,
                 epoch=self._epoch,
                 rows_total=self._rows,

@@ -102,6 +102,13 @@ class LineageLog:
             self._token, self._claim_number = claim.token, self._state.claim_number
             return self._token
 
+    def release(self) -> None:
+        """Say that this process does nothing more, for those that wait for its end. To be its last append."""
+        token = self._token
+        if token is None:
+            raise AssertionError("a lineage that was not claimed is released. This is a bug. Please report.")
+        self.append(records.Released(attempt=token.attempt, life=token.life))
+
     def begin_incarnation(self, restored_from: str, slots: int = 0) -> int:
         """The number of a new incarnation, one above the last."""
         with self._lock:

@@ -34,6 +34,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
         return Token(self.attempt, self.life)
 
 
+class Released(msgspec.Struct, frozen=True, kw_only=True, tag="released"):
+    """The driver of the newest claim has done all that it will ever do: whoever waits for its end may claim now."""
+
+    attempt: int
+    life: int
+
+
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True, tag="incarnation"):
     """One restore. ``restored_from`` is a URL, or empty if the state began empty."""
 
@@ -107,6 +114,7 @@ class SavepointsDeleted(msgspec.Struct, frozen=True, kw_only=True, tag="savepoin
 
 Record = (
     Claim
+    | Released
     | Incarnation
     | CheckpointCommitted
     | SavepointStarted

@@ -37,15 +37,16 @@ class Beginning:
         self._session = pool.submit(_session, self._context)
         pool.shutdown(wait=False)
 
-    def session(self, life: int) -> SparkSession:
-        """The session, when it has started, as the calling thread's active one; raises why it has not.
-
-        In a cluster its executors are asked for, as those of the attempt's ``life``; they come later.
-        """
+    def claimed(self, life: int) -> None:
+        """The state is this driver's: in a cluster, ask for executors as those of the attempt's ``life``. They come
+        later."""
         pod = self._settings.pod
         if self._settings.deployment == "cluster" and pod is not None:
             conf = kubernetes.of_life(self._settings, pod, life)
             _ask_for_executors(self._context.result(), conf, self._settings.executors)
+
+    def session(self) -> SparkSession:
+        """The session, when it has started, as the calling thread's active one; raises why it has not."""
         session = self._session.result()
         SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
         return session

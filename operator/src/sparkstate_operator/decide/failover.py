@@ -48,6 +48,7 @@ def watch(draft: Draft, revision: Revision) -> None:
 
 def _alive(draft: Draft, pod: observed.Pod) -> None:
     progress.take(draft)
+    starting.let_claim(draft)
     report = draft.seen.report
     if pod.last_ended is not None:
         _remember(draft, pod, pod.last_ended)
@@ -98,6 +99,14 @@ def _gone(draft: Draft, revision: Revision) -> None:
 def _deleting(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     draft.phase = "Failing"
     progress.take(draft)
+    if pod.takes_leave:
+        _fail(
+            draft,
+            pod.disrupted or "PodDeleted",
+            f"the driver pod of attempt {pod.attempt} was taken away",
+        )
+        _again(draft, revision)
+        return
     harmless = starting.harmless_at(pod, revision)
     if draft.now < harmless:
         draft.say(f"the driver pod of attempt {pod.attempt} is being deleted; a new attempt follows")

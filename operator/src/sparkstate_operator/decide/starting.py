@@ -1,11 +1,14 @@
 """A new attempt: its number, its start instruction, and when its pod may be made.
 
 An attempt's number is written into the status before anything of it exists, and never used again. Its pod is made
-only when every older driver is known to be dead, or has had the time after which it can do no more harm.
+when every older driver is known to be dead, or is about to end, or has had the time after which it can do no more harm.
+Beside one that is about to end, the new driver prepares itself, and claims the state only when the old one has
+released it, or is known to be dead, or has had that time.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -55,14 +58,15 @@ def go_on(draft: Draft) -> None:
     if _used(draft):
         _burn(draft, revision)
         return
-    if not _others_are_dead(draft, revision):
+    if not others_are_over(draft, revision, or_leave=True):
         return
     begun = clock.parse(draft.intent.get("notBefore"))
     if begun is not None and draft.now < begun:
         draft.wait_until(begun)
         return
     draft.acts.append(actions.EnsureChildren(revision.name))
-    draft.acts.append(actions.StartAttempt(draft.attempt, revision.name, draft.start))
+    predecessor_s = _predecessor_s(draft, revision)
+    draft.acts.append(actions.StartAttempt(draft.attempt, revision.name, draft.start, predecessor_s))
     draft.note("AttemptStarted", f"attempt {draft.attempt} starts{_told(draft.start)}")
     draft.wait(1.0)
 
@@ -98,7 +102,9 @@ def _burn(draft: Draft, revision: Revision) -> None:
     begin(draft, revision, draft.start, delay_s=revision.death_s)
 
 
-def _others_are_dead(draft: Draft, revision: Revision) -> bool:
+def others_are_over(draft: Draft, revision: Revision, *, or_leave: bool = False) -> bool:
+    """Whether no driver of another attempt can do any harm; asks those that nobody has asked yet to end. ``or_leave``:
+    one that is about to end does not count."""
     clear = True
     for pod in draft.seen.drivers:
         if pod.attempt == draft.attempt or pod.death is Death.CONFIRMED:
@@ -109,7 +115,7 @@ def _others_are_dead(draft: Draft, revision: Revision) -> bool:
             clear = False
             continue
         harmless = harmless_at(pod, revision)
-        if draft.now < harmless:
+        if draft.now < harmless and not (or_leave and pod.takes_leave):
             draft.say(
                 f"attempt {draft.attempt} waits, until {clock.text(harmless)} at most: nobody has confirmed "
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
@@ -117,6 +123,34 @@ def _others_are_dead(draft: Draft, revision: Revision) -> bool:
             draft.wait_until(harmless)
             clear = False
     return clear
+
+
+def _predecessor_s(draft: Draft, revision: Revision) -> int:
+    """How long the new driver has to wait at most for those that are about to end; it counts from its own begin, which
+    is later than now."""
+    left = [
+        (harmless_at(pod, revision) - draft.now).total_seconds()
+        for pod in older_alive(draft)
+        if pod.deleting_at is not None
+    ]
+    return math.ceil(max(0.0, *left)) if left else 0
+
+
+def older_alive(draft: Draft) -> list[observed.Pod]:
+    """Drivers of older attempts that nobody has confirmed to be dead."""
+    return [
+        pod for pod in draft.seen.drivers if pod.attempt < draft.attempt and pod.death is not Death.CONFIRMED
+    ]
+
+
+def let_claim(draft: Draft) -> None:
+    """A driver that waits for an older one's end hears of it, should that one have died without a word of its own."""
+    pod, report = draft.pod, draft.seen.report
+    if pod is None or report is None or report.waits_for is None:
+        return
+    last = draft.seen.sightings.get(report.waits_for)
+    if last is not None and last.death is Death.CONFIRMED and not older_alive(draft):
+        draft.acts.append(actions.LetClaim(pod))
 
 
 def unconfirmed_s(draft: Draft, revision: Revision) -> float:

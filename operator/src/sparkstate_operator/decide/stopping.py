@@ -47,10 +47,14 @@ def begin(draft: Draft, action: str, *, savepoint: bool, revision: str | None = 
 
 
 def stopped(draft: Draft, revision: Revision, patience_s: float) -> bool:
-    """Whether the attempt of the intent is over; until then, do what brings its end nearer.
+    """Whether the attempt of the intent is over, and every older one; until then, do what brings their end nearer.
 
     ``patience_s``: how long a savepoint may take before it is given up.
     """
+    return _newest_is_over(draft, revision, patience_s) and starting.others_are_over(draft, revision)
+
+
+def _newest_is_over(draft: Draft, revision: Revision, patience_s: float) -> bool:
     pod = draft.pod
     if pod is None:
         return _gone(draft, revision)

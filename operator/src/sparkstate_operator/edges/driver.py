@@ -62,6 +62,10 @@ class Drivers:
             body["target_directory"] = directory
         return await self._call("POST", ip, "/v1/savepoints", token, uid, attempt, body=body)
 
+    async def let_claim(self, ip: str, token: str, uid: str, attempt: int) -> None:
+        """Tell it that the drivers of all older attempts have ended."""
+        await self._call("POST", ip, "/v1/claim", token, uid, attempt)
+
     async def _call(
         self,
         method: str,

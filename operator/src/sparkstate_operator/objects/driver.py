@@ -17,8 +17,8 @@ AWAY_S = 30
 """A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
 
 
-def pod(context: Context, attempt: int) -> Object:
-    """The driver's pod of one attempt."""
+def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
+    """The driver's pod of one attempt. ``predecessor_s``: as ``actions.StartAttempt`` has it."""
     revision, job = context.revision, context.job
     theirs = revision.get("driverTemplate", {})
     ours: Object = {
@@ -36,6 +36,8 @@ def pod(context: Context, attempt: int) -> Object:
     # How long a last checkpoint may take after SIGTERM follows from what the pod is given.
     grace = merged["spec"]["terminationGracePeriodSeconds"]
     container["env"] = [*container["env"], {"name": "SPARKSTATE_GRACE_PERIOD_S", "value": str(grace)}]
+    if predecessor_s:
+        container["env"].append({"name": "SPARKSTATE_PREDECESSOR_S", "value": str(predecessor_s)})
     return merged
 
 
