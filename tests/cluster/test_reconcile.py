@@ -9,6 +9,8 @@ import pytest
 from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 
+from sparkstate.control.documents import Phase
+
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
@@ -66,6 +68,27 @@ def test_a_deleted_driver_pod_is_followed_at_once_when_its_end_was_seen(operated
     operated.cluster.kubectl("delete", "pod", "orders-driver-1", "-n", operated.namespace, "--wait=false")
     operated.kubelet.finish_deletion("orders-driver-1")
     operated.until_pod(2)
+
+
+def test_the_next_pod_is_made_beside_the_end_of_a_deleted_one_and_hears_of_its_death(
+    operated: Operated,
+) -> None:
+    operated.apply(fenceTimeout="10m")
+    operated.running()
+    operated.cluster.kubectl("delete", "pod", "orders-driver-1", "-n", operated.namespace, "--wait=false")
+    container = operated.until_pod(2)["spec"]["containers"][0]
+    assert "deletionTimestamp" in operated.until_pod(1)["metadata"], "it has not ended"
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    grace_s, harm_s = 120, 600 + 1 + 10
+    assert harm_s + grace_s - 60 < int(told["SPARKSTATE_PREDECESSOR_S"]) <= harm_s + grace_s
+    with operated.driver(2) as driver:
+        driver.update(phase=Phase.STARTING, waits_for_attempt=1)
+        operated.kubelet.run("orders-driver-2", ready=False)
+        operated.until_phase("Starting")
+        assert not driver.alone
+        operated.kubelet.end("orders-driver-1", 137)
+        operated.kubelet.gone("orders-driver-1")
+        operated.cluster.until(lambda: driver.alone, "the driver is told that it is alone")
 
 
 def test_a_pod_that_vanishes_is_replaced_only_after_the_fence(operated: Operated) -> None:

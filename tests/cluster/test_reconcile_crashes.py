@@ -13,6 +13,7 @@ from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 from support.operator_process import Operator
 
+from sparkstate.control.documents import Phase
 from sparkstate_operator import hooks
 from sparkstate_operator.actions import Write
 
@@ -25,6 +26,7 @@ START = (
     Write.APPLY_ROLE, Write.APPLY_ROLE_BINDING, Write.CREATE_SECRET, Write.CREATE_CONFIG_MAP, Write.CREATE_POD,
     Write.CREATE_EVENT,
 )  # fmt: skip
+HANDOVER = (Write.LET_CLAIM,)
 FAILOVER = (Write.DELETE_POD, Write.DELETE_SECRET, Write.DELETE_CONFIG_MAP)
 SNAPSHOT = (
     Write.CREATE_SNAPSHOT, Write.WRITE_SNAPSHOT_STATUS, Write.TRIGGER_SAVEPOINT, Write.DELETE_SNAPSHOT,
@@ -110,6 +112,28 @@ def failover_life(restarted: Restarted) -> None:
     restarted.until(lambda: restarted.crashed, "the write was reached", 10)
 
 
+def handover_life(restarted: Restarted) -> None:
+    """A driver is asked to end and dies without a word, beside the next one, which waits for it."""
+    operated = restarted.operated
+    begin(restarted)
+    run_newest(restarted)
+    attempt = operated.status()["attempt"]
+    older, newer = (f"{operated.name}-driver-{number}" for number in (attempt, attempt + 1))
+    operated.cluster.kubectl("delete", "pod", older, "-n", operated.namespace, "--wait=false")
+    restarted.until(lambda: operated.cluster.get("pod", newer, operated.namespace), "the next pod is there")
+    with operated.driver(attempt + 1) as driver:
+        driver.update(phase=Phase.STARTING, waits_for_attempt=attempt)
+        operated.kubelet.run(newer, ready=False)
+        operated.kubelet.end(older, 137)
+        restarted.until(lambda: driver.alone, "the next driver is told")
+        operated.kubelet.gone(older)
+        driver.update(phase=Phase.RUNNING, waits_for_attempt=None)
+        operated.kubelet.run(newer)
+        restarted.until(lambda: operated.status().get("phase") == "Running", "the job runs")
+        assert operated.status()["attempt"] == attempt + 1
+        restarted.until(lambda: restarted.crashed, "the write was reached", 10)
+
+
 def snapshot_life(restarted: Restarted) -> None:
     operated = restarted.operated
     spec = {"savepoints": {"interval": "4s", "maxCount": 1}}
@@ -184,6 +208,7 @@ def one_attempt_one_pod(operated: Operated) -> None:
     [
         pytest.param(start_life, START, id="start"),
         pytest.param(failover_life, FAILOVER, id="failover"),
+        pytest.param(handover_life, HANDOVER, id="handover"),
         pytest.param(snapshot_life, SNAPSHOT, id="snapshot"),
         pytest.param(deletion_life, DELETION, id="deletion"),
     ],
@@ -210,4 +235,4 @@ def test_a_crash_at_any_write_changes_nothing_in_the_end(
 
 
 def test_every_write_of_the_operator_has_its_crash() -> None:
-    assert {*START, *FAILOVER, *SNAPSHOT, *DELETION} == set(Write)
+    assert {*START, *FAILOVER, *HANDOVER, *SNAPSHOT, *DELETION} == set(Write)

@@ -109,7 +109,7 @@ class Losses:
     what: tuple[str, ...]
     budget_s: int
     spec: Mapping[str, Any] = field(default_factory=dict)
-    cpu: str = "1"
+    cpu: str = "900m"
     interval_s: float = 3.0
     """Between two files, so that they last as long as the runs."""
     storage: Mapping[str, Any] = field(default_factory=lambda: {"sizeLimit": "12Gi"})

@@ -126,6 +126,14 @@ class BackendsAgree(RuleBasedStateMachine):
         for backend, engine in self.engines.items():
             self.uploads[backend] = engine.snapshot(in_canonical, self.model)
 
+    @rule()
+    def rest(self):
+        """The stores begin no work of their own any more, until the next restore."""
+        for engine in self.engines.values():
+            for slot in engine.slots:
+                for store in slot.stores.values():
+                    store.rest()
+
     @precondition(lambda self: self.uploads)
     @rule()
     def upload_snapshot(self):

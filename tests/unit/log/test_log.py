@@ -66,14 +66,23 @@ def test_a_lower_attempt_may_not_claim_at_all(store):
 def test_a_lineage_is_released_until_it_is_claimed_again(store):
     first = open_log(store)
     first.claim(1, "a")
-    assert not first.state.released
+    assert not first.state.claim.released
     first.release()
+    with pytest.raises(errors.Fenced):
+        first.append(stone())
     second = open_log(store)
-    assert second.refresh().released
+    assert second.refresh().claim == records.Claim(attempt=1, life=1, driver="a", released=True)
     second.claim(2, "b")
-    assert not second.state.released
+    assert second.state.claim == records.Claim(attempt=2, life=1, driver="b")
     with pytest.raises(errors.Fenced):
         first.release()
+
+
+def test_the_next_life_of_the_same_attempt_claims_as_ever_what_was_released(store):
+    first = open_log(store)
+    first.claim(1, "a")
+    first.release()
+    assert open_log(store).claim(1, "b") == records.Token(1, 2)
 
 
 def test_an_older_life_is_fenced_by_a_newer_one_of_the_same_attempt(store):

@@ -30,7 +30,7 @@ GOLDEN_PAYLOAD = (
 )
 ALL = [
     records.Claim(attempt=1, life=2, driver="me"),
-    records.Released(attempt=1, life=2),
+    records.Claim(attempt=1, life=2, driver="me", released=True),
     records.Incarnation(number=1, restored_from="s3://x", slots=4),
     ENTRY.record,
     records.SavepointStarted(trigger_id="t", url="u", checkpoint_id=4, incarnation=1),

@@ -143,3 +143,15 @@ def test_the_greatest_file_number_counts_all_kinds_of_files():
         == 40
     )
     assert greatest_number(["CURRENT"]) == 0
+
+
+def test_a_store_that_rests_writes_no_file_anew(slot):
+    store = slot.store()
+    commit(store, cells.values({1: 1}))
+    store.rest()
+    found = shared(snapshot_of(slot, store))
+    for number in range(2, 14):
+        commit(store, cells.values({number: number, 1: number}))
+        before, found = found, shared(snapshot_of(slot, store, number))
+        assert before < found, "a compaction would have replaced some"
+    assert store.table(VALUES).get(group_of(1), 1) == 13

@@ -240,6 +240,9 @@ class ShardStore(Protocol):
         Rows of a canonical file outside this shard's key groups are skipped, so one file may feed several shards.
         """
 
+    def rest(self) -> None:
+        """The process is about to end: begin no work that only later commits and reads would gain by."""
+
     def stats(self) -> ShardStats:
         """How much there is."""
 

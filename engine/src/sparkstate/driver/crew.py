@@ -143,6 +143,11 @@ class Crew:
         reply = self.group.ask_one(slot, request, protocol.StateValue)
         return reply.kind, json.loads(reply.value)
 
+    def rest(self) -> None:
+        """Tell every slot that only a last snapshot comes. One that does not hear it does more than it need."""
+        with contextlib.suppress(errors.SparkstateError):
+            self.group.ask(lambda _: protocol.Rest(), protocol.Ok, _STOP_ANSWER_S)
+
     def stop(self) -> None:
         """Stop every slot. What they held on disk is left for the next ones."""
         with contextlib.suppress(errors.SparkstateError):

@@ -53,6 +53,5 @@ class Handover:
         """Whom to wait for."""
         if self._alone.is_set() or self._clock.monotonic() >= self._deadline:
             return None
-        state = log.refresh()
-        claim = state.claim
-        return claim if claim is not None and claim.attempt < self._attempt and not state.released else None
+        claim = log.refresh().claim
+        return claim if claim is not None and claim.attempt < self._attempt and not claim.released else None

@@ -168,7 +168,9 @@ class Incarnation:
         nor for an orderly end of session, slots and folders, which go with the process.
         """
         assert self._query is not None and self._runner is not None and self._checkpoints is not None
+        assert self._crew is not None
         self._parts.view.note_phase(Phase.STOPPING)
+        self._crew.rest()
         self._query.hold()
         if self._stopped_by_savepoint:
             return End.SAVEPOINT
@@ -179,6 +181,7 @@ class Incarnation:
         if self._last_epoch > self._checkpoints.newest_epoch:
             self._save_last_epoch(self._checkpoints, self._runner.watermarks)
         self._parts.durable.release()
+        self._parts.reached(self._parts.view.last_checkpoint_told())
         self._parts.saved()
         return End.TERMINATED
 

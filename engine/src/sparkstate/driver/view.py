@@ -11,6 +11,7 @@ from sparkstate.clock import Clock
 from sparkstate.control import documents
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
+from sparkstate.settings import MIB
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 
@@ -188,6 +189,17 @@ class JobView:
         """(slot, name, value) of the native metrics."""
         with self._lock:
             return list(self._native)
+
+    def last_checkpoint_told(self) -> str:
+        """What the newest completed checkpoint took, in words."""
+        with self._lock:
+            newest = self._newest(CheckpointKind.CHECKPOINT)
+        if newest is None:
+            return "no checkpoint has completed"
+        return (
+            f"checkpoint {newest.id} (epoch {newest.epoch}) took {(newest.duration_ms or 0) / 1000:.1f} s, "
+            f"{(newest.uploaded_bytes or 0) / MIB:,.1f} of {(newest.state_bytes or 0) / MIB:,.1f} MiB uploaded"
+        )
 
     def status(self) -> documents.JobStatus:
         """Everything, as one document."""

@@ -21,6 +21,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
+
 from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.log import records, snapshots
@@ -103,11 +105,17 @@ class LineageLog:
             return self._token
 
     def release(self) -> None:
-        """Say that this process does nothing more, for those that wait for its end. To be its last append."""
-        token = self._token
-        if token is None:
-            raise AssertionError("a lineage that was not claimed is released. This is a bug. Please report.")
-        self.append(records.Released(attempt=token.attempt, life=token.life))
+        """Say that this process does nothing more, for those that wait for its end. Whatever it appends after that
+        raises ``Fenced``."""
+
+        def decide(state: LogState) -> Record:
+            if self._token is None or state.claim is None:
+                raise AssertionError(
+                    "a lineage is released that was not claimed. This is a bug. Please report."
+                )
+            return msgspec.structs.replace(state.claim, released=True)
+
+        self.append_if(decide)
 
     def begin_incarnation(self, restored_from: str, slots: int = 0) -> int:
         """The number of a new incarnation, one above the last."""

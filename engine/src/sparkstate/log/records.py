@@ -28,17 +28,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     life: int
     driver: str
     """Who it is, for people: host, pid or pod."""
+    released: bool = False
+    """The same driver's second record: it has done all that it will ever do, so who waits for its end may claim."""
 
     @property
     def token(self) -> Token:
         return Token(self.attempt, self.life)
-
-
-class Released(msgspec.Struct, frozen=True, kw_only=True, tag="released"):
-    """The driver of the newest claim has done all that it will ever do: whoever waits for its end may claim now."""
-
-    attempt: int
-    life: int
 
 
 class Incarnation(msgspec.Struct, frozen=True, kw_only=True, tag="incarnation"):
@@ -114,7 +109,6 @@ class SavepointsDeleted(msgspec.Struct, frozen=True, kw_only=True, tag="savepoin
 
 Record = (
     Claim
-    | Released
     | Incarnation
     | CheckpointCommitted
     | SavepointStarted

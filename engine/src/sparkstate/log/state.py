@@ -14,8 +14,6 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     last_number: int = 0
     claim: records.Claim | None = None
     claim_number: int = 0
-    released: bool = False
-    """Whether the driver of ``claim`` has said that it does nothing more."""
     incarnation: int = 0
     restored_from: str = ""
     """Of the newest incarnation."""
@@ -53,9 +51,7 @@ def fold(state: LogState, entry: Entry) -> LogState:
 def _changes(state: LogState, record: records.Record, number: int) -> dict[str, object]:
     match record:
         case records.Claim():
-            return {"claim": record, "claim_number": number, "released": False}
-        case records.Released():
-            return {"released": True}
+            return {"claim": record, "claim_number": number}
         case records.Incarnation():
             return {"incarnation": record.number, "restored_from": record.restored_from, "closed": None}
         case CheckpointCommitted():

@@ -131,6 +131,10 @@ class ReadState(Message, frozen=True, kw_only=True, tag=True):
     namespace: str | None = None
 
 
+class Rest(Message, frozen=True, kw_only=True, tag=True):
+    """Only a last snapshot comes: begin no work that later epochs would gain by."""
+
+
 class Stop(Message, frozen=True, kw_only=True, tag=True):
     """Close the operators and end the process."""
 
@@ -227,6 +231,7 @@ Request: TypeAlias = (
     | CheckpointDone
     | Status
     | ReadState
+    | Rest
     | Stop
 )
 Reply: TypeAlias = (

@@ -265,6 +265,11 @@ class SlotRuntime:
                 for shard in job.shards:
                     proven.note(left.shard_folder(self._directory / "db", shard.shard), shard)
 
+    def rest(self) -> None:
+        """The last snapshot is to come."""
+        for store in self._stores.values():
+            store.rest()
+
     # -- questions ----------------------------------------------------------------------------------------------
 
     def status(self) -> protocol.SlotStatus:

@@ -158,6 +158,9 @@ def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
         case protocol.CheckpointDone():
             runtime.checkpoint_done(request)
             return protocol.Ok()
+        case protocol.Rest():
+            runtime.rest()
+            return protocol.Ok()
         case protocol.Status():
             return runtime.status()
         case protocol.ReadState():

@@ -96,6 +96,9 @@ class HashMapShardStore:
             if not is_timer:
                 by_key[codec.key(row.key)] = row.key_group
 
+    def rest(self) -> None:
+        """There is no such work here."""
+
     def stats(self) -> ShardStats:
         rows = total = 0
         for table in self._tables.values():

@@ -166,6 +166,12 @@ class Database:
                 family.forget_iterator()
                 family.flush()
 
+    def stop_compacting(self) -> None:
+        """Begin no compaction any more; those that run go on."""
+        self.check()
+        for family in self.families().values():
+            family.stop_compacting()
+
     def memtable_bytes(self) -> int:
         """Memory of all memtables that are not flushed yet."""
         return sum(family.integer("rocksdb.cur-size-all-mem-tables") for family in self.families().values())

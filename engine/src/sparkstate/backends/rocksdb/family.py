@@ -70,6 +70,10 @@ class Family:
         """Write the memtable out; the interpreter lock is released meanwhile."""
         self.rdict.flush(True)
 
+    def stop_compacting(self) -> None:
+        """Begin no compaction of it any more."""
+        self.rdict.set_options({"disable_auto_compactions": "true"})
+
     def integer(self, name: str) -> int:
         """A numeric property, e.g. ``rocksdb.estimate-num-keys``; 0 if RocksDB has none of that name."""
         rdict = self.rdict

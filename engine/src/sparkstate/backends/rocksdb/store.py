@@ -269,6 +269,11 @@ class RocksDBShardStore:
 
     # ---- the rest
 
+    def rest(self) -> None:
+        """No compaction from here on: what it writes anew, the last snapshot would have to upload."""
+        if self._db is not None:
+            self._db.stop_compacting()
+
     def stats(self) -> ShardStats:
         rows = size = 0
         for family in self._database().families().values():
