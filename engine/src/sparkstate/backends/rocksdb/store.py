@@ -24,12 +24,13 @@ from sparkstate.keygroups import KeyGroupRange
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory tells its stores, beside RocksDB's options."""
+    """What a factory tells its stores, beside RocksDB's options. ``compacts``: RocksDB compacts by itself."""
 
     write_batch_bytes: int
     timer_cache_size: int
     heap_timers: bool
     incremental: bool
+    compacts: bool = True
     row_limit: int = layout.ROW_LIMIT
 
 
@@ -65,6 +66,8 @@ class RocksDBShardStore:
         self._on_close = on_close
         self._db: Database | None = None
         self._closed = False
+        self._restored = False
+        """And nothing was written since. Until then no compaction begins: the first epoch needs the processors."""
         self._new_id = new_id
         self._identities = [snapshots.Identity(0, new_id())]
         self._positions = tables.PositionCounter()
@@ -238,7 +241,7 @@ class RocksDBShardStore:
             if name not in (snapshots.META, heap.FILE):
                 restoring.place(source, self._path / name)
         names = Database.family_names(self._path)
-        self._db = Database(self._path, self._new_options, names, self._clock, self._reads)
+        self._db = Database(self._path, self._new_options, names, self._clock, self._reads, resting=True)
         self._identities = [
             *meta.identities,
             snapshots.Identity(snapshots.greatest_number(files) + 1, self._new_id()),
@@ -251,6 +254,7 @@ class RocksDBShardStore:
             self._restore_rows(files[heap.FILE])
         if self._options.heap_timers:
             self._timers_to_heap()
+        self._restored = True
 
     def _timers_to_heap(self) -> None:
         """The snapshot kept its timers in RocksDB, the job now wants them on the heap."""
@@ -265,14 +269,20 @@ class RocksDBShardStore:
         restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
 
     def _write(self, writes: Sequence[FamilyWrites]) -> None:
-        self._database().write(writes, self._options.write_batch_bytes, self._make_room)
+        database = self._database()
+        database.write(writes, self._options.write_batch_bytes, self._make_room)
+        if self._restored:
+            self._restored = False
+            if self._options.compacts:
+                database.compact(True)
 
     # ---- the rest
 
     def rest(self) -> None:
         """No compaction from here on: what it writes anew, the last snapshot would have to upload."""
+        self._restored = False
         if self._db is not None:
-            self._db.stop_compacting()
+            self._db.compact(False)
 
     def stats(self) -> ShardStats:
         rows = size = 0
