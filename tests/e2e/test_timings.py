@@ -76,12 +76,13 @@ def measured(
     return found
 
 
-def from_the_command(lose: Callable[[], object]) -> Callable[[], float]:
-    """A loss that begins with the command."""
+def deleting(job: LargeJob, role: str) -> Callable[[], float]:
+    """The loss of the newest pod of that role, which begins with the command."""
 
     def lost() -> float:
+        pod = job.pods(role)[-1]
         began = time.time()
-        lose()
+        job.delete(pod)
         return began
 
     return lost
@@ -153,8 +154,8 @@ def test_how_long_a_job_is_away_when_a_part_of_it_is_lost(
     job.feed(losses.interval_s)
     how: dict[str, tuple[Callable[[], float], tuple[str, ...]]] = {
         KILLED: (job.kill_driver, tuple(STEPS)),
-        DELETED: (from_the_command(job.delete_driver), tuple(STEPS)),
-        EXECUTOR: (from_the_command(job.delete_executor), OF_THE_SAME_DRIVER),
+        DELETED: (deleting(job, "driver"), tuple(STEPS)),
+        EXECUTOR: (deleting(job, "executor"), OF_THE_SAME_DRIVER),
     }
     found: dict[str, list[Times]] = {}
     for _ in range(RUNS):

@@ -237,13 +237,14 @@ class NodeJob(ABC):
 
     def delete_driver(self) -> str:
         """Deletes the driver's pod without waiting; returns its uid."""
-        return self._delete(self.driver())
+        return self.delete(self.driver())
 
     def delete_executor(self) -> str:
         """As :meth:`delete_driver`, the newest of its executors' pods."""
-        return self._delete(self.pods("executor")[-1])
+        return self.delete(self.pods("executor")[-1])
 
-    def _delete(self, pod: dict[str, Any]) -> str:
+    def delete(self, pod: dict[str, Any]) -> str:
+        """Deletes that pod of it without waiting; returns its uid."""
         self.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", self.namespace, "--wait=false")
         return str(pod["metadata"]["uid"])
 
