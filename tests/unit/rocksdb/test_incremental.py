@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 from support import cells
 from support.cells import VALUES, commit, group_of
@@ -156,22 +155,3 @@ def test_a_store_that_rests_writes_no_file_anew(slot):
         before, found = found, shared(snapshot_of(slot, store, number))
         assert before < found, "a compaction would have replaced some"
     assert store.table(VALUES).get(group_of(1), 1) == 13
-
-
-def test_a_restored_store_writes_no_file_anew_until_its_first_commit(slot):
-    store = slot.store()
-    store.rest()
-    for number in range(1, 13):
-        commit(store, cells.values({1: number}))
-        last = snapshot_of(slot, store, number)
-    restored = slot.store()
-    restored.restore({file.name: file.path for file in last.files()}, last.format)
-    time.sleep(0.5)
-    assert shared(snapshot_of(slot, restored)) == shared(last)
-    number = 12
-    while shared(last) <= shared(snapshot_of(slot, restored)):
-        assert number < 200, "it never compacts"
-        number += 1
-        commit(restored, cells.values({1: number}))
-        time.sleep(0.05)
-    assert restored.table(VALUES).get(group_of(1), 1) == number

@@ -30,24 +30,16 @@ NewOptions = Callable[[], tuple[Any, list[Any]]]
 
 class Database:
     """An open RocksDB in ``path``. ``new_options`` makes a rocksdict ``Options`` for it or a column
-    family. ``resting``: it begins no compaction before it is told to.
+    family.
     """
 
     def __init__(
-        self,
-        path: Path,
-        new_options: NewOptions,
-        families: Iterable[str],
-        clock: Clock,
-        reads: Reads,
-        *,
-        resting: bool = False,
+        self, path: Path, new_options: NewOptions, families: Iterable[str], clock: Clock, reads: Reads
     ) -> None:
         self.path = path
         self._clock = clock
         self._reads = reads
         self._new_options = new_options
-        self._resting = resting
         self._pid = os.getpid()
         self._failed: Exception | None = None
         self.caches: list[Any] = []
@@ -76,8 +68,6 @@ class Database:
     def _make_options(self) -> Any:
         options, caches = self._new_options()
         self.caches += caches
-        if self._resting:
-            options.set_disable_auto_compactions(True)
         return options
 
     def _open_family(self, name: str) -> Family:
@@ -176,12 +166,11 @@ class Database:
                 family.forget_iterator()
                 family.flush()
 
-    def compact(self, on: bool) -> None:
-        """Whether compactions may begin, the next ones with one of the next flushes; those that run go on."""
+    def stop_compacting(self) -> None:
+        """Begin no compaction any more; those that run go on."""
         self.check()
-        self._resting = not on
         for family in self.families().values():
-            family.compact(on)
+            family.stop_compacting()
 
     def memtable_bytes(self) -> int:
         """Memory of all memtables that are not flushed yet."""

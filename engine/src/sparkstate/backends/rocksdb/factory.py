@@ -134,7 +134,6 @@ class RocksDBStoreFactory:
             timer_cache_size=self.options.timer_cache_size,
             heap_timers=self._settings.timer_service == "heap",
             incremental=self._settings.incremental,
-            compacts=self.options.column.get("compaction_style") != "NONE",
         )
 
     def _new_options(self) -> tuple[Any, list[Any]]:

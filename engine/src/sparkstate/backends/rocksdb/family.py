@@ -70,9 +70,9 @@ class Family:
         """Write the memtable out; the interpreter lock is released meanwhile."""
         self.rdict.flush(True)
 
-    def compact(self, on: bool) -> None:
-        """Whether RocksDB may begin compactions of it."""
-        self.rdict.set_options({"disable_auto_compactions": "false" if on else "true"})
+    def stop_compacting(self) -> None:
+        """Begin no compaction of it any more."""
+        self.rdict.set_options({"disable_auto_compactions": "true"})
 
     def integer(self, name: str) -> int:
         """A numeric property, e.g. ``rocksdb.estimate-num-keys``; 0 if RocksDB has none of that name."""

@@ -24,13 +24,12 @@ from sparkstate.keygroups import KeyGroupRange
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory tells its stores, beside RocksDB's options. ``compacts``: RocksDB compacts by itself."""
+    """What a factory tells its stores, beside RocksDB's options."""
 
     write_batch_bytes: int
     timer_cache_size: int
     heap_timers: bool
     incremental: bool
-    compacts: bool = True
     row_limit: int = layout.ROW_LIMIT
 
 
@@ -66,8 +65,6 @@ class RocksDBShardStore:
         self._on_close = on_close
         self._db: Database | None = None
         self._closed = False
-        self._restored = False
-        """And nothing was written since. Until then no compaction begins: the first epoch needs the processors."""
         self._new_id = new_id
         self._identities = [snapshots.Identity(0, new_id())]
         self._positions = tables.PositionCounter()
@@ -241,7 +238,7 @@ class RocksDBShardStore:
             if name not in (snapshots.META, heap.FILE):
                 restoring.place(source, self._path / name)
         names = Database.family_names(self._path)
-        self._db = Database(self._path, self._new_options, names, self._clock, self._reads, resting=True)
+        self._db = Database(self._path, self._new_options, names, self._clock, self._reads)
         self._identities = [
             *meta.identities,
             snapshots.Identity(snapshots.greatest_number(files) + 1, self._new_id()),
@@ -254,7 +251,6 @@ class RocksDBShardStore:
             self._restore_rows(files[heap.FILE])
         if self._options.heap_timers:
             self._timers_to_heap()
-        self._restored = True
 
     def _timers_to_heap(self) -> None:
         """The snapshot kept its timers in RocksDB, the job now wants them on the heap."""
@@ -269,20 +265,14 @@ class RocksDBShardStore:
         restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
 
     def _write(self, writes: Sequence[FamilyWrites]) -> None:
-        database = self._database()
-        database.write(writes, self._options.write_batch_bytes, self._make_room)
-        if self._restored:
-            self._restored = False
-            if self._options.compacts:
-                database.compact(True)
+        self._database().write(writes, self._options.write_batch_bytes, self._make_room)
 
     # ---- the rest
 
     def rest(self) -> None:
         """No compaction from here on: what it writes anew, the last snapshot would have to upload."""
-        self._restored = False
         if self._db is not None:
-            self._db.compact(False)
+            self._db.stop_compacting()
 
     def stats(self) -> ShardStats:
         rows = size = 0
