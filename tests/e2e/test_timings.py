@@ -25,6 +25,9 @@ from support.kubernetes.pod_logs import PodLogs
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
 STATE_MIB = int(os.environ.get("SPARKSTATE_E2E_STATE_MIB", "2048"))
 """Of two slots."""
+RECORDS = int(os.environ.get("SPARKSTATE_E2E_RECORDS", "5000"))
+"""Of an epoch, one every two or three seconds. A job that falls behind is never back where it was, and what is timed is
+what it was late with: two processors that also run node, control plane and storage barely keep up with 12,500."""
 MANAGED = "512Mi"
 """Of a slot: half of its state. With the benchmark's tenth, which is for the figures under pressure, the pod's limit
 leaves no room for the page cache, and what is timed is the disk."""
@@ -44,9 +47,11 @@ OF_THE_SAME_DRIVER = ("the slots have started", "the state is restored", "an epo
 
 @pytest.fixture(scope="module")
 def large_input(tmp_path_factory: pytest.TempPathFactory) -> large.Prepared:
-    """The state's keys in files of 50,000, then as many passes over a part of them as the runs may take: files, and
-    so epochs, of 12,500 records each."""
-    return large.prepared(tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + RUNS, rows_per_file=50_000)
+    """The state's keys, then as many passes over a quarter of them as the runs may take: files, and so epochs, of
+    ``RECORDS`` each."""
+    return large.prepared(
+        tmp_path_factory.mktemp("large"), STATE_MIB, passes=3 + -(-RUNS // 3), rows_per_file=4 * RECORDS
+    )
 
 
 def measured(
