@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -67,6 +69,14 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     totals.check(tmp_path / "out", rows)
 
 
+def beside_the_end_of(first: driving.Driver, folder: Path, document: Mapping[str, Any]) -> driving.Driver:
+    """The next attempt's driver, while ``first``, asked to end, is held in its last checkpoint."""
+    first.hold("slot-0", "checkpoint-upload")
+    first.process.send_signal(signal.SIGTERM)
+    first.held("slot-0", "checkpoint-upload")
+    return executors.driver(folder, document, attempt=2, SPARKSTATE_PREDECESSOR_S="600")
+
+
 def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when_it_is_released(
     tmp_path: Path,
 ) -> None:
@@ -78,13 +88,7 @@ def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when
         driving.wait_for(
             lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
         )
-        first.hold("slot-0", "checkpoint-upload")
-        first.process.send_signal(signal.SIGTERM)
-        first.held("slot-0", "checkpoint-upload")
-        second_pod = executors.driver(
-            tmp_path / "second", document, attempt=2, SPARKSTATE_PREDECESSOR_S="600"
-        )
-        with second_pod as second:
+        with beside_the_end_of(first, tmp_path / "second", document) as second:
             waits = "attempt 1 (default/job-driver-1) is about to end"
             driving.wait_for(
                 lambda: waits in second.log() and "Spark is ready" in second.log(),
@@ -108,13 +112,7 @@ def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> N
     document = driving.manifest(tmp_path, "totals.py")
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
         has_checkpoint(first)
-        first.hold("slot-0", "checkpoint-upload")
-        first.process.send_signal(signal.SIGTERM)
-        first.held("slot-0", "checkpoint-upload")
-        second_pod = executors.driver(
-            tmp_path / "second", document, attempt=2, SPARKSTATE_PREDECESSOR_S="600"
-        )
-        with second_pod as second:
+        with beside_the_end_of(first, tmp_path / "second", document) as second:
             driving.wait_for(
                 lambda: second.client().status().waits_for_attempt == 1,
                 120,

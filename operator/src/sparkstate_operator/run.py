@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sparkstate_operator import clock, errors
 from sparkstate_operator.apply import Applier
@@ -115,6 +116,7 @@ class _Operator:
             for task in done:
                 task.result()
         finally:
+            asyncio.get_running_loop().set_exception_handler(_ending)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=END_S)
@@ -141,6 +143,11 @@ class _Operator:
     def _ready(self) -> str:
         """Which watches are not live; empty if all are, or if another process leads. Asked from the web thread."""
         return self._watches.wrong() if self._watches is not None else ""
+
+
+def _ending(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """kopf leaves tasks behind whose connections are closed under them; nobody waits for what they would say."""
+    _log.info("ended beside a task: %s", context.get("exception") or context["message"])
 
 
 async def _stopped(stop: asyncio.Event) -> None:
