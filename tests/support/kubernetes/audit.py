@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ class Request:
     code: int
     uri: str
     user_agent: str
+    received: float
+    """When it came, as Unix time."""
     sent: Any
     """The object that a write sent; None for reads, Secrets and refused requests."""
     answered: Any
@@ -126,6 +129,7 @@ def _request(event: dict[str, Any]) -> Request:
         code=event.get("responseStatus", {}).get("code", 0),
         uri=event["requestURI"],
         user_agent=event.get("userAgent", ""),
+        received=datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
         sent=event.get("requestObject"),
         answered=event.get("responseObject"),
     )
