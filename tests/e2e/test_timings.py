@@ -83,7 +83,7 @@ def measured(
 
 def deleting(job: LargeJob, role: str) -> Callable[[], float]:
     """The loss of the newest pod of that role, which begins when the API server is asked for it: kubectl itself takes
-    up to two seconds on a busy machine. A foreign cluster does not tell; there it begins with the command."""
+    seconds on a busy machine. A foreign cluster does not tell; there it begins with the command."""
 
     def lost() -> float:
         pod = job.pods(role)[-1]

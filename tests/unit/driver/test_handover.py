@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 class Waiting:
-    """A driver of attempt 2 before its claim. ``at`` says what happens how many looks later."""
+    """A driver of attempt 2 before its claim, and the log as an older one sees it."""
 
     def __init__(self, root: Path, patience_s: float = PATIENCE_S) -> None:
         self.clock = ManualClock()

@@ -100,12 +100,7 @@ def _deleting(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     draft.phase = "Failing"
     progress.take(draft)
     if pod.takes_leave:
-        _fail(
-            draft,
-            pod.disrupted or "PodDeleted",
-            f"the driver pod of attempt {pod.attempt} was taken away",
-        )
-        _again(draft, revision)
+        _judge_word(draft, revision, pod, counts=False)
         return
     harmless = starting.harmless_at(pod, revision)
     if draft.now < harmless:
@@ -140,7 +135,7 @@ def _ended(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
 
 
 def _judge_word(draft: Draft, revision: Revision, pod: observed.Pod, *, counts: bool) -> None:
-    """By the exit code and last word of a driver that is dead."""
+    """By the exit code and last word of a driver that is dead, or about to end and has not said it yet."""
     ended = pod.ended
     word = ended.word if ended is not None else {}
     reason = str(word.get("reason", ""))

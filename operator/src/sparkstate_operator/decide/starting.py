@@ -103,12 +103,10 @@ def _burn(draft: Draft, revision: Revision) -> None:
 
 
 def others_are_over(draft: Draft, revision: Revision, *, or_leave: bool = False) -> bool:
-    """Whether no driver of another attempt can do any harm; asks those that nobody has asked yet to end. ``or_leave``:
+    """Whether no driver of an older attempt can do any harm; asks those that nobody has asked yet to end. ``or_leave``:
     one that is about to end does not count."""
     clear = True
-    for pod in draft.seen.drivers:
-        if pod.attempt == draft.attempt or pod.death is Death.CONFIRMED:
-            continue
+    for pod in older_alive(draft):
         if pod.deleting_at is None:
             draft.acts.append(actions.DeletePod(pod, "another attempt is to run"))
             draft.wait(5.0)
@@ -128,12 +126,8 @@ def others_are_over(draft: Draft, revision: Revision, *, or_leave: bool = False)
 def _predecessor_s(draft: Draft, revision: Revision) -> int:
     """How long the new driver has to wait at most for those that are about to end; it counts from its own begin, which
     is later than now."""
-    left = [
-        (harmless_at(pod, revision) - draft.now).total_seconds()
-        for pod in older_alive(draft)
-        if pod.deleting_at is not None
-    ]
-    return math.ceil(max(0.0, *left)) if left else 0
+    left = [(harmless_at(pod, revision) - draft.now).total_seconds() for pod in older_alive(draft)]
+    return math.ceil(max([0.0, *left]))
 
 
 def older_alive(draft: Draft) -> list[observed.Pod]:
