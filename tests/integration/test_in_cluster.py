@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,45 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     totals.check(tmp_path / "out", rows)
 
 
+def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_next_attempt(
+    tmp_path: Path,
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=16)
+    document = driving.manifest(
+        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
+    )
+    with executors.driver(tmp_path, document) as first:
+        first.hold("slot-0", "checkpoint-upload")
+        headers = {"Authorization": f"Bearer {driving.TOKEN}"}
+        driving.wait_for(
+            lambda: any(p["phase"] == "commit" for p in first.phases()), 120, "an epoch", first.process
+        )
+        assert httpx.post(f"{first.address}/v1/checkpoints", headers=headers).status_code == 202
+        first.held("slot-0", "checkpoint-upload")
+        first.hold("driver", "epoch-begin")
+        first.held("driver", "epoch-begin")
+        time.sleep(6)  # so long a checkpoint of this job takes
+        first.release()
+        has_checkpoint(first)
+        saved = max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete")
+        driving.wait_for(
+            lambda: max(p["epoch"] for p in first.phases() if p["phase"] == "output") > saved,
+            120,
+            "another epoch",
+            first.process,
+        )
+        first.process.send_signal(signal.SIGTERM)
+        assert first.wait() == 0
+        assert first.end()["reason"] == "Terminated"
+        assert "the next attempt repeats what took" in first.end()["message"]
+    assert max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete") == saved
+    driving.wait_until_nothing_is_left(tmp_path)
+    with executors.driver(tmp_path, document, attempt=2) as second:
+        second.finish()
+    assert min(p["epoch"] for p in second.phases() if p["phase"] == "feed") == saved + 1
+    totals.check(tmp_path / "out", rows)
+
+
 def beside_the_end_of(first: driving.Driver, folder: Path, document: Mapping[str, Any]) -> driving.Driver:
     """The next attempt's driver, while ``first``, asked to end, is held in its last checkpoint."""
     first.hold("slot-0", "checkpoint-upload")
@@ -112,6 +152,13 @@ def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> N
     document = driving.manifest(tmp_path, "totals.py")
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
         has_checkpoint(first)
+        saved = max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete")
+        driving.wait_for(
+            lambda: max(p["epoch"] for p in first.phases() if p["phase"] == "commit") > saved,
+            120,
+            "another epoch",
+            first.process,
+        )
         with beside_the_end_of(first, tmp_path / "second", document) as second:
             driving.wait_for(
                 lambda: second.client().status().waits_for_attempt == 1,

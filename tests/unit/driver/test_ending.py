@@ -71,7 +71,7 @@ def test_a_second_signal_does_not_begin_the_grace_period_anew() -> None:
 def test_a_job_that_has_saved_everything_leaves_at_once_and_has_the_last_word() -> None:
     process = Process(0.4, Phase.RUNNING)
     process.grace.begin()
-    process.grace.saved()
+    process.grace.saved(0.0)
     assert process.left.is_set()
     assert process.codes == [0]
     assert process.words == [ending.SAVED]

@@ -45,7 +45,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: requests.cancelled.set())
 
-    def saved() -> object:
+    def saved(repeat_s: float) -> object:
         return None
 
     if settings.pod is not None:

@@ -12,20 +12,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
-from sparkstate.control.documents import (
-    CheckpointInfo,
-    CheckpointKind,
-    CheckpointStatus,
-    SavepointPhase,
-    SavepointRequest,
-)
+from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase, SavepointRequest
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.started import Started, info_of
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import client, protocol
@@ -33,26 +28,6 @@ from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 _POLL_S = 0.02
-
-
-@dataclass
-class Started:
-    """A checkpoint under way, with the savepoint that came with it."""
-
-    checkpoint_id: int
-    epoch: int
-    watermarks: Watermarks
-    position: bytes
-    drained: bool
-    trigger_ms: int
-    savepoint: SavepointRequest | None = None
-    savepoint_id: int = -1
-    savepoint_url: str = ""
-    base: int = -1
-    pause_ms: float = 0.0
-    ended: threading.Event = field(default_factory=threading.Event)
-    committed: bool = False
-    failure: errors.SparkstateError | None = None
 
 
 class Checkpoints:
@@ -85,6 +60,8 @@ class Checkpoints:
         self.closed_by: str | None = None
         self.newest_epoch = newest_epoch
         """Up to this epoch everything is in a completed checkpoint."""
+        self.usual_s: float | None = None
+        """What the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
 
     # -- in the epoch's thread ----------------------------------------------------------------------------------
 
@@ -138,6 +115,7 @@ class Checkpoints:
             position=position,
             drained=drained,
             trigger_ms=self._clock.now_ms(),
+            began=self._clock.monotonic(),
             savepoint=request,
             base=self._base,
         )
@@ -148,7 +126,7 @@ class Checkpoints:
             range(len(self._group)),
             self._clock.monotonic(),
         )
-        self._view.note_checkpoint(_info(started, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS))
+        self._view.note_checkpoint(info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS))
         if request is not None:
             self._start_savepoint(started, request)
         self._tell_slots(started)
@@ -159,7 +137,7 @@ class Checkpoints:
         assert request.trigger_id is not None
         started.savepoint_id = self._durable.new_checkpoint_id()
         self._requests.update(request.trigger_id, SavepointPhase.IN_PROGRESS, epoch=started.epoch)
-        self._view.note_checkpoint(_info(started, CheckpointKind.SAVEPOINT, CheckpointStatus.IN_PROGRESS))
+        self._view.note_checkpoint(info_of(started, CheckpointKind.SAVEPOINT, CheckpointStatus.IN_PROGRESS))
 
     def _tell_slots(self, started: Started) -> None:
         self._snapshot(started.checkpoint_id, started.epoch, base=started.base)
@@ -189,6 +167,18 @@ class Checkpoints:
         current = self._current
         if current is not None:
             current.ended.wait()
+
+    @property
+    def under_way_s(self) -> float:
+        """For how long the checkpoint under way has been; 0 if there is none."""
+        current = self._current
+        return 0.0 if current is None else self._clock.monotonic() - current.began
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a savepoint is under way: somebody has asked for it."""
+        current = self._current
+        return current is not None and current.savepoint is not None
 
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""
@@ -238,6 +228,8 @@ class Checkpoints:
         self._tell_ended(started.checkpoint_id, completed=True)
         self._note_completed(started, metadata, CheckpointKind.CHECKPOINT)
         self._state = coordinator.complete(self._state, started.checkpoint_id, self._clock.monotonic())
+        if started.savepoint is None:
+            self.usual_s = self._clock.monotonic() - started.began
         if savepoint is not None and started.savepoint is not None:
             self._finish_savepoint(started, started.savepoint, metadata)
         self._durable.subsume()
@@ -318,7 +310,7 @@ class Checkpoints:
             self._count_failure(started, error)
             self._tell_ended(started.checkpoint_id, completed=False)
             self._durable.discard(started.checkpoint_id)
-        info = _info(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
+        info = info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
         self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
         if started.savepoint is not None:
             self._fail_savepoint(started, error)
@@ -346,7 +338,7 @@ class Checkpoints:
         if request is None or request.trigger_id is None:
             return
         self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=str(error))
-        info = _info(started, CheckpointKind.SAVEPOINT, CheckpointStatus.FAILED)
+        info = info_of(started, CheckpointKind.SAVEPOINT, CheckpointStatus.FAILED)
         self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
         self._tell_ended(started.savepoint_id, completed=False)
 
@@ -359,7 +351,7 @@ class Checkpoints:
             self._fatal = self._fatal or error
 
     def _note_completed(self, started: Started, metadata: CheckpointMetadata, kind: CheckpointKind) -> None:
-        info = _info(started, kind, CheckpointStatus.COMPLETED)
+        info = info_of(started, kind, CheckpointStatus.COMPLETED)
         self._view.note_checkpoint(
             info.model_copy(
                 update={
@@ -378,15 +370,3 @@ class Checkpoints:
         self._phases.enter(
             phase, epoch=started.epoch, checkpoint=started.checkpoint_id, incarnation=self._group.incarnation
         )
-
-
-def _info(started: Started, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:
-    savepoint = kind == CheckpointKind.SAVEPOINT
-    return CheckpointInfo(
-        id=started.savepoint_id if savepoint else started.checkpoint_id,
-        kind=kind,
-        status=status,
-        epoch=started.epoch,
-        trigger_ms=started.trigger_ms,
-        trigger_id=started.savepoint.trigger_id if savepoint and started.savepoint else None,
-    )

@@ -12,6 +12,10 @@ from sparkstate.driver.requests import Requests
 
 REASON: Final = "Terminated"
 SAVED: Final = "asked to end by SIGTERM; what was committed is in the last checkpoint"
+LEFT: Final = (
+    "asked to end by SIGTERM; the next attempt repeats what took {:.1f} s since the last checkpoint, because another "
+    "one takes longer"
+)
 RESERVE_S: Final = 5.0
 """Left of the grace period for the process itself to end."""
 _NOTHING_TO_SAVE: Final = frozenset({Phase.STARTING, Phase.RESTORING, Phase.RECOVERING})
@@ -55,10 +59,10 @@ class Grace:
         self._timer.daemon = True
         self._timer.start()
 
-    def saved(self) -> None:
-        """There is nothing left to save: leave at once. What an orderly end would do, Spark's and the slots', is
-        seconds for which the next pod waits."""
-        self._end(SAVED)
+    def saved(self, repeat_s: float) -> None:
+        """Nothing more is saved; the next attempt repeats what took ``repeat_s``. Leave at once: what an orderly end
+        would do, Spark's and the slots', is seconds for which the next pod waits."""
+        self._end(SAVED if repeat_s == 0 else LEFT.format(repeat_s))
 
     def _early(self) -> None:
         self._end("asked to end by SIGTERM before the job ran; there was nothing to save")

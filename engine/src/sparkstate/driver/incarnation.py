@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from sparkstate import errors, phases
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
-from sparkstate.driver import failing
+from sparkstate.driver import failing, leaving
 from sparkstate.driver.aside import Aside
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.crew import Crew
@@ -48,6 +48,7 @@ class Incarnation:
         self._filled = threading.Event()
         self._over = threading.Event()
         self._aside = Aside()
+        self._unsaved = leaving.Unsaved()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
         self._has_committed = False
         self._stopped_by_savepoint = False
@@ -162,7 +163,8 @@ class Incarnation:
         return End.CANCELLED
 
     def _terminate(self) -> End:
-        """End after the epoch that runs, with a checkpoint of it. Who asked for it also ends the process in time.
+        """End after the epoch that runs, with a checkpoint of it if that is worth its time. Who asked for it also ends
+        the process in time.
 
         Whoever waits for the next pod waits for this: neither for Spark's next micro-batch, which would end the query,
         nor for an orderly end of session, slots and folders, which go with the process.
@@ -177,20 +179,21 @@ class Incarnation:
         if self._query.failure is not None:
             raise self._why(self._query.failure)
         self._settle()
-        self._checkpoints.wait()
-        if self._last_epoch > self._checkpoints.newest_epoch:
-            self._save_last_epoch(self._checkpoints, self._runner.watermarks)
+        self._save_last_epoch(self._checkpoints, self._runner.watermarks)
         self._parts.durable.release()
         self._parts.reached(self._parts.view.last_checkpoint_told())
-        self._parts.saved()
+        self._parts.saved(self._unsaved.seconds(self._checkpoints.newest_epoch))
         return End.TERMINATED
 
     def _save_last_epoch(self, checkpoints: Checkpoints, at: Watermarks) -> None:
-        archive = self._position(self._last_epoch, at)
-        started = checkpoints.start(self._last_epoch, at, archive)
-        started.ended.wait()
-        if started.failure is not None:
-            raise started.failure
+        """If waiting for that costs less than what it spares the next attempt."""
+        repeat_s = self._unsaved.seconds(checkpoints.newest_epoch)
+        worth = leaving.is_worth_its_time(repeat_s, checkpoints.usual_s, checkpoints.under_way_s)
+        if worth or checkpoints.is_awaited:
+            checkpoints.wait()
+            repeat_s = self._unsaved.seconds(checkpoints.newest_epoch)
+            if repeat_s and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+                checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at)).settle()
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
@@ -252,6 +255,7 @@ class Incarnation:
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
+        self._unsaved.note(epoch, result.duration_ms / 1000, self._checkpoints.newest_epoch)
         self._parts.view.note_epoch(
             epoch,
             result.rows,
@@ -288,9 +292,7 @@ class Incarnation:
         started = self._checkpoints.start(
             epoch, self._runner.watermarks, archive, request, drained=request.drain
         )
-        started.ended.wait()
-        if started.failure is not None:
-            raise started.failure
+        started.settle()
         if self._checkpoints.closed_by is None:
             if request.drain:
                 raise errors.StorageError(
@@ -317,9 +319,7 @@ class Incarnation:
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         request = self._parts.requests.next_open()
         started = self._checkpoints.start(epoch, self._runner.watermarks, archive, request, drained=True)
-        started.ended.wait()
-        if started.failure is not None:
-            raise started.failure
+        started.settle()
         return End.INPUT_ENDED
 
     def _may_go_on(self) -> None:

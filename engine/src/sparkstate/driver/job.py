@@ -79,7 +79,7 @@ class JobDriver:
         phases_: phases.Phases,
         rng: random.Random,
         say: Callable[[str], None],
-        saved: Callable[[], object],
+        saved: Callable[[float], object],
     ) -> None:
         self._settings = settings
         self._spark = spark

@@ -45,7 +45,8 @@ class Parts:
     python_path: tuple[str, ...]
     slots_here: Here | None
     """Starts slots beside the driver; None where they live in executors."""
-    saved: Callable[[], object]
-    """Called when all that was committed is in a checkpoint and the pod is to end: it ends the process there."""
+    saved: Callable[[float], object]
+    """Called when the pod is to end and nothing more is saved, with the seconds of work that no checkpoint holds: it
+    ends the process there."""
     reached: Callable[[str], None]
     """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""

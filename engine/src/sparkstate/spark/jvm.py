@@ -19,11 +19,11 @@ from sparkstate.settings import MIB, JobSettings
 from sparkstate.spark import kubernetes
 
 _CALM_COMPILER: Final = (
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 "
+    "-XX:Tier4CompileThreshold=1500000 -XX:Tier4BackEdgeThreshold=4000000"
 )
-"""The JVM's second compiler begins at ten times its default counts. While Spark starts it compiles what will never be
-hot, a third of all that a restart costs; the loops over rows pass these counts within their first batches."""
+"""The JVM's second compiler begins at a hundred times its default counts. While Spark starts it compiles what will
+never be hot; the loops over rows pass these counts when as many rows have come."""
 DEFAULTS: Final[Mapping[str, str]] = {
     # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

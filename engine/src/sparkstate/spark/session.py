@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from sparkstate import errors
 from sparkstate.settings import JobSettings
-from sparkstate.spark import feed, kubernetes
+from sparkstate.spark import feed, functions_of_ml, kubernetes
 from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
 __all__ = ["Beginning", "SparkSession", "begin_workers", "ship"]
@@ -61,8 +61,7 @@ def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
 
 def _session(context: Future[SparkContext]) -> SparkSession:
     """On top of the context, which takes as long as an executor's container."""
-    context.result()
-    session = SparkSession.builder.getOrCreate()
+    session = functions_of_ml.session(context.result())
     check_conf(dict(session.sparkContext.getConf().getAll()))
     return session
 

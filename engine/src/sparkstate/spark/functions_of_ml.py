@@ -1,0 +1,68 @@
+"""A session without the functions of MLlib, until somebody wants them.
+
+Every new session of Spark registers what ``pyspark.ml.functions`` calls, for which it loads a part of MLlib and of
+Scala's compiler: more than a second of a driver's start, in which few jobs use it. They are Spark's only extension that
+comes by itself. Where it is the only one indeed, the session is made without looking for any, and whoever imports
+``pyspark.ml`` has it registered at that moment.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+_PACKAGE: Final = "pyspark.ml"
+_SERVICE: Final = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+_ITS_JAR: Final = "/spark-mllib_"
+_OTHERS: Final = ("spark.sql.extensions", "spark.jars", "spark.jars.packages")
+"""Who brings code of his own may call the functions from there."""
+
+
+def session(context: SparkContext) -> SparkSession:
+    """The first session of a context, as ``SparkSession.builder.getOrCreate()`` makes it but for these functions."""
+    if _PACKAGE in sys.modules or any(context.getConf().get(key) for key in _OTHERS):
+        return SparkSession.builder.getOrCreate()
+    jvm: Any = context._jvm
+    if not _is_the_only_extension(jvm):
+        return SparkSession.builder.getOrCreate()
+    sys.meta_path.insert(0, _Registering(context))
+    extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
+    none = jvm.scala.Option.empty()
+    nothing = getattr(getattr(jvm.scala.collection.immutable, "Map$EmptyMap$"), "MODULE$")
+    made = SparkSession._get_j_spark_session_class(jvm)
+    return SparkSession(context, made(context._jsc.sc(), none, none, extensions, nothing, nothing))
+
+
+def _is_the_only_extension(jvm: Any) -> bool:
+    """What Spark would find: it asks the same loader."""
+    found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().getResources(_SERVICE)
+    jars = []
+    while found.hasMoreElements():
+        jars.append(found.nextElement().toString())
+    return len(jars) == 1 and _ITS_JAR in jars[0]
+
+
+class _Registering(importlib.abc.MetaPathFinder):
+    """Finds nothing; registers the functions before the first import of ``pyspark.ml`` goes on."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None always: others find the module."""
+        if fullname == _PACKAGE:
+            sys.meta_path.remove(self)
+            jvm: Any = self._context._jvm
+            jvm.org.apache.spark.sql.ml.InternalFunctionRegistration().apply(
+                jvm.org.apache.spark.sql.SparkSessionExtensions()
+            )
+        return None
