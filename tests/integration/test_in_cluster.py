@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,45 @@ def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(t
     totals.check(tmp_path / "out", rows)
 
 
+def has_a_slow_checkpoint(running: driving.Driver) -> int:
+    """The job takes a checkpoint for which it needs six seconds, and goes on; returns its epoch."""
+    running.hold("slot-0", "checkpoint-upload")
+    return has_a_checkpoint_and_goes_on(running, lambda: held_for_long(running))
+
+
+def held_for_long(running: driving.Driver) -> None:
+    running.held("slot-0", "checkpoint-upload")
+    running.hold("driver", "epoch-begin")
+    running.held("driver", "epoch-begin")
+    time.sleep(6)
+    running.release()
+
+
+def has_a_checkpoint_and_goes_on(
+    running: driving.Driver, meanwhile: Callable[[], None] = lambda: None
+) -> int:
+    """The job takes a checkpoint that it is asked for, and at least one more epoch; returns the checkpoint's."""
+    driving.wait_for(
+        lambda: any(p["phase"] == "commit" for p in running.phases()), 120, "an epoch", running.process
+    )
+    ask_for_a_checkpoint(running)
+    meanwhile()
+    has_checkpoint(running)
+    saved = max(p["epoch"] for p in running.phases() if p["phase"] == "checkpoint-complete")
+    driving.wait_for(
+        lambda: max(p["epoch"] for p in running.phases() if p["phase"] == "output") > saved,
+        120,
+        "another epoch",
+        running.process,
+    )
+    return int(saved)
+
+
+def ask_for_a_checkpoint(running: driving.Driver) -> None:
+    headers = {"Authorization": f"Bearer {driving.TOKEN}"}
+    assert httpx.post(f"{running.address}/v1/checkpoints", headers=headers).status_code == 202
+
+
 def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_next_attempt(
     tmp_path: Path,
 ) -> None:
@@ -78,25 +118,7 @@ def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_nex
         tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
     )
     with executors.driver(tmp_path, document) as first:
-        first.hold("slot-0", "checkpoint-upload")
-        headers = {"Authorization": f"Bearer {driving.TOKEN}"}
-        driving.wait_for(
-            lambda: any(p["phase"] == "commit" for p in first.phases()), 120, "an epoch", first.process
-        )
-        assert httpx.post(f"{first.address}/v1/checkpoints", headers=headers).status_code == 202
-        first.held("slot-0", "checkpoint-upload")
-        first.hold("driver", "epoch-begin")
-        first.held("driver", "epoch-begin")
-        time.sleep(6)  # so long a checkpoint of this job takes
-        first.release()
-        has_checkpoint(first)
-        saved = max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete")
-        driving.wait_for(
-            lambda: max(p["epoch"] for p in first.phases() if p["phase"] == "output") > saved,
-            120,
-            "another epoch",
-            first.process,
-        )
+        saved = has_a_slow_checkpoint(first)
         first.process.send_signal(signal.SIGTERM)
         assert first.wait() == 0
         assert first.end()["reason"] == "Terminated"
@@ -106,6 +128,29 @@ def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_nex
     with executors.driver(tmp_path, document, attempt=2) as second:
         second.finish()
     assert min(p["epoch"] for p in second.phases() if p["phase"] == "feed") == saved + 1
+    totals.check(tmp_path / "out", rows)
+
+
+def test_sigterm_waits_until_the_output_of_a_committed_checkpoint_is_published(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=16)
+    document = driving.manifest(
+        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
+    )
+    with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
+        saved = has_a_slow_checkpoint(first)
+        first.hold("driver", "checkpoint-publish")
+        ask_for_a_checkpoint(first)
+        first.held("driver", "checkpoint-publish")
+        first.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.wait(3)
+        first.release()
+        assert first.wait() == 0
+        assert first.end()["reason"] == "Terminated"
+    assert max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete") > saved
+    driving.wait_until_nothing_is_left(tmp_path)
+    with executors.driver(tmp_path, document, attempt=2) as second:
+        second.finish()
     totals.check(tmp_path / "out", rows)
 
 
@@ -148,17 +193,12 @@ def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when
 
 
 def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> None:
-    rows = totals.make_input(tmp_path / "in", files=8)
-    document = driving.manifest(tmp_path, "totals.py")
+    rows = totals.make_input(tmp_path / "in", files=16)
+    document = driving.manifest(
+        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
+    )
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
-        has_checkpoint(first)
-        saved = max(p["epoch"] for p in first.phases() if p["phase"] == "checkpoint-complete")
-        driving.wait_for(
-            lambda: max(p["epoch"] for p in first.phases() if p["phase"] == "commit") > saved,
-            120,
-            "another epoch",
-            first.process,
-        )
+        has_a_checkpoint_and_goes_on(first)
         with beside_the_end_of(first, tmp_path / "second", document) as second:
             driving.wait_for(
                 lambda: second.client().status().waits_for_attempt == 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkstate.driver.leaving import AT_ONCE_S, LAST_TAKES, Unsaved, is_worth_its_time
+from sparkstate.driver.leaving import AT_ONCE_S, LAST_TAKES, is_worth_its_time
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,3 @@ def test_whoever_waits_for_a_last_checkpoint_saves_time_by_it(
     repeat_s: float, usual_s: float | None, under_way_s: float, worth: bool
 ) -> None:
     assert is_worth_its_time(repeat_s, usual_s, under_way_s) is worth
-
-
-def test_what_is_unsaved_is_what_the_epochs_after_the_newest_checkpoint_took() -> None:
-    unsaved = Unsaved()
-    for epoch, saved in ((4, 3), (5, 3), (6, 4), (7, 4)):
-        unsaved.note(epoch, 1.5, saved)
-    assert unsaved.seconds(3) == 4.5  # epoch 4 was in a checkpoint when 6 committed
-    assert unsaved.seconds(4) == 4.5
-    assert unsaved.seconds(6) == 1.5
-    assert unsaved.seconds(7) == 0.0

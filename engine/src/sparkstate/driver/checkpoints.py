@@ -43,7 +43,6 @@ class Checkpoints:
         clock_: clock.Clock,
         phases_: phases.Phases,
         base: int,
-        newest_epoch: int,
     ) -> None:
         self._group = group
         self._durable = durable
@@ -58,8 +57,7 @@ class Checkpoints:
         self._fatal: errors.SparkstateError | None = None
         self._abandoned = threading.Event()
         self.closed_by: str | None = None
-        self.newest_epoch = newest_epoch
-        """Up to this epoch everything is in a completed checkpoint."""
+        self._worked_s = self._saved_s = 0.0
         self.usual_s: float | None = None
         """What the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
 
@@ -116,6 +114,7 @@ class Checkpoints:
             drained=drained,
             trigger_ms=self._clock.now_ms(),
             began=self._clock.monotonic(),
+            worked_s=self._worked_s,
             savepoint=request,
             base=self._base,
         )
@@ -176,9 +175,10 @@ class Checkpoints:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a savepoint is under way: somebody has asked for it."""
+        """Whether what is under way is waited for in any case: a savepoint, which somebody has asked for, or what is
+        committed and has only its output to publish."""
         current = self._current
-        return current is not None and current.savepoint is not None
+        return current is not None and (current.savepoint is not None or current.committed)
 
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""
@@ -189,6 +189,15 @@ class Checkpoints:
         current = self._current
         if current is not None:
             current.pause_ms = max(current.pause_ms, milliseconds)
+
+    def note_work(self, seconds: float) -> None:
+        """What an epoch took that changed something."""
+        self._worked_s += seconds
+
+    @property
+    def unsaved_s(self) -> float:
+        """What the epochs took that no completed checkpoint holds: seconds of work, without waiting for input."""
+        return self._worked_s - self._saved_s
 
     # -- in the checkpoint's thread -----------------------------------------------------------------------------
 
@@ -221,7 +230,7 @@ class Checkpoints:
         )
         started.committed = True
         self._base = started.checkpoint_id
-        self.newest_epoch = started.epoch
+        self._saved_s = started.worked_s
         self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
         self._durable.publish(metadata, self._abandoned.is_set)
         self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)

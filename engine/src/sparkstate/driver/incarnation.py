@@ -48,7 +48,6 @@ class Incarnation:
         self._filled = threading.Event()
         self._over = threading.Event()
         self._aside = Aside()
-        self._unsaved = leaving.Unsaved()
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
         self._has_committed = False
         self._stopped_by_savepoint = False
@@ -112,7 +111,6 @@ class Incarnation:
             parts.clock,
             parts.phases,
             base=metadata.checkpoint_id if own and metadata is not None else -1,
-            newest_epoch=self._last_epoch,
         )
 
     def _watermarks(self) -> Watermarks:
@@ -182,17 +180,17 @@ class Incarnation:
         self._save_last_epoch(self._checkpoints, self._runner.watermarks)
         self._parts.durable.release()
         self._parts.reached(self._parts.view.last_checkpoint_told())
-        self._parts.saved(self._unsaved.seconds(self._checkpoints.newest_epoch))
+        self._parts.saved(self._checkpoints.unsaved_s)
         return End.TERMINATED
 
     def _save_last_epoch(self, checkpoints: Checkpoints, at: Watermarks) -> None:
         """If waiting for that costs less than what it spares the next attempt."""
-        repeat_s = self._unsaved.seconds(checkpoints.newest_epoch)
-        worth = leaving.is_worth_its_time(repeat_s, checkpoints.usual_s, checkpoints.under_way_s)
+        usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
+        worth = leaving.is_worth_its_time(checkpoints.unsaved_s, usual_s, begun_s)
         if worth or checkpoints.is_awaited:
             checkpoints.wait()
-            repeat_s = self._unsaved.seconds(checkpoints.newest_epoch)
-            if repeat_s and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+            repeat_s = checkpoints.unsaved_s
+            if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
                 checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at)).settle()
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
@@ -255,7 +253,8 @@ class Incarnation:
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
-        self._unsaved.note(epoch, result.duration_ms / 1000, self._checkpoints.newest_epoch)
+        if not idle:
+            self._checkpoints.note_work(result.duration_ms / 1000)
         self._parts.view.note_epoch(
             epoch,
             result.rows,

@@ -6,7 +6,6 @@ with much state it takes longer than those epochs did: then it is better to leav
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 LAST_TAKES: Final = 2.0
@@ -24,20 +23,3 @@ def is_worth_its_time(repeat_s: float, usual_s: float | None, under_way_s: float
         return True
     wait_s = max(0.0, LAST_TAKES * usual_s - under_way_s)
     return wait_s <= AT_ONCE_S or repeat_s > wait_s
-
-
-class Unsaved:
-    """What the epochs took that no completed checkpoint holds. Seconds of work, without waiting for input."""
-
-    def __init__(self) -> None:
-        self._epochs: deque[tuple[int, float]] = deque()
-
-    def note(self, epoch: int, seconds: float, saved: int) -> None:
-        """``epoch`` has committed; those up to ``saved`` are in a checkpoint."""
-        while self._epochs and self._epochs[0][0] <= saved:
-            self._epochs.popleft()
-        self._epochs.append((epoch, seconds))
-
-    def seconds(self, saved: int) -> float:
-        """Of the epochs after ``saved``."""
-        return sum(seconds for epoch, seconds in self._epochs if epoch > saved)

@@ -22,6 +22,8 @@ class Started:
     trigger_ms: int
     began: float
     """By the monotonic clock, s."""
+    worked_s: float
+    """What the incarnation's epochs took until then."""
     savepoint: SavepointRequest | None = None
     savepoint_id: int = -1
     savepoint_url: str = ""
