@@ -12,7 +12,7 @@ from pyspark import SparkConf, SparkContext
 from sparkstate.spark import functions_of_ml
 
 context = SparkContext(conf=SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false"){more})
-session = functions_of_ml.session(context)
+session = functions_of_ml.session(context, dict(context.getConf().getAll()))
 frame = session.createDataFrame([([1.0, 2.0],)], "a array<double>")
 analysis = context._jvm.org.apache.spark.sql.catalyst.analysis
 registry = getattr(getattr(analysis, "FunctionRegistry$"), "MODULE$").internal()

@@ -17,6 +17,13 @@ from support import driving, executors, totals
 pytestmark = pytest.mark.spark
 
 
+def with_checkpoints_on_request(folder: Path) -> dict[str, Any]:
+    """The job, whose checkpoints are those that somebody asks for."""
+    return driving.manifest(
+        folder, "totals.py", checkpointing={"interval": "1h", "storage": str(folder / "checkpoints")}
+    )
+
+
 def has_checkpoint(running: driving.Driver) -> None:
     driving.wait_for(
         lambda: any(p["phase"] == "checkpoint-complete" for p in running.phases()),
@@ -50,9 +57,7 @@ def test_slots_in_several_executors_give_the_exact_output_also_when_an_executor_
 
 def test_sigterm_ends_the_epoch_takes_a_last_checkpoint_and_exits_with_success(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=8)
-    document = driving.manifest(
-        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
-    )
+    document = with_checkpoints_on_request(tmp_path)
     with executors.driver(tmp_path, document) as first:
         driving.wait_for(
             lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
@@ -92,7 +97,7 @@ def has_a_checkpoint_and_goes_on(
     driving.wait_for(
         lambda: any(p["phase"] == "commit" for p in running.phases()), 120, "an epoch", running.process
     )
-    ask_for_a_checkpoint(running)
+    running.client().trigger_checkpoint()
     meanwhile()
     has_checkpoint(running)
     saved = max(p["epoch"] for p in running.phases() if p["phase"] == "checkpoint-complete")
@@ -105,18 +110,11 @@ def has_a_checkpoint_and_goes_on(
     return int(saved)
 
 
-def ask_for_a_checkpoint(running: driving.Driver) -> None:
-    headers = {"Authorization": f"Bearer {driving.TOKEN}"}
-    assert httpx.post(f"{running.address}/v1/checkpoints", headers=headers).status_code == 202
-
-
 def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_next_attempt(
     tmp_path: Path,
 ) -> None:
     rows = totals.make_input(tmp_path / "in", files=16)
-    document = driving.manifest(
-        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
-    )
+    document = with_checkpoints_on_request(tmp_path)
     with executors.driver(tmp_path, document) as first:
         saved = has_a_slow_checkpoint(first)
         first.process.send_signal(signal.SIGTERM)
@@ -133,13 +131,11 @@ def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_nex
 
 def test_sigterm_waits_until_the_output_of_a_committed_checkpoint_is_published(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=16)
-    document = driving.manifest(
-        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
-    )
+    document = with_checkpoints_on_request(tmp_path)
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
         saved = has_a_slow_checkpoint(first)
         first.hold("driver", "checkpoint-publish")
-        ask_for_a_checkpoint(first)
+        first.client().trigger_checkpoint()
         first.held("driver", "checkpoint-publish")
         first.process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -166,9 +162,7 @@ def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when
     tmp_path: Path,
 ) -> None:
     rows = totals.make_input(tmp_path / "in", files=8)
-    document = driving.manifest(
-        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
-    )
+    document = with_checkpoints_on_request(tmp_path)
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
         driving.wait_for(
             lambda: sum(p["phase"] == "commit" for p in first.phases()) >= 2, 120, "two epochs", first.process
@@ -194,9 +188,7 @@ def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when
 
 def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=16)
-    document = driving.manifest(
-        tmp_path, "totals.py", checkpointing={"interval": "1h", "storage": str(tmp_path / "checkpoints")}
-    )
+    document = with_checkpoints_on_request(tmp_path)
     with executors.driver(tmp_path, document, SPARKSTATE_GRACE_PERIOD_S="600") as first:
         has_a_checkpoint_and_goes_on(first)
         with beside_the_end_of(first, tmp_path / "second", document) as second:

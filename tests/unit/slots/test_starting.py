@@ -22,14 +22,11 @@ TOKEN = "a-token-for-starting"
 
 def slots_of(folder: Path) -> list[int]:
     """Slot processes whose log is in the folder; not what starts them, which has the same log for a moment."""
+    slot = f"{sys.executable}\0-m\0sparkstate.slots".encode()
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            is_slot = (
-                (entry / "cmdline")
-                .read_bytes()
-                .startswith(f"{sys.executable}\0-m\0sparkstate.slots".encode())
-            )
+            is_slot = (entry / "cmdline").read_bytes().startswith(slot)
             if is_slot and os.readlink(entry / "fd" / "2").startswith(str(folder)):
                 found.append(int(entry.name))
         except OSError:

@@ -1,8 +1,8 @@
 """A session without the functions of MLlib, until somebody wants them.
 
 Every new session of Spark registers what ``pyspark.ml.functions`` calls, for which it loads a part of MLlib and of
-Scala's compiler: more than a second of a driver's start, in which few jobs use it. They are Spark's only extension that
-comes by itself. Where it is the only one indeed, the session is made without looking for any, and whoever imports
+Scala's reflection: more than a second of a driver's start, in which few jobs use it. They are Spark's only extension
+that comes by itself. Where it is the only one indeed, the session is made without looking for any, and whoever imports
 ``pyspark.ml`` has it registered at that moment.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
@@ -25,12 +25,14 @@ _OTHERS: Final = ("spark.sql.extensions", "spark.jars", "spark.jars.packages")
 """Who brings code of his own may call the functions from there."""
 
 
-def session(context: SparkContext) -> SparkSession:
-    """The first session of a context, as ``SparkSession.builder.getOrCreate()`` makes it but for these functions."""
-    if _PACKAGE in sys.modules or any(context.getConf().get(key) for key in _OTHERS):
-        return SparkSession.builder.getOrCreate()
+def session(context: SparkContext, conf: Mapping[str, str]) -> SparkSession:
+    """The first session of a context, as ``SparkSession.builder.getOrCreate()`` makes it but for these functions.
+
+    ``conf``: the context's settings, for which PySpark asks the JVM one by one.
+    """
     jvm: Any = context._jvm
-    if not _is_the_only_extension(jvm):
+    wanted = _PACKAGE in sys.modules or any(conf.get(key) for key in _OTHERS)
+    if wanted or not _is_the_only_extension(jvm):
         return SparkSession.builder.getOrCreate()
     sys.meta_path.insert(0, _Registering(context))
     extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()

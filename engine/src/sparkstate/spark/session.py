@@ -61,9 +61,9 @@ def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
 
 def _session(context: Future[SparkContext]) -> SparkSession:
     """On top of the context, which takes as long as an executor's container."""
-    session = functions_of_ml.session(context.result())
-    check_conf(dict(session.sparkContext.getConf().getAll()))
-    return session
+    conf = dict(context.result().getConf().getAll())
+    check_conf(conf)
+    return functions_of_ml.session(context.result(), conf)
 
 
 def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: int) -> None:
