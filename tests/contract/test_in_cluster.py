@@ -58,7 +58,12 @@ def context(**spec: Any) -> parts.Context:
 
 def environment(container: dict[str, Any]) -> dict[str, str]:
     """The container's variables, with what the downward API would fill in."""
-    filled = {"metadata.name": "rotations-driver-3", "metadata.namespace": "shop", "status.podIP": "10.1.0.9"}
+    filled = {
+        "metadata.name": "rotations-driver-3",
+        "metadata.namespace": "shop",
+        "metadata.uid": "4-5-6",
+        "status.podIP": "10.1.0.9",
+    }
     return {
         one["name"]: one.get("value") or filled.get(one["valueFrom"].get("fieldRef", {}).get("fieldPath"), "")
         for one in container["env"]
@@ -190,6 +195,9 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
     template = driver.executor_template(context(), 3)
     (container,) = template["spec"]["containers"]
     assert container["name"] == conf["spark.kubernetes.executor.podTemplateContainerName"]
+    assert found.pod.uid
+    assert "spark.kubernetes.driver.pod.name" not in conf  # the driver writes its pod's uid into the template
+    assert json.loads(kubernetes.owned(driver.as_text(template), found.pod))["spec"] == template["spec"]
     folder, _, name = conf["spark.kubernetes.executor.podTemplateFile"].rpartition("/")
     assert name in children.config_map(context(), 3, actions.Start())["data"]
     assert folder in {mount["mountPath"] for mount in driver_container()["volumeMounts"]}

@@ -49,6 +49,9 @@ def test_a_killed_driver_process_is_followed_by_another(make_job: MakeJob, kind:
     until_recovered(job, "driver process killed", newest, since)
     if kind:  # the executors of the life before are gone
         job.cluster.until(lambda: len(job.pods("executor")) == 2, "there are two executors", 60)
+        owners = {one["uid"] for pod in job.pods("executor") for one in pod["metadata"]["ownerReferences"]}
+        assert owners == {job.driver()["metadata"]["uid"]}
+        assert "Timed out waiting" not in job.driver_log()  # Spark asks for executors at once
     job.finish()
     job.check()
 

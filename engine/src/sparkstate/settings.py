@@ -133,6 +133,8 @@ class PodSettings:
     """``terminationGracePeriodSeconds``: between SIGTERM and SIGKILL."""
     predecessor_s: float = 0.0
     """An earlier attempt's driver may still be ending. After this time it can do no more harm; 0: there is none."""
+    uid: str = ""
+    """``metadata.uid``, by which the executors' pods are this one's; empty: Spark has to ask for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,11 @@ def test_what_may_be_missing_has_its_default() -> None:
     )
     assert (found.attempt, found.cluster, found.grace_s) == (2, "default", 30.0)
     assert (found.start_since, found.start_fresh, found.predecessor_s) == (0, False, 0.0)
+    assert found.uid == ""
+
+
+def test_the_pod_s_uid_is_told_by_its_variable() -> None:
+    assert pod.read({**FULL, "SPARKSTATE_POD_UID": "4-5-6"}, 2, {}).uid == "4-5-6"
 
 
 @pytest.mark.parametrize("name", sorted(FULL))

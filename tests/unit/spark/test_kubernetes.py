@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from dataclasses import replace
@@ -38,8 +39,33 @@ def test_executors_find_the_driver_by_its_pod_s_address() -> None:
     found = conf()
     assert found["spark.master"] == "k8s://https://10.0.0.1:6443"
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "10.1.0.9"
-    assert found["spark.kubernetes.driver.pod.name"] == "job-driver-2"
     assert found["spark.kubernetes.namespace"] == "shop"
+
+
+def test_spark_is_not_told_the_driver_s_pod_where_the_template_says_whose_the_executors_are() -> None:
+    named, template = "spark.kubernetes.driver.pod.name", "spark.kubernetes.executor.podTemplateFile"
+    assert conf()[named] == "job-driver-2"  # an operator that does not say the pod's uid
+    known = replace(JOB, pod=replace(POD, uid="u-2"))
+    assert named not in conf(known)
+    for key in (named, template):
+        theirs = replace(known, spark_conf={**JOB.spark_conf, key: "theirs"})
+        assert conf(theirs)[key] == "theirs"
+        assert conf(theirs)[named] == ("theirs" if key == named else "job-driver-2")
+
+
+def test_a_template_s_executors_go_with_the_driver_s_pod() -> None:
+    given = {"metadata": {"labels": {"a": "b"}, "ownerReferences": [{"uid": "theirs"}]}, "spec": {}}
+    made = json.loads(kubernetes.owned(json.dumps(given), replace(POD, uid="u-2")))
+    theirs, ours = made["metadata"].pop("ownerReferences")
+    assert theirs == {"uid": "theirs"}
+    assert ours == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "job-driver-2",
+        "uid": "u-2",
+        "controller": True,
+    }
+    assert made == {"metadata": {"labels": {"a": "b"}}, "spec": {}}
 
 
 def test_executors_say_which_life_of_the_driver_made_them() -> None:

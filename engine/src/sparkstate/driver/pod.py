@@ -14,6 +14,7 @@ from sparkstate.settings import CLUSTER_VARIABLE, PodSettings
 
 GRACE = "SPARKSTATE_GRACE_PERIOD_S"
 PREDECESSOR = "SPARKSTATE_PREDECESSOR_S"
+UID = "SPARKSTATE_POD_UID"
 START = "sparkstate.io/start"
 """Annotation of the manifest: the start instruction as JSON."""
 REQUIRED = {
@@ -35,6 +36,7 @@ def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str
     start = _start(annotations)
     return PodSettings(
         **found,
+        uid=environ.get(UID, ""),
         attempt=attempt,
         start_since=start.since,
         start_fresh=start.fresh,

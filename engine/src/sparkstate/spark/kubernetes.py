@@ -7,6 +7,7 @@ Pure: settings in, a configuration out. Executor pods come from the template tha
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Final
 
@@ -16,6 +17,8 @@ from sparkstate.settings import MIB, JobSettings, PodSettings
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TEMPLATE: Final = "/etc/sparkstate/job/executor.yaml"
 TOKEN: Final = "/etc/sparkstate/token/token"
+TEMPLATE_FILE: Final = "spark.kubernetes.executor.podTemplateFile"
+DRIVER_POD: Final = "spark.kubernetes.driver.pod.name"
 CONTAINER: Final = "executor"
 LIFE: Final = "sparkstate.io/life"
 """The label that tells the executors of one life of an attempt from those of another."""
@@ -52,7 +55,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
     Which life of the attempt it is, is known later: :func:`of_life`.
     """
     host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
-    return {
+    found = {
         "spark.master": api,
         "spark.driver.host": host,
         "spark.driver.bindAddress": pod.ip,
@@ -64,10 +67,9 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
         # The job declares itself while executors start; slots wait for them (slotlaunch.launch).
         "spark.scheduler.minRegisteredResourcesRatio": "0.0",
         "spark.kubernetes.namespace": pod.namespace,
-        "spark.kubernetes.driver.pod.name": pod.name,
         "spark.kubernetes.authenticate.oauthTokenFile": f"{SERVICE_ACCOUNT}/token",
         "spark.kubernetes.authenticate.caCertFile": f"{SERVICE_ACCOUNT}/ca.crt",
-        "spark.kubernetes.executor.podTemplateFile": TEMPLATE,
+        TEMPLATE_FILE: TEMPLATE,
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
         # Otherwise Spark would write a secret of its own into the executors' pod specs.
         "spark.authenticate.secret.file": TOKEN,
@@ -77,12 +79,29 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
         "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
     }
+    return found if owns_by_template(settings, pod) else {**found, DRIVER_POD: pod.name}
 
 
-def of_life(settings: JobSettings, pod: PodSettings, life: int) -> dict[str, str]:
-    """What the executors of this life of the attempt are made with; what the user says of it stays."""
+def owns_by_template(settings: JobSettings, pod: PodSettings) -> bool:
+    """Whether the template says whose the executors are. Spark does where it knows the driver's pod, but then it also
+    waits a second for that pod to be ready, which it is when the job runs, before it asks for the first executor."""
+    return bool(pod.uid) and not {TEMPLATE_FILE, DRIVER_POD} & settings.spark_conf.keys()
+
+
+def owned(template: str, pod: PodSettings) -> str:
+    """The operator's template (JSON) for executors that are the driver's pod's: Kubernetes removes them with it."""
+    document = json.loads(template)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    document["metadata"].setdefault("ownerReferences", []).append(owner)
+    return json.dumps(document)
+
+
+def of_life(settings: JobSettings, pod: PodSettings, life: int, template: str = TEMPLATE) -> dict[str, str]:
+    """What the executors of this life of the attempt are made with, ``template`` being the file that they are made
+    from; what the user says of it stays."""
     ours = {
         INSTANCES: str(settings.executors),
+        TEMPLATE_FILE: template,
         "spark.kubernetes.executor.podNamePrefix": executor_prefix(settings.name, pod.attempt, life),
         f"spark.kubernetes.executor.label.{LIFE}": str(life),
     }

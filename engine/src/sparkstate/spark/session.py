@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 
 import pyspark.cloudpickle
@@ -15,7 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sparkstate import errors
-from sparkstate.settings import JobSettings
+from sparkstate.settings import JobSettings, PodSettings
 from sparkstate.spark import feed, functions_of_ml, kubernetes
 from sparkstate.spark.jvm import Jvm, check_conf, spark_conf
 
@@ -42,7 +43,7 @@ class Beginning:
         later."""
         pod = self._settings.pod
         if self._settings.deployment == "cluster" and pod is not None:
-            conf = kubernetes.of_life(self._settings, pod, life)
+            conf = kubernetes.of_life(self._settings, pod, life, _template(self._settings, pod))
             _ask_for_executors(self._context.result(), conf, self._settings.executors)
 
     def session(self) -> SparkSession:
@@ -64,6 +65,15 @@ def _session(context: Future[SparkContext]) -> SparkSession:
     conf = dict(context.result().getConf().getAll())
     check_conf(conf)
     return functions_of_ml.session(context.result(), conf)
+
+
+def _template(settings: JobSettings, pod: PodSettings) -> str:
+    """The file that executors are made from."""
+    if not kubernetes.owns_by_template(settings, pod):
+        return kubernetes.TEMPLATE
+    own = Path(settings.work_dir) / "executor.yaml"
+    own.write_text(kubernetes.owned(Path(kubernetes.TEMPLATE).read_text(), pod))
+    return str(own)
 
 
 def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: int) -> None:

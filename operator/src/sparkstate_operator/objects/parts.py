@@ -82,6 +82,7 @@ def environment(context: Context, attempt: int | None = None) -> list[Object]:
     fields = (
         ("SPARKSTATE_POD_NAME", "metadata.name"),
         ("SPARKSTATE_POD_NAMESPACE", "metadata.namespace"),
+        ("SPARKSTATE_POD_UID", "metadata.uid"),
         ("SPARKSTATE_POD_IP", "status.podIP"),
     )
     found: list[Object] = [
