@@ -117,9 +117,21 @@ def test_a_file_that_is_not_right_is_downloaded_and_the_others_are_not(
 ) -> None:
     victim = gone.kept(0)[0]
     size = victim.stat().st_size
+    for other in gone.base.glob(f"*.left/kept/1/shard-00000/**/{victim.name}"):
+        other.unlink()
     damage(victim)
     slot, found = gone.next()
     assert found == gone.sst_bytes - size
+    assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("where", ["db", "kept/1"])
+def test_a_file_that_is_gone_from_one_place_is_found_in_the_other(gone: Gone, where: str) -> None:
+    for path in gone.base.glob(f"*.left/{where}/shard-*/**/*.sst"):
+        path.unlink()
+    gone.lose_stored()
+    slot, found = gone.next()
+    assert found == gone.sst_bytes
     assert [slot.value("a"), slot.value("b"), slot.value("c", 7)] == ["1", "2", "3"]
 
 
@@ -142,7 +154,7 @@ def test_a_slot_that_was_killed_before_it_left_is_found_by_the_next_driver(
         (gone.base / name).touch()
     left.settle(gone.base)
     assert [path.name for path in gone.base.iterdir()] == ["1-0.left"]
-    assert sorted(path.name for path in (gone.base / "1-0.left").iterdir()) == ["db"]
+    assert sorted(path.name for path in (gone.base / "1-0.left").iterdir()) == ["db", "kept"]
     gone.lose_stored()
     assert gone.next()[1] == gone.sst_bytes
 
@@ -289,7 +301,7 @@ def test_files_from_before_the_machine_s_last_start_are_read_again(
     (tmp_path / "boot_id").write_text("another\n")
     for shard in gone.shards:
         folder = next(gone.base.glob("*.left")) / "db" / f"shard-{shard.shard:05d}"
-        proven.note(folder, shard, tmp_path / "boot_id")
+        proven.note(folder, shard, tmp_path / "none", tmp_path / "boot_id")
     _, found = gone.next()
     assert found == gone.sst_bytes
     assert len(read_again) == len([f for s in gone.shards for f in s.files if f.name.endswith(".sst")])

@@ -1,9 +1,9 @@
 """What slots that are gone have left on this disk, for those that come after them (Flink's local recovery).
 
 A slot's folder is ``<incarnation>-<slot>`` under a base that is the same for all slots of an executor. A slot that
-leaves, or whoever finds that it has died, renames the folder to ``….left`` and keeps RocksDB's files in it. Those never
-change once they are written, and a checkpoint refers to most of them: the restore links them instead of downloading
-them. There is no second copy, so this costs no disk. A file is taken for what the checkpoint names if a slot has noted
+leaves, or whoever finds that it has died, renames the folder to ``….left`` and keeps RocksDB's files in it, and the
+links to those of the newest checkpoint (``slots.kept``). They never change once they are written: a restore links what
+its checkpoint refers to instead of downloading it. A file is taken for what the checkpoint names if a slot has noted
 its checksum and nobody has written to it since (``slots.proven``), or if its SHA-256 says so; else it is downloaded
 (``checkpoint.downloader``).
 """
@@ -19,13 +19,13 @@ from typing import Final
 
 from sparkstate.checkpoint.downloader import beforehand
 from sparkstate.handles import FileHandle, ShardHandle
-from sparkstate.slots import proven
+from sparkstate.slots import kept, proven
 
 SLOTS: Final = "slots"
 """Of a driver's or executor's working directory: the base of its slots' folders."""
 _OF_A_JOB: Final = "sparkstate-"
 _SUFFIX: Final = ".left"
-_WITH_STATE: Final = ("db", "download")
+_WITH_STATE: Final = (kept.FOLDER, "db", "download")
 _IMMUTABLE: Final = ".sst"
 
 
@@ -45,11 +45,11 @@ def keep(folder: Path) -> None:
 
     RocksDB's threads may still make files in it meanwhile. May be repeated.
     """
-    kept = folder.with_name(folder.name + _SUFFIX)
+    away = folder.with_name(folder.name + _SUFFIX)
     with contextlib.suppress(OSError):
-        folder.rename(kept)
+        folder.rename(away)
     with contextlib.suppress(FileNotFoundError):
-        for entry in kept.iterdir():
+        for entry in away.iterdir():
             if entry.name not in _WITH_STATE:
                 _remove(entry)
     shutil.rmtree(folder, ignore_errors=True)
@@ -98,8 +98,8 @@ def take(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
     folders = [
         folder
         for left in base.glob(f"*{_SUFFIX}")
-        for kind in _WITH_STATE
-        if (folder := shard_folder(left / kind, shard.shard)).is_dir()
+        for stores in (*(left / kept.FOLDER).glob("*"), left / "db", left / "download")
+        if (folder := shard_folder(stores, shard.shard)).is_dir()
     ]
     wanted = {(handle.name, handle.size): handle for handle in shard.files if _may_be_left(handle)}
     checksums = {seen: checksum for folder in folders for seen, checksum in proven.take(folder).items()}

@@ -12,6 +12,7 @@ state that fails because of a damaged block is believed once, and read to its la
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,14 +48,15 @@ def look(path: Path) -> Look:
     return Look(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def note(folder: Path, shard: ShardHandle, boot_id: Path = _BOOT_ID) -> None:
-    """A checkpoint with this handle has completed, and ``folder`` holds the store that it was taken of.
+def note(folder: Path, shard: ShardHandle, links: Path, boot_id: Path = _BOOT_ID) -> None:
+    """A checkpoint with this handle has completed, ``folder`` holds the store that it was taken of, and ``links``,
+    which need not exist, what is kept of its files.
 
     What cannot be noted is read by the next restore. Of two calls for one folder the later one counts.
     """
     handles = {handle.name: handle for handle in shard.files}
     proven = []
-    for path in files_below(folder):
+    for path in itertools.chain(files_below(links), files_below(folder)):
         with contextlib.suppress(OSError, KeyError):  # compacted away since, or not in this checkpoint
             handle, seen = handles[path.name], look(path)
             if seen.size == handle.size:

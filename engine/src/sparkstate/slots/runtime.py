@@ -191,6 +191,7 @@ class SlotRuntime:
                 event, processing = self._next_timers()
         if self._committed < 0:  # every slot is restored: what is still left is of shards that went elsewhere
             threading.Thread(target=left.clear, args=(self._directory.parent,), daemon=True).start()
+        self._snapshots.committed()
         with self._turns:
             self._committed = max(self._committed, request.epoch)
             self._turns.notify_all()
@@ -262,8 +263,12 @@ class SlotRuntime:
                     job.settle()
             self._snapshots.ended(request.checkpoint_id, request.completed)
             if request.completed and self.plan.backend.local_recovery:
+                kept = self._snapshots.kept.of_checkpoint(request.checkpoint_id)
                 for shard in job.shards:
-                    proven.note(left.shard_folder(self._directory / "db", shard.shard), shard)
+                    store, links = (
+                        left.shard_folder(each, shard.shard) for each in (self._directory / "db", kept)
+                    )
+                    proven.note(store, shard, links)
 
     def rest(self) -> None:
         """The last snapshot is to come."""

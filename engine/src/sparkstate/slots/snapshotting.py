@@ -15,9 +15,12 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
+from sparkstate.slots.kept import FOLDER, Kept
 from sparkstate.slots.plan import SlotPlan
 
 _SHARDS_AT_ONCE = 8
+_TRIM_S = 10.0
+"""How often is looked at what compactions have replaced since the newest checkpoint."""
 
 
 class SnapshotJob:
@@ -74,6 +77,8 @@ class SnapshotWorker:
         self._clock = clock_
         self._phases = phases_
         self._known = KnownFiles()
+        self.kept = Kept(directory.with_name(FOLDER))
+        self._trimmed = clock_.monotonic()
         self._uploader = self._new_uploader(plan.storage_url + "/" + plan.lineage)
         self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._shards = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard")
@@ -92,8 +97,16 @@ class SnapshotWorker:
         """The driver's word on a checkpoint."""
         if completed:
             self._known.complete(checkpoint_id)
+            self.kept.complete(checkpoint_id)
         else:
             self._known.abort(checkpoint_id)
+            self.kept.abort(checkpoint_id)
+
+    def committed(self) -> None:
+        """An epoch has, so the stores have changed."""
+        if self._clock.monotonic() - self._trimmed > _TRIM_S:
+            self._trimmed = self._clock.monotonic()
+            self._upload.submit(self.kept.trim)
 
     def close(self) -> None:
         """End the threads; what is under way is dropped with the process."""
@@ -146,11 +159,18 @@ class SnapshotWorker:
         except Exception as error:
             job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
+            if self._keeps(job):
+                self.kept.take(job.request.checkpoint_id, folder)
             for snapshot in snapshots.values():
                 snapshot.release()
             shutil.rmtree(folder, ignore_errors=True)
             job.upload_ms = (self._clock.monotonic() - started) * 1000
             job.done = True
+
+    def _keeps(self, job: SnapshotJob) -> bool:
+        backend = self._plan.backend
+        may_be_restored = job.failure is None and not job.request.target_url
+        return may_be_restored and backend.local_recovery and backend.type == "rocksdb"
 
     def _store_snapshots(
         self, request: protocol.Snapshot, snapshots: Mapping[int, ShardSnapshot]

@@ -1,0 +1,76 @@
+"""The files of the newest completed checkpoint, on this disk until the next one is complete (Flink's local copy).
+
+They are hard links of RocksDB's files, so they cost nothing while the store has the files too. What a compaction has
+taken away from the store since costs its size; of that no more is kept than a share of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from sparkstate.slots import proven
+
+FOLDER: Final = "kept"
+"""Of a slot's directory."""
+SHARE: Final = 0.5
+"""Of a checkpoint's bytes, how many may be on the disk for it alone. A compaction needs as much beside the state while
+it runs, and a disk has that room anyway."""
+_SST: Final = ".sst"
+_log = logging.getLogger("sparkstate.slots")
+
+
+class Kept:
+    """``directory`` is this object's alone, on the device of the stores. Thread-safe by what the file system does."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def take(self, checkpoint_id: int, prepared: Path) -> None:
+        """Make ``prepared``, the folder of a snapshot that was stored, ours, but for what RocksDB may write to.
+
+        Nothing fails where that cannot be: the next restore downloads more."""
+        with contextlib.suppress(OSError):
+            for path in proven.files_below(prepared):
+                if path.suffix != _SST:
+                    path.unlink()
+            self._directory.mkdir(exist_ok=True)
+            prepared.rename(self._directory / str(checkpoint_id))
+
+    def of_checkpoint(self, checkpoint_id: int) -> Path:
+        """Where its shards' folders are, if it is kept."""
+        return self._directory / str(checkpoint_id)
+
+    def complete(self, checkpoint_id: int) -> None:
+        """This one is the newest that a restore begins with: older ones go."""
+        for folder in self._folders():
+            if int(folder.name) < checkpoint_id:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def abort(self, checkpoint_id: int) -> None:
+        """No restore will begin with this one."""
+        shutil.rmtree(self.of_checkpoint(checkpoint_id), ignore_errors=True)
+
+    def trim(self) -> None:
+        """Give back what is here alone and beyond :data:`SHARE`."""
+        everything, alone = 0, []
+        for path in proven.files_below(self._directory):
+            with contextlib.suppress(FileNotFoundError):  # its checkpoint was followed by another
+                found = path.stat()
+                everything += found.st_size
+                if found.st_nlink == 1:
+                    alone.append((found.st_size, path))
+        room = everything * SHARE
+        for size, path in sorted(alone):
+            room -= size
+            if room < 0:
+                path.unlink(missing_ok=True)
+                _log.debug("%s, %d bytes, is not kept: compactions have replaced too much", path.name, size)
+
+    def _folders(self) -> Iterator[Path]:
+        with contextlib.suppress(OSError):  # nothing has been kept
+            yield from self._directory.iterdir()
