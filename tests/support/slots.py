@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import cloudpickle
 import pyarrow as pa
@@ -102,6 +103,15 @@ class Slot:
         self.address = SlotAddress(0, "here", os.getpid(), str(folder / "s"))
         self.client = client.SlotClient(self.address, TOKEN, "here")
         self.client.call(protocol.Configure(plan=cloudpickle.dumps(the_plan)), protocol.Ok)
+
+    @classmethod
+    def of_rocksdb(
+        cls, folder: Path, incarnation: int, share: tuple[int, int] = (0, 1), **backend: object
+    ) -> Self:
+        """One of ``share`` (its number, how many there are), below ``folder/slots``; ``backend`` changes settings."""
+        the_plan = plan(folder, *share, incarnation=incarnation, backend="rocksdb")
+        the_plan = dataclasses.replace(the_plan, backend=dataclasses.replace(the_plan.backend, **backend))
+        return cls(folder / "slots" / f"{incarnation}-0", the_plan)
 
     def restore(self, *shards: Any, url: str = "", checkpoint_id: int = -1) -> protocol.Restored:
         request = protocol.RestoreShards(shards=tuple(shards), base_url=url, checkpoint_id=checkpoint_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Iterator
@@ -17,15 +16,9 @@ from sparkstate.slots import kept, left
 URL = "storage/0123456789abcdef"
 
 
-def make(folder: Path, incarnation: int = 1, **backend: object) -> slots.Slot:
-    plan = slots.plan(folder, incarnation=incarnation, backend="rocksdb")
-    plan = dataclasses.replace(plan, backend=dataclasses.replace(plan.backend, **backend))
-    return slots.Slot(folder / "slots" / f"{incarnation}-0", plan)
-
-
 @pytest.fixture
 def slot(tmp_path: Path) -> Iterator[slots.Slot]:
-    made = make(tmp_path)
+    made = slots.Slot.of_rocksdb(tmp_path, 1)
     made.restore()
     yield made
     made.close()
@@ -67,7 +60,7 @@ def test_a_restore_finds_what_compactions_have_removed_since_the_checkpoint(
     left.settle(tmp_path / "slots") if killed else left.keep(tmp_path / "slots/1-0")
     for file in (file for shard in shards for file in shard.files if file.name.endswith(".sst")):
         Path(tmp_path / URL, file.path).unlink()
-    second = make(tmp_path, 2)
+    second = slots.Slot.of_rocksdb(tmp_path, 2)
     told = second.restore(*shards, url=str(tmp_path / URL), checkpoint_id=1)
     assert told.bytes_found == sum(f.size for s in shards for f in s.files if f.name.endswith(".sst"))
     assert [second.value("a"), second.value("key-1")] == ["1", "1"]
@@ -96,7 +89,7 @@ def test_while_the_outcome_of_the_next_is_not_known_both_are_kept(tmp_path: Path
 
 
 def test_without_local_recovery_nothing_is_kept(tmp_path: Path) -> None:
-    slot = make(tmp_path, local_recovery=False)
+    slot = slots.Slot.of_rocksdb(tmp_path, 1, local_recovery=False)
     slot.restore()
     checkpoint(slot, 1)
     assert not (tmp_path / "slots/1-0" / kept.FOLDER).exists()

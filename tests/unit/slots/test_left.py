@@ -65,9 +65,7 @@ def new_slot(tmp_path: Path) -> Iterator[Callable[..., slots.Slot]]:
     with contextlib.ExitStack() as stack:
 
         def make(incarnation: int, share: tuple[int, int] = (0, 1), **backend: object) -> slots.Slot:
-            plan = slots.plan(tmp_path, *share, incarnation=incarnation, backend="rocksdb")
-            plan = dataclasses.replace(plan, backend=dataclasses.replace(plan.backend, **backend))
-            slot = slots.Slot(tmp_path / "slots" / f"{incarnation}-0", plan)
+            slot = slots.Slot.of_rocksdb(tmp_path, incarnation, share, **backend)
             stack.callback(slot.close)
             return slot
 

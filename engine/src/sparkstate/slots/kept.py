@@ -20,7 +20,6 @@ FOLDER: Final = "kept"
 SHARE: Final = 0.5
 """Of a checkpoint's bytes, how many may be on the disk for it alone. A compaction needs as much beside the state while
 it runs, and a disk has that room anyway."""
-_SST: Final = ".sst"
 _log = logging.getLogger("sparkstate.slots")
 
 
@@ -36,7 +35,7 @@ class Kept:
         Nothing fails where that cannot be: the next restore downloads more."""
         with contextlib.suppress(OSError):
             for path in proven.files_below(prepared):
-                if path.suffix != _SST:
+                if path.suffix != proven.IMMUTABLE:
                     path.unlink()
             self._directory.mkdir(exist_ok=True)
             prepared.rename(self._directory / str(checkpoint_id))

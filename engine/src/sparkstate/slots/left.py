@@ -25,8 +25,9 @@ SLOTS: Final = "slots"
 """Of a driver's or executor's working directory: the base of its slots' folders."""
 _OF_A_JOB: Final = "sparkstate-"
 _SUFFIX: Final = ".left"
-_WITH_STATE: Final = (kept.FOLDER, "db", "download")
-_IMMUTABLE: Final = ".sst"
+_STORES: Final = (f"{kept.FOLDER}/*", "db", "download")
+"""Where the shards' folders are, below a slot's."""
+_WITH_STATE: Final = frozenset(stores.partition("/")[0] for stores in _STORES)
 
 
 def shard_folder(directory: Path, shard: int) -> Path:
@@ -97,8 +98,8 @@ def take(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
     directory.mkdir(parents=True, exist_ok=True)
     folders = [
         folder
-        for left in base.glob(f"*{_SUFFIX}")
-        for stores in (*(left / kept.FOLDER).glob("*"), left / "db", left / "download")
+        for pattern in _STORES
+        for stores in base.glob(f"*{_SUFFIX}/{pattern}")
         if (folder := shard_folder(stores, shard.shard)).is_dir()
     ]
     wanted = {(handle.name, handle.size): handle for handle in shard.files if _may_be_left(handle)}
@@ -121,12 +122,12 @@ def take(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
 
 
 def _may_be_left(handle: FileHandle) -> bool:
-    return handle.inline is None and handle.name.endswith(_IMMUTABLE)
+    return handle.inline is None and handle.name.endswith(proven.IMMUTABLE)
 
 
 def _name(path: Path) -> str:
     """What RocksDB calls it; a restore that was interrupted has links that nobody has looked at yet."""
-    number, dot, _ = path.name.lstrip(".").partition(_IMMUTABLE)
+    number, dot, _ = path.name.lstrip(".").partition(proven.IMMUTABLE)
     return number + dot
 
 

@@ -25,6 +25,8 @@ from sparkstate.handles import ShardHandle
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 """Differs after every start of the machine: what was not yet on the disk then is lost, its name and size are not."""
 _SUFFIX: Final = ".proven"
+IMMUTABLE: Final = ".sst"
+"""RocksDB never changes such a file once it is written."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -57,10 +59,12 @@ def note(folder: Path, shard: ShardHandle, links: Path, boot_id: Path = _BOOT_ID
     handles = {handle.name: handle for handle in shard.files}
     proven = []
     for path in itertools.chain(files_below(links), files_below(folder)):
-        with contextlib.suppress(OSError, KeyError):  # compacted away since, or not in this checkpoint
+        # Compacted away since, not in this checkpoint, or noted by its other link.
+        with contextlib.suppress(OSError, KeyError):
             handle, seen = handles[path.name], look(path)
             if seen.size == handle.size:
                 proven.append((seen, handle.checksum))
+                del handles[path.name]
     record = _beside(folder)
     with contextlib.suppress(OSError):
         data = msgspec.json.encode(_Record(boot_id.read_text(), proven))

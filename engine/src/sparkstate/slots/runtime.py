@@ -265,10 +265,8 @@ class SlotRuntime:
             if request.completed and self.plan.backend.local_recovery:
                 kept = self._snapshots.kept.of_checkpoint(request.checkpoint_id)
                 for shard in job.shards:
-                    store, links = (
-                        left.shard_folder(each, shard.shard) for each in (self._directory / "db", kept)
-                    )
-                    proven.note(store, shard, links)
+                    store = left.shard_folder(self._directory / "db", shard.shard)
+                    proven.note(store, shard, left.shard_folder(kept, shard.shard))
 
     def rest(self) -> None:
         """The last snapshot is to come."""

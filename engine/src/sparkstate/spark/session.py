@@ -71,8 +71,9 @@ def _template(settings: JobSettings, pod: PodSettings) -> str:
     """The file that executors are made from."""
     if not kubernetes.owns_by_template(settings, pod):
         return kubernetes.TEMPLATE
-    own = Path(settings.work_dir) / "executor.yaml"
-    own.write_text(kubernetes.owned(Path(kubernetes.TEMPLATE).read_text(), pod))
+    given = Path(kubernetes.TEMPLATE)
+    own = Path(settings.work_dir) / given.name
+    own.write_text(kubernetes.owned(given.read_text(), pod))
     return str(own)
 
 
