@@ -127,6 +127,18 @@ def test_no_more_is_kept_for_its_own_sake_than_half_of_the_checkpoint(
     assert in_folder(here / "1") == stays
 
 
+def test_a_file_of_two_checkpoints_counts_once_and_goes_from_both(tmp_path: Path) -> None:
+    here = tmp_path / kept.FOLDER
+    placed(here, {"1.sst": 100}, tmp_path / "db")
+    placed(here, {"2.sst": 60, "3.sst": 80})
+    next_one = here / "2" / "shard-00000"
+    next_one.mkdir(parents=True)
+    for path in (here / "1" / "shard-00000").iterdir():
+        os.link(path, next_one / path.name)
+    kept.Kept(here).trim()
+    assert [in_folder(here / number) for number in ("1", "2")] == [{"1.sst", "2.sst"}] * 2
+
+
 def test_a_slot_gives_room_back_while_it_commits(
     tmp_path: Path, slot: slots.Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,15 @@ SHARE: Final = 0.5
 """Of a checkpoint's bytes, how many may be on the disk for it alone. A compaction needs as much beside the state while
 it runs, and a disk has that room anyway."""
 _log = logging.getLogger("sparkstate.slots")
+
+
+@dataclass
+class _File:
+    size: int
+    links: int
+    """In all of the file system."""
+    paths: list[Path] = field(default_factory=list)
+    """Those below our directory."""
 
 
 class Kept:
@@ -55,20 +65,25 @@ class Kept:
         shutil.rmtree(self.of_checkpoint(checkpoint_id), ignore_errors=True)
 
     def trim(self) -> None:
-        """Give back what is here alone and beyond :data:`SHARE`."""
-        everything, alone = 0, []
+        """Give back what is here alone and beyond :data:`SHARE`; a file of two checkpoints counts once."""
+        found: dict[int, _File] = {}
         for path in proven.files_below(self._directory):
             with contextlib.suppress(FileNotFoundError):  # its checkpoint was followed by another
-                found = path.stat()
-                everything += found.st_size
-                if found.st_nlink == 1:
-                    alone.append((found.st_size, path))
-        room = everything * SHARE
-        for size, path in sorted(alone):
-            room -= size
+                look = path.stat()
+                found.setdefault(look.st_ino, _File(look.st_size, look.st_nlink)).paths.append(path)
+        room = sum(file.size for file in found.values()) * SHARE
+        for file in sorted(found.values(), key=lambda file: (file.size, file.paths)):
+            if file.links > len(file.paths):  # the store has it
+                continue
+            room -= file.size
             if room < 0:
-                path.unlink(missing_ok=True)
-                _log.debug("%s, %d bytes, is not kept: compactions have replaced too much", path.name, size)
+                for path in file.paths:
+                    path.unlink(missing_ok=True)
+                _log.debug(
+                    "%s, %d bytes, is not kept: compactions have replaced too much",
+                    file.paths[0].name,
+                    file.size,
+                )
 
     def _folders(self) -> Iterator[Path]:
         with contextlib.suppress(OSError):  # nothing has been kept
