@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkstate import errors
+from sparkstate.clock import SystemClock
 from sparkstate.driver import crew
 from sparkstate.driver.crew import Crew
 from sparkstate.keygroups import KeySpace
@@ -23,6 +24,7 @@ class Group:
         )
         self.interrupted = threading.Event()
         self.given_up: list[int] = []
+        self.told_after: list[list[int]] = []
 
     def give_up(self, slot: int) -> None:
         self.given_up.append(slot)
@@ -30,15 +32,27 @@ class Group:
     def interrupt(self) -> None:
         self.interrupted.set()
 
+    def ask(self, *_: object) -> list[object]:
+        self.told_after.append(list(self.given_up))
+        return []
 
-def watched(group: Group, living: list[str]) -> tuple[threading.Event, list[errors.SlotLost]]:
-    """What is told of a crew whose Spark knows these executors; the event ends it."""
+    def close(self) -> None:
+        pass
+
+
+def crew_of(group: Group, living: list[str]) -> Crew:
+    """Whose Spark knows these executors."""
     spark: Any = SimpleNamespace()
     spark._jsc = SimpleNamespace(sc=lambda: spark)
     spark.getExecutorIds = lambda: SimpleNamespace(mkString=lambda comma: comma.join(living))
-    parts: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=spark))
+    parts: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=spark), clock=SystemClock())
+    return Crew(parts, 1, KeySpace(128, 2), group)  # type: ignore[arg-type]
+
+
+def watched(group: Group, living: list[str]) -> tuple[threading.Event, list[errors.SlotLost]]:
+    """What is told; the event ends it."""
     over, told = threading.Event(), []
-    Crew(parts, 1, KeySpace(128, 2), group).watch_executors(over, told.append)  # type: ignore[arg-type]
+    crew_of(group, living).watch_executors(over, told.append)
     return over, told
 
 
@@ -76,3 +90,9 @@ def test_an_incarnation_that_is_over_is_told_of_nothing(monkeypatch: pytest.Monk
     living.clear()
     assert not group.interrupted.wait(0.2)
     assert told == []
+
+
+def test_nobody_waits_for_a_lost_executor_s_slots_to_stop() -> None:
+    group = Group(["1", "2", "2"])
+    crew_of(group, ["1", "3"]).stop()
+    assert group.told_after == [[1, 2]]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,3 +199,44 @@ def test_nobody_looks_for_a_slot_that_was_given_up() -> None:
         never_answers.settimeout(0)
         with pytest.raises(BlockingIOError):
             never_answers.accept()
+
+
+def test_a_slot_that_was_not_spoken_to_when_calls_were_interrupted_hears_the_next_one(
+    slot: slots.Slot,
+) -> None:
+    told = client.SlotClient(slot.address, slots.TOKEN, slot.address.host)
+    told.call(protocol.Status(), protocol.SlotStatus)
+    told.interrupt()
+    told.call(protocol.Stop(), protocol.Ok, 5.0)
+    assert slot.server.stopped.wait(5)
+
+
+@contextlib.contextmanager
+def nobody_there() -> Iterator[client.SlotAddress]:
+    """Whoever connects to this address waits, as for a host that has vanished: its queue is full."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.socket())
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(server.getsockname())
+        yield client.SlotAddress(0, "elsewhere", 7, "", server.getsockname()[1], "127.0.0.1")
+
+
+def test_a_call_is_interrupted_while_it_still_connects() -> None:
+    with nobody_there() as address, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = client.SlotClient(address, "token", "here")
+        answer = pool.submit(waiting.call, protocol.Status(), protocol.SlotStatus, 60.0)
+        time.sleep(0.3)
+        assert not answer.done()
+        waiting.interrupt()
+        with pytest.raises(errors.SlotLost, match="cannot be reached"):
+            answer.result(10)
+
+
+def test_a_slot_whose_host_has_no_address_is_lost() -> None:
+    address = client.SlotAddress(3, "elsewhere", 7, "", 1, "no-such-host.invalid")
+    with pytest.raises(errors.SlotLost, match=r"slot 3 .* cannot be reached: no-such-host\.invalid"):
+        client.SlotClient(address, "token", "here").call(protocol.Status(), protocol.SlotStatus)

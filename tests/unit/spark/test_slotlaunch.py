@@ -155,15 +155,22 @@ def test_executors_that_never_register_end_in_a_lost_slot_that_says_where_to_loo
 
 @pytest.mark.parametrize(
     ("ids", "lost"),
-    [(["1", "2"], None), (["2", "1", "12"], None), (["1", "12"], 1), (["12"], 0), ([], 0), (None, None)],
+    [
+        (["1", "2"], []),
+        (["2", "1", "12"], []),
+        (["1", "12"], [1]),
+        (["12"], [0, 1]),
+        ([], [0, 1]),
+        (None, []),
+    ],
 )
-def test_a_slot_whose_executor_spark_has_lost_is_found(ids: Sequence[str] | None, lost: int | None) -> None:
+def test_slots_whose_executors_spark_has_lost_are_found(ids: Sequence[str] | None, lost: list[int]) -> None:
     slots = [SlotAddress(slot, f"pod-{slot}", 7, "", 1, "10.0.0.1", str(slot + 1)) for slot in (0, 1)]
     found = slotlaunch.without_executor(Told(ids), slots)  # type: ignore[arg-type]
-    assert (found.slot if found else None) == lost
+    assert [one.slot for one in found] == lost
 
 
 def test_where_executors_have_no_ids_spark_is_not_asked() -> None:
     context = Told([])
-    assert slotlaunch.without_executor(context, [address(0), address(1)]) is None  # type: ignore[arg-type]
+    assert slotlaunch.without_executor(context, [address(0), address(1)]) == ()  # type: ignore[arg-type]
     assert context.asked == 0

@@ -108,16 +108,22 @@ class Crew:
 
         def watch() -> None:
             while not over.wait(_LOOK_S):
-                gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
-                if gone is not None:
-                    what = f"slot {gone.slot} (pid {gone.pid}): Spark has lost its executor {gone.executor}"
+                gone = self._give_up_lost()
+                if gone:
+                    what = f"slot {gone[0].slot} (pid {gone[0].pid}): Spark has lost its executor {gone[0].executor}"
                     lost(errors.SlotLost(what))
-                    self.group.give_up(gone.slot)
                     self.group.interrupt()
                     return
 
         if any(address.executor for address in self.group.addresses):
             threading.Thread(target=watch, name="executor-watch", daemon=True).start()
+
+    def _give_up_lost(self) -> tuple[SlotAddress, ...]:
+        """Nobody waits any more for slots whose executors Spark has lost; returns these slots."""
+        gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+        for slot in gone:
+            self.group.give_up(slot.slot)
+        return gone
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""
@@ -150,6 +156,7 @@ class Crew:
 
     def stop(self) -> None:
         """Stop every slot. What they held on disk is left for the next ones."""
+        self._give_up_lost()
         with contextlib.suppress(errors.SparkstateError):
             self.group.ask(lambda _: protocol.Stop(), protocol.Ok, _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sparkstate import errors
 from sparkstate.slots import protocol
@@ -55,19 +56,23 @@ def error_of(reason: str, message: str) -> errors.SparkstateError:
 
 
 def connect(
-    address: SlotAddress, token: str, local_host: str, timeout_s: float = _CONNECT_S
+    address: SlotAddress,
+    token: str,
+    local_host: str,
+    timeout_s: float = _CONNECT_S,
+    began: Callable[[socket.socket], None] = lambda _: None,
 ) -> socket.socket:
-    """Open an authenticated connection; raises ``SlotLost`` if there is nobody."""
+    """Open an authenticated connection; raises ``SlotLost`` if there is nobody.
+
+    ``began`` is given the socket before anything is sent: who shuts that down ends the attempt.
+    """
+    connection, target = _socket_to(address, local_host)
     try:
-        if address.host == local_host and address.unix_path:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(timeout_s)
-            connection.connect(address.unix_path)
-        else:
-            target = (address.tcp_host or address.host, address.tcp_port)
-            connection = socket.create_connection(target, timeout=timeout_s)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(timeout_s)
+        began(connection)
+        connection.connect(target)
     except OSError as error:
+        connection.close()
         raise errors.SlotLost(
             f"slot {address.slot} (pid {address.pid}) cannot be reached: {error}"
         ) from error
@@ -83,6 +88,23 @@ def connect(
     return connection
 
 
+def _socket_to(address: SlotAddress, local_host: str) -> tuple[socket.socket, Any]:
+    """One that is not connected yet, and what to connect it to."""
+    if address.host == local_host and address.unix_path:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), address.unix_path
+    host = address.tcp_host or address.host
+    try:
+        found = socket.getaddrinfo(host, address.tcp_port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise errors.SlotLost(
+            f"slot {address.slot} (pid {address.pid}) cannot be reached: {host}: {error}"
+        ) from error
+    family, kind, number, _, target = found[0]
+    connection = socket.socket(family, kind, number)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection, target
+
+
 class SlotClient:
     """The driver's connection to one slot; one request at a time, callable from several threads."""
 
@@ -93,19 +115,21 @@ class SlotClient:
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
         self._gone = False
+        self._interrupted = False
 
     def call(self, request: protocol.Message, expect: type[_R], timeout_s: float | None = None) -> _R:
         """Send ``request`` and return its reply; the slot's own errors are raised here as they were there."""
         with self._lock:
+            if self._interrupted:  # the call before, or while there was none: the slot itself may be well
+                self._interrupted = False
+                self._drop()
             if self._gone:
                 raise errors.SlotLost(f"slot {self.address.slot} (pid {self.address.pid}) is gone")
             try:
-                if self._connection is None:
-                    patience = min(timeout_s or _CONNECT_S, _CONNECT_S)
-                    self._connection = connect(self.address, self._token, self._local_host, patience)
-                self._connection.settimeout(timeout_s)
-                protocol.send(self._connection, request)
-                reply = protocol.receive_reply(self._connection)
+                connection = self._connection or self._connect(min(timeout_s or _CONNECT_S, _CONNECT_S))
+                connection.settimeout(timeout_s)
+                protocol.send(connection, request)
+                reply = protocol.receive_reply(connection)
             except (OSError, errors.SlotLost) as error:
                 self._drop()
                 raise errors.SlotLost(
@@ -123,7 +147,9 @@ class SlotClient:
             self._drop()
 
     def interrupt(self) -> None:
-        """Make a call under way fail now: its slot may be behind a network that no longer answers."""
+        """Make a call under way fail now: its slot may be behind a network that no longer answers. Later calls connect
+        anew."""
+        self._interrupted = True
         connection = self._connection
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -133,6 +159,15 @@ class SlotClient:
         """As :meth:`interrupt`, for good: the slot is gone, and later calls fail at once instead of looking for it."""
         self._gone = True
         self.interrupt()
+
+    def _connect(self, timeout_s: float) -> socket.socket:
+        return connect(self.address, self._token, self._local_host, timeout_s, self._began)
+
+    def _began(self, connection: socket.socket) -> None:
+        """From here on :meth:`interrupt` finds the connection."""
+        self._connection = connection
+        if self._interrupted:
+            raise OSError("interrupted")
 
     def _drop(self) -> None:
         if self._connection is not None:

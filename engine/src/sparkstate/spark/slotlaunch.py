@@ -117,16 +117,16 @@ def launch(
     return tuple(placed[slot] for slot in range(slots))
 
 
-def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) -> SlotAddress | None:
-    """The first of these slots whose executor Spark has lost; None while there is none, or where Spark cannot tell.
+def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) -> tuple[SlotAddress, ...]:
+    """Those of these slots whose executor Spark has lost; none where Spark cannot tell.
 
     Spark is told by Kubernetes. A connection to a pod that is gone may stay open for ever, because nobody is left who
     could close it.
     """
     living = _executors(context) if any(address.executor for address in addresses) else None
     if living is None:
-        return None
-    return next((one for one in addresses if one.executor and one.executor not in living), None)
+        return ()
+    return tuple(one for one in addresses if one.executor and one.executor not in living)
 
 
 def _executors(context: SparkContext) -> set[str] | None:
