@@ -129,8 +129,8 @@ class Losses:
 
     @property
     def on_its_disk(self) -> bool:
-        """Whether what the slots left outlives every loss."""
-        return self.storage is A_VOLUME
+        """Whether what slots left outlives every loss: those of the other executor at least."""
+        return self.storage is A_VOLUME or EXECUTOR in self.what
 
 
 AT_ONCE = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 1000, "delay": "1s"}}}

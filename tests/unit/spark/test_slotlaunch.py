@@ -174,3 +174,31 @@ def test_where_executors_have_no_ids_spark_is_not_asked() -> None:
     context = Told([])
     assert slotlaunch.without_executor(context, [address(0), address(1)]) == ()  # type: ignore[arg-type]
     assert context.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("started", "before", "then"),
+    [
+        (["3", "1"], ["1", "2"], ["1", "3"]),
+        (["3", "1"], ["2", "1"], ["3", "1"]),
+        (["1", "3", "1", "3"], ["2", "1", "2", "1"], ["3", "1", "3", "1"]),
+        (["1", "3", "3", "1"], ["1", "1", "2", "2"], ["1", "1", "3", "3"]),
+        (["1", "3"], [], ["1", "3"]),
+        (["4", "3"], ["1", "2"], ["4", "3"]),
+        (["3", "1"], ["2", "2", "1"], ["3", "1"]),
+        (["", ""], ["", ""], ["", ""]),
+    ],
+)
+def test_slots_of_an_executor_that_is_still_there_are_what_they_were(
+    started: list[str], before: list[str], then: list[str]
+) -> None:
+    def at(executors: list[str], first_port: int) -> list[SlotAddress]:
+        return [
+            SlotAddress(slot, "pod", 7, "", first_port + slot, "10.0.0.1", executor)
+            for slot, executor in enumerate(executors)
+        ]
+
+    found = slotlaunch.at_home(at(started, 100), at(before, 200))
+    assert [one.executor for one in found] == then
+    assert [one.slot for one in found] == list(range(len(started)))
+    assert sorted(one.tcp_port for one in found) == list(range(100, 100 + len(started)))

@@ -41,12 +41,17 @@ class Crew:
         self.group = group
 
     @classmethod
-    def start(cls, parts: Parts, number: int, key_space: KeySpace) -> Crew:
-        """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is."""
+    def start(
+        cls, parts: Parts, number: int, key_space: KeySpace, before: tuple[SlotAddress, ...] = ()
+    ) -> Crew:
+        """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is.
+
+        ``before``: where this driver's slots have been, and their state is.
+        """
         if parts.slots_here is not None:
             addresses = parts.slots_here.start(number, parts.token, parts.python_path)
         else:
-            addresses = cls._start_in_executors(parts, number)
+            addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
         group = SlotGroup(addresses, parts.token, number, socket.gethostname())
         crew = cls(parts, number, key_space, group)
         group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)

@@ -22,6 +22,7 @@ from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import Verdict
 from sparkstate.slots import protocol
+from sparkstate.slots.client import SlotAddress
 from sparkstate.spark import epochs, position, query, watermarks
 from sparkstate.spark.query import DataFrame
 from sparkstate.spark.watermarks import Watermarks
@@ -39,6 +40,8 @@ class Incarnation:
         self._restored = restored
         self.number = number
         self._key_space = key_space
+        self.addresses: tuple[SlotAddress, ...] = ()
+        """Where its slots are."""
         self._crew: Crew | None = None
         self._query: query.Query | None = None
         self._runner: epochs.EpochRunner | None = None
@@ -57,8 +60,11 @@ class Incarnation:
 
     # -- life ---------------------------------------------------------------------------------------------------
 
-    def run(self) -> End:
-        """From starting slots to the end. Leaves no slot and no directory behind, however it ends."""
+    def run(self, before: tuple[SlotAddress, ...] = ()) -> End:
+        """From starting slots to the end. Leaves no slot and no directory behind, however it ends.
+
+        ``before``: where this driver's slots have been until now."""
+        self.addresses = before
         try:
             self._start()
             return self._work()
@@ -71,7 +77,7 @@ class Incarnation:
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
         with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
-            starting = pool.submit(Crew.start, parts, self.number, self._key_space)
+            starting = pool.submit(Crew.start, parts, self.number, self._key_space, self.addresses)
             try:
                 self._query = query.Query(
                     parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
@@ -79,6 +85,7 @@ class Incarnation:
                 self._query.start()
             finally:
                 self._crew = starting.result()
+                self.addresses = self._crew.group.addresses
         parts.reached("the slots have started")
         self._crew.watch_executors(self._over, self._note_lost)
         self._runner = epochs.EpochRunner(
@@ -266,7 +273,8 @@ class Incarnation:
 
     def _position(self, epoch: int, at: Watermarks) -> bytes:
         """What the query has read up to that epoch, for a checkpoint."""
-        return position.capture(self._query_directory, epoch, _spark_watermark(at), heartbeat=self._heartbeat)
+        of_spark = 0 if at.current == MIN_WATERMARK else at.current
+        return position.capture(self._query_directory, epoch, of_spark, heartbeat=self._heartbeat)
 
     @property
     def _query_directory(self) -> Path:
@@ -389,7 +397,3 @@ class StoppedBySavepoint(errors.SparkstateError):
 
 class _NeverBegun(errors.SparkstateError):
     """Ends the query whose slots did not get their state; why is said elsewhere."""
-
-
-def _spark_watermark(watermarks: Watermarks) -> int:
-    return 0 if watermarks.current == MIN_WATERMARK else watermarks.current

@@ -27,6 +27,7 @@ from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import left
+from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import Beginning, SparkSession
@@ -103,6 +104,7 @@ class JobDriver:
         self._begun: _Begun | None = None
         self._durable: Durable | None = None
         self._incarnation: Incarnation | None = None
+        self._slots_before: tuple[SlotAddress, ...] = ()
 
     def incarnation(self) -> Incarnation | None:
         """The running one, for reading state."""
@@ -241,11 +243,12 @@ class JobDriver:
         )
         epoch = restored.metadata.epoch if restored.metadata else None
         self._view.note_incarnation(number, restored.plan.url or None, epoch)
-        self._incarnation = Incarnation(parts, restored, number, key_space)
+        incarnation = self._incarnation = Incarnation(parts, restored, number, key_space)
         try:
-            return self._incarnation.run()
+            return incarnation.run(self._slots_before)
         finally:
             self._incarnation = None
+            self._slots_before = incarnation.addresses
 
     def _check(self, restored: Restored, declared: graph.Graph) -> None:
         """State without an operator would be dropped silently: refuse unless told to."""

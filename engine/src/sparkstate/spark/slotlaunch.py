@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,6 +115,19 @@ def launch(
         if len(placed) < slots:
             clock.sleep(_ROUND_S)
     return tuple(placed[slot] for slot in range(slots))
+
+
+def at_home(addresses: Sequence[SlotAddress], before: Sequence[SlotAddress]) -> tuple[SlotAddress, ...]:
+    """The same processes, in order; in an executor that is still there, as the slots that it had ``before``: their
+    state lies on its disk (Flink prefers a task's former slot for this). They have not been told what they are yet."""
+    free, placed = list(addresses), dict[int, SlotAddress]()
+    for former in before:
+        here = next((one for one in free if one.executor and one.executor == former.executor), None)
+        if here is not None and former.slot < len(addresses):
+            free.remove(here)
+            placed[former.slot] = here
+    found = (placed.get(slot) or free.pop(0) for slot in range(len(addresses)))
+    return tuple(replace(one, slot=slot) for slot, one in enumerate(found))
 
 
 def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) -> tuple[SlotAddress, ...]:
