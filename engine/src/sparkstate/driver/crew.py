@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import cloudpickle
@@ -26,6 +26,7 @@ from sparkstate.slots.restoring import shards_needed
 from sparkstate.spark import planning, plans, slotlaunch
 
 _LOOK_S = 1.0
+_STOP_LOOK_S = 0.2
 _STOP_TIMEOUT_S = 10.0
 _STOP_ANSWER_S = 5.0
 """A slot on a host that vanished does not answer, and nobody waits longer for it."""
@@ -130,6 +131,25 @@ class Crew:
             self.group.give_up(slot.slot)
         return gone
 
+    @contextlib.contextmanager
+    def _giving_up_lost(self) -> Iterator[None]:
+        """Meanwhile nobody waits for slots whose executors Spark has lost. It often learns so after their connections
+        have ended, and a new one to a pod that is gone takes as long as is waited for it."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while True:
+                self._give_up_lost()
+                if over.wait(_STOP_LOOK_S):
+                    return
+
+        if any(address.executor for address in self.group.addresses):
+            threading.Thread(target=watch, name="executor-watch", daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""
         operator = self._parts.declared.operators.get(uid)
@@ -161,8 +181,7 @@ class Crew:
 
     def stop(self) -> None:
         """Stop every slot. What they held on disk is left for the next ones."""
-        self._give_up_lost()
-        with contextlib.suppress(errors.SparkstateError):
+        with self._giving_up_lost(), contextlib.suppress(errors.SparkstateError):
             self.group.ask(lambda _: protocol.Stop(), protocol.Ok, _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)
         self.group.close()
