@@ -114,22 +114,24 @@ class Crew:
 
         def watch() -> None:
             while not over.wait(_LOOK_S):
-                gone = self._give_up_lost()
+                gone = self._lost()
                 if gone:
                     what = f"slot {gone[0].slot} (pid {gone[0].pid}): Spark has lost its executor {gone[0].executor}"
-                    lost(errors.SlotLost(what))
+                    lost(errors.SlotLost(what))  # before calls fail for another reason
+                    self._give_up(gone)
                     self.group.interrupt()
                     return
 
         if any(address.executor for address in self.group.addresses):
             threading.Thread(target=watch, name="executor-watch", daemon=True).start()
 
-    def _give_up_lost(self) -> tuple[SlotAddress, ...]:
-        """Nobody waits any more for slots whose executors Spark has lost; returns these slots."""
-        gone = slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+    def _lost(self) -> tuple[SlotAddress, ...]:
+        """The slots whose executors Spark has lost."""
+        return slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+
+    def _give_up(self, gone: tuple[SlotAddress, ...]) -> None:
         for slot in gone:
             self.group.give_up(slot.slot)
-        return gone
 
     @contextlib.contextmanager
     def _giving_up_lost(self) -> Iterator[None]:
@@ -139,7 +141,7 @@ class Crew:
 
         def watch() -> None:
             while True:
-                self._give_up_lost()
+                self._give_up(self._lost())
                 if over.wait(_STOP_LOOK_S):
                     return
 
