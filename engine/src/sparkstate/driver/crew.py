@@ -122,6 +122,10 @@ class Crew:
                     self.group.interrupt()
                     return
 
+        self._beside(watch)
+
+    def _beside(self, watch: Callable[[], None]) -> None:
+        """Where executors have names, so that Spark can tell which of them it has lost."""
         if any(address.executor for address in self.group.addresses):
             threading.Thread(target=watch, name="executor-watch", daemon=True).start()
 
@@ -145,8 +149,7 @@ class Crew:
                 if over.wait(_STOP_LOOK_S):
                     return
 
-        if any(address.executor for address in self.group.addresses):
-            threading.Thread(target=watch, name="executor-watch", daemon=True).start()
+        self._beside(watch)
         try:
             yield
         finally:

@@ -40,8 +40,6 @@ class Incarnation:
         self._restored = restored
         self.number = number
         self._key_space = key_space
-        self.addresses: tuple[SlotAddress, ...] = ()
-        """Where its slots are."""
         self._crew: Crew | None = None
         self._query: query.Query | None = None
         self._runner: epochs.EpochRunner | None = None
@@ -64,20 +62,24 @@ class Incarnation:
         """From starting slots to the end. Leaves no slot and no directory behind, however it ends.
 
         ``before``: where this driver's slots have been until now."""
-        self.addresses = before
         try:
-            self._start()
+            self._start(before)
             return self._work()
         finally:
             self._end()
 
-    def _start(self) -> None:
+    @property
+    def addresses(self) -> tuple[SlotAddress, ...]:
+        """Where its slots are, once all of them run."""
+        return self._crew.group.addresses if self._crew is not None else ()
+
+    def _start(self, before: tuple[SlotAddress, ...]) -> None:
         """Slots start, and Spark plans the first epoch, which waits for them and for their state."""
         parts = self._parts
         parts.phases.enter(phases.Phase.RESTORE, incarnation=self.number)
         parts.view.note_phase(Phase.RESTORING)
         with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
-            starting = pool.submit(Crew.start, parts, self.number, self._key_space, self.addresses)
+            starting = pool.submit(Crew.start, parts, self.number, self._key_space, before)
             try:
                 self._query = query.Query(
                     parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
@@ -85,7 +87,6 @@ class Incarnation:
                 self._query.start()
             finally:
                 self._crew = starting.result()
-                self.addresses = self._crew.group.addresses
         parts.reached("the slots have started")
         self._crew.watch_executors(self._over, self._note_lost)
         self._runner = epochs.EpochRunner(

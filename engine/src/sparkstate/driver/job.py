@@ -248,7 +248,7 @@ class JobDriver:
             return incarnation.run(self._slots_before)
         finally:
             self._incarnation = None
-            self._slots_before = incarnation.addresses
+            self._slots_before = incarnation.addresses or self._slots_before
 
     def _check(self, restored: Restored, declared: graph.Graph) -> None:
         """State without an operator would be dropped silently: refuse unless told to."""
