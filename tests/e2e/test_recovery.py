@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 from support.kubernetes.flights import FlightsJob
 from support.kubernetes.installed import Operator
-from support.kubernetes.node_job import IN_THE_CLUSTER
+from support.kubernetes.node_job import IN_THE_CLUSTER, KINDS
 from support.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]
-KINDS = pytest.mark.parametrize(
-    "kind", [pytest.param({}, id="local"), pytest.param(IN_THE_CLUSTER, id="cluster")]
-)
+BOTH_KINDS = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def running(job: FlightsJob) -> int:
@@ -41,7 +39,7 @@ def until_recovered(job: FlightsJob, what: str, newest: int, since: datetime) ->
     print(f"\n{what}: checkpoint {(done - since).total_seconds():.1f} s later", flush=True)
 
 
-@KINDS
+@BOTH_KINDS
 def test_a_killed_driver_process_is_followed_by_another(make_job: MakeJob, kind: dict[str, Any]) -> None:
     job = make_job(**kind)
     newest, since = running(job), datetime.now(UTC)
@@ -56,7 +54,7 @@ def test_a_killed_driver_process_is_followed_by_another(make_job: MakeJob, kind:
     job.check()
 
 
-@KINDS
+@BOTH_KINDS
 def test_a_deleted_driver_pod_is_followed_by_another_attempt(make_job: MakeJob, kind: dict[str, Any]) -> None:
     job = make_job(**kind)
     newest, since = running(job), datetime.now(UTC)
@@ -83,10 +81,11 @@ def test_a_deleted_executor_is_replaced_and_its_slot_restored(make_job: MakeJob)
     job.check()
 
 
+@BOTH_KINDS
 def test_a_job_outlives_a_crash_of_its_driver_while_there_is_no_operator(
-    make_job: MakeJob, operator: Operator
+    make_job: MakeJob, operator: Operator, kind: dict[str, Any]
 ) -> None:
-    job = make_job()
+    job = make_job(**kind)
     newest, since = running(job), datetime.now(UTC)
     operator.scale(0)
     try:
@@ -99,9 +98,12 @@ def test_a_job_outlives_a_crash_of_its_driver_while_there_is_no_operator(
     job.check()
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
-def test_a_job_waits_for_storage_that_is_away(make_job: MakeJob, storage: S3Server, how: str) -> None:
-    job = make_job()
+def test_a_job_waits_for_storage_that_is_away(
+    make_job: MakeJob, storage: S3Server, how: str, kind: dict[str, Any]
+) -> None:
+    job = make_job(**kind)
     newest, since = running(job), datetime.now(UTC)
     assert storage.process is not None
     if how == "refuses":

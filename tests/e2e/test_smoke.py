@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support.kubernetes.flights import FlightsJob
+from support.kubernetes.node_job import IN_THE_CLUSTER
 from support.s3server import S3Server
 
-pytestmark = pytest.mark.smoke
 
-
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param({}, id="local", marks=pytest.mark.smoke),
+        pytest.param(IN_THE_CLUSTER, id="cluster", marks=pytest.mark.slow),
+    ],
+)
 def test_an_applied_job_runs_saves_loses_its_driver_and_stays_exact(
-    make_job: Callable[..., FlightsJob], storage: S3Server
+    make_job: Callable[..., FlightsJob], storage: S3Server, kind: dict[str, Any]
 ) -> None:
-    job = make_job(savepoints={"interval": "30s"})
+    job = make_job(savepoints={"interval": "30s"}, **kind)
     job.apply()
     job.feed(interval_s=2.0)
 

@@ -13,9 +13,10 @@ from support.fault_proxy import FaultProxy, Schedule
 from support.http_wire import Message
 from support.kubernetes import bad_code
 from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import IN_THE_CLUSTER, Bucket
+from support.kubernetes.node_job import KINDS, Bucket
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+BOTH_KINDS = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 MakeJob = Callable[..., FlightsJob]
 METADATA = r"^PUT \S*_metadata"
 PART = r"^PUT \S*partNumber="
@@ -39,17 +40,24 @@ class Aimed(Schedule):
         return self.how
 
 
+@BOTH_KINDS
 @pytest.mark.parametrize("how", ["cut-request", "cut-after"])
 @pytest.mark.parametrize(
     ("pattern", "times"), [pytest.param(PART, 12, id="multipart"), pytest.param(METADATA, 6, id="metadata")]
 )
 def test_an_upload_that_is_cut_again_and_again_costs_a_checkpoint_at_most(
-    make_job: MakeJob, proxy: FaultProxy, proxied: Bucket, pattern: str, times: int, how: str
+    make_job: MakeJob,
+    proxy: FaultProxy,
+    proxied: Bucket,
+    pattern: str,
+    times: int,
+    how: str,
+    kind: dict[str, Any],
 ) -> None:
     aimed = Aimed(pattern=pattern, how=how, times=times)
     proxy.use(aimed)
     padded = {"code": bad_code.padded(), "shards": 2} if pattern == PART else {}
-    job = make_job(through=proxied, **padded)
+    job = make_job(through=proxied, **padded, **kind)
     job.apply()
     job.feed(interval_s=5.0)
     job.until(
@@ -62,7 +70,7 @@ def test_an_upload_that_is_cut_again_and_again_costs_a_checkpoint_at_most(
     assert proxy.happened != []
 
 
-@pytest.mark.parametrize("kind", [pytest.param({}, id="local"), pytest.param(IN_THE_CLUSTER, id="cluster")])
+@BOTH_KINDS
 def test_a_driver_that_is_killed_in_a_checkpoint_is_followed_by_another(
     make_job: MakeJob, proxy: FaultProxy, proxied: Bucket, kind: dict[str, Any]
 ) -> None:

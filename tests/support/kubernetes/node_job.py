@@ -31,6 +31,8 @@ IN_THE_CLUSTER: dict[str, Any] = {
     "sparkConf": {"spark.kubernetes.executor.request.cores": "100m"},
 }
 """What ``deployment: cluster`` asks for on a node with two cores."""
+KINDS: dict[str, dict[str, Any]] = {"local": {}, "cluster": IN_THE_CLUSTER}
+"""What a job's spec says of its deployment, by its name."""
 ENDS = frozenset({"Failed", "RestoreBlocked"})
 """Phases that a job does not leave by itself: nobody waits on."""
 KILL = """\
