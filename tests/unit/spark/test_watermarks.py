@@ -45,6 +45,21 @@ def test_bounded_input_ends_with_the_largest_watermark() -> None:
     assert Watermarks((source(),)).ended().current == MAX_WATERMARK
 
 
+def test_after_the_end_of_the_input_the_next_run_goes_on_where_it_was() -> None:
+    first = Watermarks((source(delay=10),)).advance({0: 100}, 0).ended().ended()
+    assert first.before_end == 90
+    again = Watermarks((source(delay=10),)).restored(first.current, [100], first.before_end)
+    assert again.current == 90
+    assert again.before_end is None
+    assert again.ended().before_end == 90
+
+
+def test_an_end_that_an_older_version_stored_goes_on_from_the_largest_event_times() -> None:
+    two = Watermarks((source(delay=10, idle=5, active=7), source(delay=20, active=7)))
+    assert two.restored(MAX_WATERMARK, [100, 100]).current == 80
+    assert two.restored(MAX_WATERMARK, [100, None]).current == MIN_WATERMARK
+
+
 def test_what_was_restored_goes_on_where_it_was() -> None:
     restored = Watermarks((source(delay=10), source())).restored(70, [100, None])
     assert restored.current == 70

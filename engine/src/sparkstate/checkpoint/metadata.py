@@ -69,6 +69,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Stop with savepoint: no epoch commits after it."""
     drained: bool = False
     """The input was bounded and has ended: the watermark is +∞."""
+    watermark_before_end: int | None = None
+    """Of a drained snapshot: the watermark from which the next run of the job goes on; None in snapshots of before."""
     sparkstate: str = ""
     """The version of sparkstate that wrote it."""
 

@@ -276,5 +276,6 @@ class Durable:
             trigger_id=parts.trigger_id,
             closed=parts.closed,
             drained=parts.drained,
+            watermark_before_end=parts.watermarks.before_end,
             sparkstate=sparkstate.__version__,
         )

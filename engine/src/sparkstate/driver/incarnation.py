@@ -127,7 +127,7 @@ class Incarnation:
         if metadata is None:
             return fresh
         largest = [metadata.source_watermarks.get(str(i)) for i in range(len(fresh.sources))]
-        return fresh.restored(metadata.watermark, largest)
+        return fresh.restored(metadata.watermark, largest, metadata.watermark_before_end)
 
     def _seed(self) -> Path:
         directory = self._parts.work_dir / "query" / f"{self.number:05d}"

@@ -32,6 +32,8 @@ class Watermarks:
 
     sources: tuple[SourceTime, ...]
     current: int = MIN_WATERMARK
+    before_end: int | None = None
+    """Where the watermark was when the bounded input ended; None as long as it has not ended."""
 
     def advance(self, largest: Mapping[int, int], now_ms: int) -> Watermarks:
         """After an epoch in which source ``i`` showed ``largest[i]``."""
@@ -45,15 +47,25 @@ class Watermarks:
 
     def ended(self) -> Watermarks:
         """Bounded input: everything has been seen."""
-        return replace(self, current=MAX_WATERMARK)
+        before = self.current if self.before_end is None else self.before_end
+        return replace(self, current=MAX_WATERMARK, before_end=before)
 
-    def restored(self, current: int, largest: Sequence[int | None]) -> Watermarks:
-        """As stored in a checkpoint; a source that the stored job did not have starts without a row."""
+    def restored(
+        self, current: int, largest: Sequence[int | None], before_end: int | None = None
+    ) -> Watermarks:
+        """As stored in a checkpoint; a source that the stored job did not have starts without a row.
+
+        What a run stored at the end of its input goes on where it was before that end: +∞ was true of the rows that
+        this run had, and every row of the next one would be late. ``before_end`` is None where an older version
+        stored it; the largest event times then say where it was.
+        """
         known = [*largest, *([None] * len(self.sources))]
-        return Watermarks(
-            tuple(replace(source, largest=known[i]) for i, source in enumerate(self.sources)),
-            current,
-        )
+        sources = tuple(replace(source, largest=known[i]) for i, source in enumerate(self.sources))
+        if current != MAX_WATERMARK:
+            return Watermarks(sources, current)
+        if before_end is None:
+            before_end = _least(sources, max((s.active_ms for s in sources), default=0), MIN_WATERMARK)
+        return Watermarks(sources, before_end)
 
 
 def fresh(sources: Sequence[Source], now_ms: int) -> Watermarks:
