@@ -82,14 +82,23 @@ class Checkpoints:
         self, epoch: int, watermarks: Watermarks, position: Callable[[], bytes], *, changed: bool
     ) -> None:
         """Begin what is due. Raises what a checkpoint's failure means for the job."""
-        if self._fatal is not None:
-            raise self._fatal
+        self.require_sound()
         if self._current is not None:
             return
         request = self._requests.next_open()
         asked = self._requests.take_checkpoint()
         if request is not None or asked or (changed and self._due()):
             self.start(epoch, watermarks, position(), request)
+
+    def require_sound(self) -> None:
+        """Raises what a checkpoint's failure means for the job.
+
+        Nothing may be stored after that: where a checkpoint committed and its output could not be published, the slots
+        still hold the rows that it staged, and the next one would stage them again. A savepoint that is asked for
+        stays so; the next incarnation takes it, or the job's end fails it.
+        """
+        if self._fatal is not None:
+            raise self._fatal
 
     def _due(self) -> bool:
         return isinstance(
@@ -105,7 +114,11 @@ class Checkpoints:
         *,
         drained: bool = False,
     ) -> Started:
-        """Tell the slots, and return; wait for ``ended`` where the job must not go on before."""
+        """Tell the slots, and return; wait for ``ended`` where the job must not go on before.
+
+        Raises what :meth:`require_sound` raises.
+        """
+        self.require_sound()
         started = Started(
             checkpoint_id=self._durable.new_checkpoint_id(),
             epoch=epoch,
@@ -166,6 +179,11 @@ class Checkpoints:
         current = self._current
         if current is not None:
             current.ended.wait()
+
+    def settle(self) -> None:
+        """:meth:`wait`, and raise what a checkpoint's failure means for the job."""
+        self.wait()
+        self.require_sound()
 
     @property
     def under_way_s(self) -> float:

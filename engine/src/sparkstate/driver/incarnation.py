@@ -289,7 +289,7 @@ class Incarnation:
     def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
         """One operation: no epoch commits after it. If it fails the job goes on."""
         assert self._runner is not None and self._checkpoints is not None and self._query is not None
-        self._checkpoints.wait()
+        self._checkpoints.settle()
         if self._checkpoints.stop_requested() != request:
             return
         self._parts.view.note_phase(Phase.STOPPING)
@@ -316,7 +316,7 @@ class Incarnation:
         assert self._runner is not None and self._checkpoints is not None
         self._parts.view.note_phase(Phase.STOPPING)
         self._settle()
-        self._checkpoints.wait()
+        self._checkpoints.settle()
         archive = b""
         if self._last_epoch >= 0 and (self._query_directory / "offsets").is_dir():
             newest = max(
