@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from sparkstate import clock
-from sparkstate.control.documents import JobIdentity
+import msgspec
+import pytest
+from support.stores import ManualClock
+
+from sparkstate import clock, errors
+from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.driver.control import DriverControl, progress_timeout_s
+from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
+from sparkstate.settings import TriggerSettings
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 
@@ -22,3 +29,66 @@ def test_the_slots_of_an_incarnation_are_never_said_to_be_the_next_one_s() -> No
     assert [(slot.host, slot.alive) for slot in view.status().slots] == [("executor-1", False)]
     view.note_incarnation(2, None, None)
     assert view.status().slots == ()
+
+
+def running(tick: ManualClock, **trigger: int) -> tuple[JobView, DriverControl]:
+    view = JobView(JobIdentity(job_uid="u", attempt=1), "job", "shop", "rocksdb", tick)
+    limit_s = progress_timeout_s({}, TriggerSettings(**trigger))
+    return view, DriverControl(
+        view, Requests(), lambda _: None, lambda: None, lambda: 1, progress_timeout_s=limit_s
+    )
+
+
+@pytest.mark.fault(
+    broken="a restore takes an hour, and the first epoch after it nine minutes",
+    when="the kubelet asks whether the driver is live",
+    expected="it is: the time runs from the change of the phase on",
+)
+@pytest.mark.fault_on("a driver")
+@pytest.mark.parametrize("before", [Phase.RESTORING, Phase.PAUSED])
+def test_a_long_restore_or_pause_takes_nothing_from_the_time_of_the_first_epoch(before: Phase) -> None:
+    tick = ManualClock()
+    view, control = running(tick)
+    view.note_phase(before)
+    tick.sleep(3600)
+    assert control.is_live()
+    view.note_phase(Phase.RUNNING)
+    tick.sleep(540)
+    view.note_phase(Phase.RUNNING)
+    assert control.is_live()
+    tick.sleep(61)
+    assert not control.is_live()
+    view.note_epoch(1, 1, 1, 601.0)
+    assert control.is_live()
+
+
+def test_an_epoch_that_takes_rows_in_is_live_and_one_that_does_nothing_is_not() -> None:
+    tick = ManualClock()
+    view, control = running(tick)
+    view.note_phase(Phase.RUNNING)
+    address = SlotAddress(0, "executor-1", 7, "/s", 0)
+    for weight in range(10):
+        tick.sleep(300)
+        view.note_slots([address], [msgspec.structs.replace(REPLY, memory={"overlays": weight})])
+        assert control.is_live()
+    for _ in range(3):
+        tick.sleep(300)
+        view.note_slots([address], [msgspec.structs.replace(REPLY, memory={"overlays": 9})])
+    assert not control.is_live()
+
+
+def test_a_trigger_above_the_limit_is_live() -> None:
+    tick = ManualClock()
+    view, control = running(tick, processing_time_ms=30 * 60_000)
+    view.note_phase(Phase.RUNNING)
+    tick.sleep(30 * 60 + 599)
+    assert control.is_live()
+    tick.sleep(2)
+    assert not control.is_live()
+
+
+def test_the_limit_can_be_set_and_a_wrong_one_is_refused() -> None:
+    assert progress_timeout_s({"SPARKSTATE_PROGRESS_TIMEOUT": "1800"}, TriggerSettings()) == 1800
+    for wrong in ("", "0", "-1", "nan", "ten"):
+        with pytest.raises(errors.SpecInvalid, match="SPARKSTATE_PROGRESS_TIMEOUT"):
+            progress_timeout_s({"SPARKSTATE_PROGRESS_TIMEOUT": wrong}, TriggerSettings())

@@ -18,7 +18,7 @@ from sparkstate import clock, errors, phases
 from sparkstate.control.documents import JobIdentity, Phase
 from sparkstate.control.server import ControlServer
 from sparkstate.driver import ending
-from sparkstate.driver.control import DriverControl
+from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.job import JobDriver, Outcome
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -69,7 +69,14 @@ def run(
         saved,
     )
     host, _, number_text = options.listen.rpartition(":")
-    control = DriverControl(view, requests, job.find_savepoint, job.incarnation, job.next_checkpoint_id)
+    control = DriverControl(
+        view,
+        requests,
+        job.find_savepoint,
+        job.incarnation,
+        job.next_checkpoint_id,
+        progress_timeout_s(os.environ, settings.trigger),
+    )
     with ControlServer(control, token, host, int(number_text)) as server:
         view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
         _write_status(

@@ -372,7 +372,7 @@ class Checkpoints:
     def _tell_ended(self, checkpoint_id: int, *, completed: bool) -> None:
         request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)
         try:
-            self._group.ask(lambda _: request, protocol.Ok, 10.0)
+            self._group.ask(lambda _: request, protocol.Ok)
         except errors.SlotLost as error:
             # Whoever feeds that slot next learns it as well; the files it would have reused are uploaded again.
             self._fatal = self._fatal or error

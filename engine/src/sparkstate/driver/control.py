@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -13,9 +14,28 @@ from sparkstate.control.documents import Phase, SavepointPhase
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
+from sparkstate.settings import TriggerSettings
 
 PROGRESS_TIMEOUT_S = 600.0
-"""Without the end of an epoch for this long while RUNNING, the job is not live."""
+"""RUNNING without progress for this long and one interval of the trigger, the job is not live. Progress is the end of
+an epoch, a change of the phase, and whatever changes the sizes of a slot's state or of its running epochs."""
+PROGRESS_VARIABLE = "SPARKSTATE_PROGRESS_TIMEOUT"
+"""Environment variable with other seconds."""
+
+
+def progress_timeout_s(environment: Mapping[str, str], trigger: TriggerSettings) -> float:
+    """How long a running job may be without progress, s. Raises ``SpecInvalid`` for a variable that is no number above
+    0."""
+    text = environment.get(PROGRESS_VARIABLE, str(PROGRESS_TIMEOUT_S))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise errors.SpecInvalid(
+            f"{PROGRESS_VARIABLE} is {text!r}; it must be a number of seconds above 0, such as 1800, or be left out"
+        )
+    return seconds + trigger.processing_time_ms / 1000
 
 
 class Slots(Protocol):
@@ -35,12 +55,14 @@ class DriverControl:
         find_savepoint: Callable[[str], SavepointCommitted | None],
         slots: Callable[[], Slots | None],
         next_checkpoint_id: Callable[[], int],
+        progress_timeout_s: float = PROGRESS_TIMEOUT_S,
     ) -> None:
         self._view = view
         self._requests = requests
         self._find_savepoint = find_savepoint
         self._slots = slots
         self._next_checkpoint_id = next_checkpoint_id
+        self._progress_timeout_s = progress_timeout_s
 
     def identity(self) -> documents.JobIdentity:
         return self._view.identity
@@ -111,7 +133,8 @@ class DriverControl:
         self._requests.alone.set()
 
     def is_live(self) -> bool:
-        return self._view.phase != Phase.RUNNING or self._view.seconds_since_epoch() < PROGRESS_TIMEOUT_S
+        view = self._view
+        return view.phase != Phase.RUNNING or view.seconds_without_progress() < self._progress_timeout_s
 
     def is_ready(self) -> bool:
         return self._view.phase == Phase.RUNNING

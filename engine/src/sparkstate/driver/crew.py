@@ -182,12 +182,12 @@ class Crew:
     def rest(self) -> None:
         """Tell every slot that only a last snapshot comes. One that does not hear it does more than it need."""
         with contextlib.suppress(errors.SparkstateError):
-            self.group.ask(lambda _: protocol.Rest(), protocol.Ok, _STOP_ANSWER_S)
+            self.group.end(protocol.Rest(), _STOP_ANSWER_S)
 
     def stop(self) -> None:
         """Stop every slot. What they held on disk is left for the next ones."""
         with self._giving_up_lost(), contextlib.suppress(errors.SparkstateError):
-            self.group.ask(lambda _: protocol.Stop(), protocol.Ok, _STOP_ANSWER_S)
+            self.group.end(protocol.Stop(), _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)
         self.group.close()
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from sparkstate import errors
-from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 
-_ANSWER_S = 10.0
+_ANSWER_S = 30.0
 
 
 def reason(failure: BaseException, group: SlotGroup | None) -> errors.SparkstateError:
@@ -15,9 +14,11 @@ def reason(failure: BaseException, group: SlotGroup | None) -> errors.Sparkstate
         return failure
     if group is not None:
         try:
-            group.ask(lambda _: protocol.Status(), protocol.SlotStatus, _ANSWER_S)
-        except errors.SparkstateError as error:
+            group.status(_ANSWER_S)
+        except errors.SlotLost as error:
             return error
+        except errors.SparkstateError:
+            pass  # a slot that answers with an error lives
     text = str(failure).partition("=== Streaming Query ===")[0].strip()
     cause = text if len(text) < 2000 else text[:1000] + " … " + text[-900:]
     failed = errors.JobFailed(f"Spark failed: {cause}")

@@ -21,13 +21,14 @@ from sparkstate.driver.parts import End, Parts
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import Verdict
-from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.spark import epochs, position, query, watermarks
 from sparkstate.spark.query import DataFrame
 from sparkstate.spark.watermarks import Watermarks
 
 _WATCH_S = 1.0
+_SILENT_S = 30.0
+"""A slot that gives no sign of life for so long hangs. It takes no lock that a commit holds to give one."""
 _LAST_EPOCH_S = 10.0
 """How long the end of an incarnation waits for the end of an epoch that nobody asks for any more."""
 
@@ -353,7 +354,7 @@ class Incarnation:
         group = self._crew.group
         while not self._over.wait(_WATCH_S if self._parts.view.status().slots else 0.1):
             try:
-                replies = group.ask(lambda _: protocol.Status(), protocol.SlotStatus, 30.0)
+                replies = group.status(_SILENT_S)
             except errors.SlotLost as error:
                 self._note_lost(error)
                 return

@@ -58,7 +58,8 @@ class JobView:
         self._restored_from: str | None = None
         self._sinks: tuple[str, ...] = ()
         self._notices: tuple[str, ...] = ()
-        self._last_epoch_at = clock.monotonic()
+        self._progress_at = clock.monotonic()
+        self._work: list[tuple[int, int, int]] = []
         self._on_epoch: Callable[[float], None] = lambda _: None
         self._on_checkpoint: Callable[[CheckpointInfo], None] = lambda _: None
 
@@ -73,6 +74,8 @@ class JobView:
     def note_phase(self, phase: Phase) -> None:
         """Where the job is now."""
         with self._lock:
+            if phase is not self._phase:
+                self._progress_at = self._clock.monotonic()
             self._phase = phase
 
     def note_waits_for(self, attempt: int | None) -> None:
@@ -102,7 +105,10 @@ class JobView:
         """How the slots are."""
         slots = tuple(_slot(address, reply) for address, reply in zip(addresses, replies, strict=True))
         native = [(reply.slot, name, value) for reply in replies for name, value in reply.metrics.items()]
+        work = [(reply.state_bytes, reply.state_rows, reply.memory.get("overlays", 0)) for reply in replies]
         with self._lock:
+            if work != self._work:
+                self._work, self._progress_at = work, self._clock.monotonic()
             self._slots, self._native = slots, native
 
     def note_epoch(
@@ -121,7 +127,7 @@ class JobView:
             self._epoch, self._watermark = epoch, watermark
             self._next_event_timer, self._next_processing_timer = next_event_timer, next_processing_timer
             self._rows += rows
-            self._last_epoch_at = now
+            self._progress_at = now
             self._recent.append((now, rows))
             while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
                 self._recent.popleft()
@@ -149,7 +155,7 @@ class JobView:
             self._slots = tuple(slot.model_copy(update={"alive": False}) for slot in self._slots)
             if recovering:
                 self._restarts += 1
-                self._phase = Phase.RECOVERING
+                self._phase, self._progress_at = Phase.RECOVERING, self._clock.monotonic()
                 self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
 
     def _end_recovery(self, under_way: _RecoveryUnderWay) -> None:
@@ -176,9 +182,9 @@ class JobView:
         """The last committed epoch."""
         return self._epoch
 
-    def seconds_since_epoch(self) -> float:
-        """Since the last epoch ended (or the driver started). Takes no lock."""
-        return self._clock.monotonic() - self._last_epoch_at
+    def seconds_without_progress(self) -> float:
+        """Since an epoch ended, the phase changed, or a slot took rows in or changed state. Takes no lock."""
+        return self._clock.monotonic() - self._progress_at
 
     def checkpoints(self) -> list[CheckpointInfo]:
         """The history, oldest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ _SMALL: Final = 8
 
 class EpochBudget:
     """Counts the overlays of one slot, all operators and attempts together. Not thread-safe: the slot runs one
-    batch at a time.
+    batch at a time; but :meth:`used_bytes` may be asked by any thread.
 
     ``factory`` None or without a bound: overlays are counted and stay in memory. ``directory`` takes their
     files.
@@ -45,6 +46,7 @@ class EpochBudget:
         self._row_bytes: dict[str, int] = {}
         self._numbers = itertools.count()
         self._overlays: weakref.WeakKeyDictionary[Overlay, KeyedOperator] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
 
     @property
     def bound_bytes(self) -> int | None:
@@ -73,7 +75,13 @@ class EpochBudget:
 
     def used_bytes(self) -> int:
         """What all overlays take, as last estimated."""
-        return sum(overlay.weight for overlay in list(self._overlays) if not overlay.dropped)
+        with self._lock:
+            overlays = list(self._overlays)
+        return sum(overlay.weight for overlay in overlays if not overlay.dropped)
+
+    def _note(self, overlay: Overlay, operator: KeyedOperator) -> None:
+        with self._lock:
+            self._overlays[overlay] = operator
 
     def settle(self, operator: KeyedOperator, overlay: Overlay, rows: int = 0) -> bool:
         """Called between two batches: weigh this overlay; while all of them take too much, the heaviest go to
@@ -82,13 +90,15 @@ class EpochBudget:
         Answers whether this one's entries did: numbers of keys are then no longer valid.
         """
         before, overlay.weight = overlay.weight, weighing.weigh(overlay)
-        self._overlays[overlay] = operator
+        self._note(overlay, operator)
         self._learn(operator.spec.uid, overlay.weight - before, rows)
         if (bound := self.bound_bytes) is None:
             return False
         moved = False
         allowed = bound // _COMMIT_FACTOR
-        living = [item for item in self._overlays.items() if not (item[0].dropped or item[0].committed)]
+        with self._lock:
+            overlays = list(self._overlays.items())
+        living = [item for item in overlays if not (item[0].dropped or item[0].committed)]
         for each, its_operator in sorted(living, key=lambda item: item[0].weight, reverse=True):
             if self.used_bytes() <= allowed:
                 break

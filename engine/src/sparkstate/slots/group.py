@@ -14,7 +14,8 @@ _R = TypeVar("_R", bound=protocol.Message)
 
 
 class SlotGroup:
-    """Clients of every slot, in order. Two connections each: epochs do not wait behind snapshots' questions."""
+    """Clients of every slot, in order. Connections of their own for epochs, questions, the sign of life, and the end:
+    none waits behind another."""
 
     def __init__(
         self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str
@@ -24,7 +25,10 @@ class SlotGroup:
         self.incarnation = incarnation
         self._epochs = [SlotClient(address, token, local_host) for address in addresses]
         self._questions = [SlotClient(address, token, local_host) for address in addresses]
-        self._pool = ThreadPoolExecutor(2 * len(addresses), thread_name_prefix="slots")
+        self._signs = [SlotClient(address, token, local_host) for address in addresses]
+        self._ends = [SlotClient(address, token, local_host) for address in addresses]
+        self._clients = (*self._epochs, *self._questions, *self._signs, *self._ends)
+        self._pool = ThreadPoolExecutor(len(self._clients), thread_name_prefix="slots")
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -42,6 +46,15 @@ class SlotGroup:
     ) -> list[_R]:
         """As :meth:`each`, on the connections that do not disturb epochs."""
         return self._all(self._questions, request, expect, timeout_s)
+
+    def status(self, timeout_s: float) -> list[protocol.SlotStatus]:
+        """The slots' sign of life. A slot answers it whatever it is at: who does not within ``timeout_s`` hangs, and
+        counts as lost."""
+        return self._all(self._signs, lambda _: protocol.Status(), protocol.SlotStatus, timeout_s)
+
+    def end(self, request: protocol.Message, timeout_s: float) -> None:
+        """Tell every slot of its end, whatever else is under way."""
+        self._all(self._ends, lambda _: request, protocol.Ok, timeout_s)
 
     def ask_one(self, slot: int, request: protocol.Message, expect: type[_R]) -> _R:
         """Ask one slot."""
@@ -64,16 +77,16 @@ class SlotGroup:
 
     def interrupt(self) -> None:
         """Let every call under way fail with ``SlotLost``."""
-        for client in (*self._epochs, *self._questions):
+        for client in self._clients:
             client.interrupt()
 
     def give_up(self, slot: int) -> None:
         """This one is gone: calls to it fail, those under way and all later ones."""
-        for client in (self._epochs[slot], self._questions[slot]):
+        for client in self._clients[slot :: len(self)]:
             client.give_up()
 
     def close(self) -> None:
         """Close the connections."""
-        for client in (*self._epochs, *self._questions):
+        for client in self._clients:
             client.close()
         self._pool.shutdown(wait=False)

@@ -16,6 +16,7 @@ import logging
 import os
 import resource
 import threading
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ from sparkstate.slots.restoring import restore_shards, state_metas
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
 
 _log = logging.getLogger("sparkstate.slots")
+_GATE_S = 0.1
+"""How long a question for sizes waits for a commit. One may take minutes; the answer is also the sign that the slot
+lives."""
 
 
 class SlotRuntime:
@@ -66,6 +70,10 @@ class SlotRuntime:
         }
         self._snapshots = SnapshotWorker(plan, directory / "snapshots", clock_, phases_)
         self._jobs: dict[int, SnapshotJob] = {}
+        self._jobs_lock = threading.Lock()
+        self._ended: deque[SnapshotJob] = deque()
+        """Snapshots of completed checkpoints whose output the sinks may let go of, at the gate."""
+        self._sizes = (0, 0)
         self._processing_time = 0
         self._warned = False
 
@@ -184,6 +192,7 @@ class SlotRuntime:
         with self._commit_gate:
             self._commit_gate.wait_for(self._nothing_to_prepare)
             waited = self._clock.monotonic() - started
+            self._settle()
             with self._run:
                 self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
                 self._commit(request.epoch)
@@ -229,11 +238,13 @@ class SlotRuntime:
         """Accept a snapshot of the state as of the last commit; it is prepared before the next one."""
         self._check_incarnation(request.incarnation)
         with self._commit_gate:
-            if request.checkpoint_id in self._jobs:
+            self._settle()
+            if self._job(request.checkpoint_id) is not None:
                 return
             rotated = {} if request.canonical else self._rotate_sinks(request.checkpoint_id)
             job = SnapshotJob(request, self._stores, self._sinks, rotated, state_metas(self._stores))
-            self._jobs[request.checkpoint_id] = job
+            with self._jobs_lock:
+                self._jobs[request.checkpoint_id] = job
         self._snapshots.submit(job, self._prepared)
 
     def _rotate_sinks(self, checkpoint_id: int) -> dict[str, tuple[Rotated, ...]]:
@@ -245,28 +256,46 @@ class SlotRuntime:
             self._commit_gate.notify_all()
 
     def _nothing_to_prepare(self) -> bool:
-        return all(job.prepared for job in self._jobs.values())
+        with self._jobs_lock:
+            return all(job.prepared for job in self._jobs.values())
+
+    def _job(self, checkpoint_id: int) -> SnapshotJob | None:
+        with self._jobs_lock:
+            return self._jobs.get(checkpoint_id)
 
     def snapshot_state(self, checkpoint_id: int) -> protocol.SnapshotState:
         """How far that snapshot is."""
-        job = self._jobs.get(checkpoint_id)
+        job = self._job(checkpoint_id)
         if job is None:
             raise errors.SlotLost(f"slot {self.plan.slot} knows no snapshot {checkpoint_id}")
         return job.state()
 
     def checkpoint_done(self, request: protocol.CheckpointDone) -> None:
-        """Told by the driver; only now are the checkpoint's files a base for increments."""
-        job = self._jobs.pop(request.checkpoint_id, None)
+        """Told by the driver; only now are the checkpoint's files a base for increments. Waits for no commit."""
+        with self._jobs_lock:
+            job = self._jobs.pop(request.checkpoint_id, None)
         if job is not None and not job.request.canonical:
             if request.completed:
-                with self._commit_gate:
-                    job.settle()
+                self._ended.append(job)
+                self._settle_if_free()
             self._snapshots.ended(request.checkpoint_id, request.completed)
             if request.completed and self.plan.backend.local_recovery:
                 kept = self._snapshots.kept.of_checkpoint(request.checkpoint_id)
                 for shard in job.shards:
                     store = left.shard_folder(self._directory / "db", shard.shard)
                     proven.note(store, shard, left.shard_folder(kept, shard.shard))
+
+    def _settle_if_free(self) -> None:
+        """Now, unless a commit is at work: then before the next one."""
+        if self._commit_gate.acquire(blocking=False):
+            try:
+                self._settle()
+            finally:
+                self._commit_gate.release()
+
+    def _settle(self) -> None:
+        while self._ended:
+            self._ended.popleft().settle()
 
     def rest(self) -> None:
         """The last snapshot is to come."""
@@ -276,16 +305,21 @@ class SlotRuntime:
     # -- questions ----------------------------------------------------------------------------------------------
 
     def status(self) -> protocol.SlotStatus:
-        """Sizes and memory now."""
-        with self._commit_gate:
-            stats = [store.stats() for store in self._stores.values()]
-        self._warn_of_heap(sum(stat.bytes for stat in stats))
+        """Sizes and memory now. While a commit is at the stores, their sizes are those of the last time."""
+        if self._commit_gate.acquire(timeout=_GATE_S):
+            try:
+                stats = [store.stats() for store in list(self._stores.values())]
+                self._sizes = sum(stat.bytes for stat in stats), sum(stat.rows for stat in stats)
+            finally:
+                self._commit_gate.release()
+        state_bytes, state_rows = self._sizes
+        self._warn_of_heap(state_bytes)
         return protocol.SlotStatus(
             slot=self.plan.slot,
             pid=os.getpid(),
             shards=tuple(self._stores),
-            state_bytes=sum(stat.bytes for stat in stats),
-            state_rows=sum(stat.rows for stat in stats),
+            state_bytes=state_bytes,
+            state_rows=state_rows,
             rss_bytes=_resident_bytes(),
             memory={**self._factory.memory(), "overlays": self._budget.used_bytes()},
             metrics=dict(self._factory.metrics()),

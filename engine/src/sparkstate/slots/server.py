@@ -82,9 +82,11 @@ class SlotServer:
                     self._answer(connection, request)
                 except errors.SparkstateError as error:
                     protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
-                except Exception as error:  # a bug of ours: said, not swallowed; the driver restarts the job
+                except (
+                    Exception
+                ) as error:  # a bug of ours: said, not swallowed; but the slot is not lost by it
                     message = f"{type(error).__name__}: {error}"
-                    protocol.send(connection, protocol.Failed(reason="SlotLost", message=message))
+                    protocol.send(connection, protocol.Failed(reason="SparkstateError", message=message))
 
     def _authenticated(self, connection: socket.socket) -> bool:
         challenge = os.urandom(protocol.CHALLENGE_BYTES)

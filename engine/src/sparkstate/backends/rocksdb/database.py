@@ -23,6 +23,7 @@ from sparkstate.clock import Clock
 _STALL_FIRST_S = 0.001
 _STALL_LONGEST_S = 0.5
 _STALL_TIMEOUT_S = 300.0
+"""For so long a refused write is tried again while neither flush nor compaction runs; one that runs is waited for."""
 
 NewOptions = Callable[[], tuple[Any, list[Any]]]
 """Makes a rocksdict ``Options`` for a database or a column family, and the private caches that it uses."""
@@ -144,7 +145,8 @@ class Database:
                 if not failures.is_stall(error):
                     raise failures.translate(error, self.path, "writing") from error
                 now = self._clock.monotonic()
-                deadline = now + _STALL_TIMEOUT_S if deadline is None else deadline
+                if deadline is None or self._makes_room():
+                    deadline = now + _STALL_TIMEOUT_S
                 if now > deadline:
                     raise failures.translate(error, self.path, "writing") from error
                 # RocksDB waits for a flush or compaction. Waiting here, not in it, keeps the interpreter
@@ -157,6 +159,11 @@ class Database:
     def write_stopped(self) -> bool:
         """Whether RocksDB refuses writes until a flush or compaction is done."""
         return bool(self._db.property_int_value("rocksdb.is-write-stopped"))
+
+    def _makes_room(self) -> bool:
+        """Whether a flush or compaction runs, which a refused write waits for."""
+        running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
+        return any(self._db.property_int_value(name) for name in running)
 
     def flush(self) -> None:
         """Write every memtable out."""

@@ -1,0 +1,162 @@
+"""A slot at long work: slow is not dead, and a failed question is no lost slot."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import slots
+
+from sparkstate import errors
+from sparkstate.operators.budget import EpochBudget
+from sparkstate.operators.overlay import Overlay
+from sparkstate.slots import protocol
+from sparkstate.slots.group import SlotGroup
+
+LIMIT_S = 2.0
+
+
+@pytest.fixture(params=["hashmap", "rocksdb"])
+def slot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[slots.Slot]:
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend=request.param))
+    served.restore()
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def group(slot: slots.Slot) -> Iterator[SlotGroup]:
+    asking = SlotGroup((slot.address,), slots.TOKEN, 1, "here")
+    yield asking
+    asking.close()
+
+
+@pytest.mark.fault(
+    broken="the commit of an epoch takes longer than any question is waited for",
+    when="the driver asks the slot how it is, and tells it that a checkpoint has completed",
+    expected="both are answered beside the commit; no slot counts as lost; the state is right",
+)
+@pytest.mark.fault_on("a slot")
+def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_waited_for(
+    slot: slots.Slot, group: SlotGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot.epoch(0, slots.rows(("a", 1)))
+    slot.snapshot(1, 0)
+    assert group.status(LIMIT_S)[0].state_rows == 1
+    runtime = slot.server._runtime
+    assert runtime is not None
+    commit, entered, go_on = runtime._commit, threading.Event(), threading.Event()
+
+    def slow(epoch: int) -> None:
+        entered.set()
+        assert go_on.wait(60)
+        commit(epoch)
+
+    monkeypatch.setattr(runtime, "_commit", slow)
+    slot.feed(1, 1, slots.rows(("b", 2)))
+    slot.finish(1, 1)
+    committing = threading.Thread(target=slot.commit, args=(1,))
+    committing.start()
+    assert entered.wait(10)
+    assert group.status(LIMIT_S)[0].state_rows == 1  # as of the last commit
+    done = protocol.CheckpointDone(checkpoint_id=1, completed=True)
+    group.ask(lambda _: done, protocol.Ok, LIMIT_S)
+    with pytest.raises(errors.SlotLost, match="timed out"):  # a question that needs the state itself waits
+        group.ask(lambda _: protocol.ReadState(operator="sum", state="total", key='"b"', key_group=0),
+                  protocol.StateValue, 0.2)  # fmt: skip
+    group.end(protocol.Rest(), LIMIT_S)  # nor does an end wait behind it
+    go_on.set()
+    committing.join(10)
+    assert (slot.value("a"), slot.value("b")) == ("1", "2")
+    assert group.status(LIMIT_S)[0].state_rows == 2
+    slot.snapshot(2, 1)  # the output of the first was let go of
+    assert not runtime._ended
+
+
+def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_one(
+    slot: slots.Slot,
+) -> None:
+    slot.epoch(0, slots.rows(("a", 1)))
+    slot.snapshot(1, 0)
+    runtime = slot.server._runtime
+    assert runtime is not None
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with runtime._commit_gate:
+            held.set()
+            assert release.wait(60)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    assert held.wait(10)
+    slot.done(1)
+    assert len(runtime._ended) == 1
+    release.set()
+    holding.join(10)
+    slot.epoch(1, slots.rows(("b", 1)))
+    assert not runtime._ended
+
+
+def test_a_slot_that_answers_with_a_bug_is_not_lost(
+    slot: slots.Slot, group: SlotGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = slot.server._runtime
+    assert runtime is not None
+
+    def broken() -> None:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    monkeypatch.setattr(runtime, "status", broken)
+    with pytest.raises(errors.SparkstateError, match="RuntimeError: dictionary changed") as failed:
+        group.status(LIMIT_S)
+    assert not isinstance(failed.value, errors.SlotLost)
+    slot.epoch(0, slots.rows(("a", 1)))
+
+
+def test_a_slot_that_gives_no_sign_of_life_is_lost(
+    slot: slots.Slot, group: SlotGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, go_on = slot.server._runtime, threading.Event()
+    assert runtime is not None
+    monkeypatch.setattr(runtime, "status", lambda: go_on.wait(30))
+    with pytest.raises(errors.SlotLost, match=r"slot 0 .*timed out"):
+        group.status(0.2)
+    go_on.set()
+
+
+class _Weighed(Overlay):
+    """Only what the budget looks at."""
+
+    def __init__(self) -> None:
+        self.weight, self.dropped = 1, False
+
+
+def test_overlays_are_counted_while_others_come_and_go(tmp_path: Path) -> None:
+    budget, over, failed = EpochBudget(tmp_path, None), threading.Event(), []
+
+    def count() -> None:
+        while not over.is_set():
+            try:
+                budget.used_bytes()
+            except RuntimeError as error:
+                failed.append(error)
+                return
+
+    counting = [threading.Thread(target=count) for _ in range(2)]
+    for thread in counting:
+        thread.start()
+    end = time.monotonic() + 1.0
+    kept: list[Overlay] = []
+    while time.monotonic() < end and not failed:
+        kept.append(_Weighed())
+        budget._note(kept[-1], None)  # type: ignore[arg-type]
+        if len(kept) > 400:
+            kept.clear()
+    over.set()
+    for thread in counting:
+        thread.join(10)
+    assert failed == []
