@@ -1,8 +1,9 @@
 """Leadership by a Lease of our own, and the promise that who lost it writes nothing more.
 
 kopf's peering is no leader election (two fresh processes are both active for a moment, or none is). Here one
-process holds a ``coordination.k8s.io`` Lease, renewed every third of its duration with the resourceVersion as the
-precondition. Three things keep a holder that stalled, was paused or cut off from going on:
+process holds a ``coordination.k8s.io`` Lease, renewed three times in its duration with the resourceVersion as the
+precondition. A request that hangs is given up long before the Lease is lost, and tried again. Three things keep a
+holder that stalled, was paused or cut off from going on:
 
 * another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
   skewed clocks do not matter;
@@ -41,6 +42,27 @@ class LeaseSettings:
     margin_s: float = 3.0
     """A holder ends this long before its Lease does: a request may be on its way for a moment."""
 
+    @property
+    def held_s(self) -> float:
+        """A renewal holds this long: then the holder ends."""
+        return self.duration_s - self.margin_s
+
+    @property
+    def renew_s(self) -> float:
+        """Between two renewals that succeed."""
+        return self.held_s / 3
+
+    @property
+    def limit_s(self) -> float:
+        """Of one renewal with all its requests. After a pause and a renewal that hung there is time for another
+        before the holder ends."""
+        return (self.held_s - self.renew_s - self.retry_s) / 2
+
+    @property
+    def retry_s(self) -> float:
+        """Between a renewal that failed and the next."""
+        return self.duration_s / 30
+
 
 class Leadership:
     """One process's claim. :meth:`acquire`, then :meth:`keep` beside the work."""
@@ -63,14 +85,17 @@ class Leadership:
     @property
     def held(self) -> bool:
         """Whether we may write now."""
-        if self._renewed_s is None:
+        return self._holds(self._renewed_s)
+
+    def _holds(self, renewed_s: float | None) -> bool:
+        if renewed_s is None:
             return False
-        age_s = self._clock.monotonic() - self._renewed_s
-        return age_s < self._settings.duration_s - self._settings.margin_s
+        return self._clock.monotonic() - renewed_s < self._settings.held_s
 
     def require(self) -> None:
         """Return if the Lease is held; else end the process at once."""
-        if self._renewed_s is not None and not self.held:
+        renewed_s = self._renewed_s  # read once: the event loop may release the Lease at any moment
+        if renewed_s is not None and not self._holds(renewed_s):
             self._exit()
 
     def _exit(self) -> None:
@@ -91,8 +116,11 @@ class Leadership:
 
     async def keep(self) -> None:
         """Renew for ever; the watching thread ends the process if that fails for too long."""
+        before_s: float | None = None
         while True:
-            await asyncio.sleep(self._settings.duration_s / 3)
+            fresh = self._renewed_s != before_s
+            before_s = self._renewed_s
+            await asyncio.sleep(self._settings.renew_s if fresh else self._settings.retry_s)
             if not await self._try():
                 self._exit()
 
@@ -102,9 +130,10 @@ class Leadership:
             return
         self._lease["spec"] = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._kube.replace(LEASES, self._settings.namespace, self._lease)
-        except errors.ApiError as error:
-            _log.warning("the Lease could not be released: %s", error)
+            async with asyncio.timeout(self._settings.limit_s):
+                await self._kube.replace(LEASES, self._settings.namespace, self._lease)
+        except (TimeoutError, errors.ApiError) as error:
+            _log.warning("the Lease could not be released: %s", str(error) or "no answer in time")
         self._renewed_s = None
         self._lease = None
 
@@ -112,21 +141,26 @@ class Leadership:
         """One look and, if it is ours to take, one write. While holding, errors of the server count as "still"."""
         started_s = self._clock.monotonic()
         try:
-            lease = await self._kube.get(LEASES, self._settings.namespace, self._settings.name)
-            if lease is None:
-                written = await self._create()
-            elif self._may_take(lease):
-                written = await self._take(lease)
-            else:
-                return False
+            async with asyncio.timeout(self._settings.limit_s):
+                written = await self._written()
         except errors.Conflict:
-            return self._renewed_s is not None and self.held
-        except errors.ApiError as error:
-            _log.warning("the Lease cannot be reached: %s", error)
-            return self._renewed_s is not None and self.held
+            return self.held
+        except (TimeoutError, errors.ApiError) as error:
+            why = str(error) or f"no answer within {self._settings.limit_s:.1f} s"
+            _log.warning("the Lease cannot be reached: %s", why)
+            return self.held
+        if written is None:
+            return False
         # From before the request: the server may have stamped it at any moment since.
         self._renewed_s, self._lease = started_s, written
         return True
+
+    async def _written(self) -> dict[str, Any] | None:
+        """The Lease as we wrote it; None if it is another's."""
+        lease = await self._kube.get(LEASES, self._settings.namespace, self._settings.name)
+        if lease is None:
+            return await self._create()
+        return await self._take(lease) if self._may_take(lease) else None
 
     def _may_take(self, lease: dict[str, Any]) -> bool:
         spec = lease.get("spec", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter as Counts
 from collections.abc import Iterable
 
@@ -17,6 +18,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._phases: set[str] = set()
+        self._counting = threading.Lock()
         self.requests = Counter(
             "sparkstate_operator_api_requests_total",
             "Requests to the API server.",
@@ -67,13 +69,12 @@ class Metrics:
         self.requests.labels(verb, resource, str(status)).inc()
 
     def count_jobs(self, phases: Iterable[str]) -> None:
-        """The phases of all jobs."""
+        """The phases of all jobs. Two scrapes may count at once, each in its thread."""
         found = Counts(phases)
-        for phase in self._phases:
-            self.jobs.labels(phase).set(found.get(phase, 0))
-        for phase, number in found.items():
-            self._phases.add(phase)
-            self.jobs.labels(phase).set(number)
+        with self._counting:
+            self._phases.update(found)
+            for phase in self._phases:
+                self.jobs.labels(phase).set(found.get(phase, 0))
 
     def text(self) -> bytes:
         """In Prometheus' text format."""

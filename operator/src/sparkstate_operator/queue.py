@@ -94,16 +94,22 @@ class KeyedQueue(Generic[Key]):
 
     @property
     def waiting(self) -> int:
-        """Keys that are due and not yet taken."""
+        """Keys that are due and not yet taken. May be asked from any thread."""
         now_s = self._monotonic()
-        return sum(1 for entry in self._entries.values() if entry.due_s is not None and entry.due_s <= now_s)
+        dues_s = [entry.due_s for entry in self._known()]
+        return sum(1 for due_s in dues_s if due_s is not None and due_s <= now_s)
 
     def stalled_s(self) -> float:
-        """How long there has been work without any reconcile ending. The liveness probe's question."""
+        """How long there has been work without any reconcile ending. The liveness probe's question, asked from its
+        thread."""
         return self._monotonic() - self.progress_s if self.waiting or self._busy() else 0.0
 
     def _busy(self) -> bool:
-        return any(entry.running for entry in self._entries.values())
+        return any(entry.running for entry in self._known())
+
+    def _known(self) -> list[_Entry]:
+        """A copy, made in one step of the interpreter: the event loop adds and removes keys meanwhile."""
+        return list(self._entries.values())
 
     def _schedule(self, key: Key, entry: _Entry, due_s: float) -> None:
         entry.due_s, entry.ticket = due_s, next(self._tickets)

@@ -70,7 +70,10 @@ class _Operator:
         kube = await Kube.connect(process.kubeconfig)
         kube.counted(metrics.count_request)
         drivers = Drivers(process.driver_port) if process.driver_port else Drivers()
-        leadership = Leadership(kube, process.lease, self._clock)
+        # Connections of its own: the Lease never waits for one that requests of the work hold.
+        leases = await Kube.connect(process.kubeconfig)
+        leases.counted(metrics.count_request)
+        leadership = Leadership(leases, process.lease, self._clock)
         kube.before_write = leadership.require
         beat = asyncio.create_task(self._beat())
         try:
@@ -83,6 +86,7 @@ class _Operator:
             await leadership.release()
             await drivers.close()
             await kube.close()
+            await leases.close()
             web.stop()
 
     async def _lead(self, kube: Kube, drivers: Drivers, leadership: Leadership) -> None:

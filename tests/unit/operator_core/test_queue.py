@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
+import threading
+import time
 
 from sparkstate_operator.queue import Backoff, KeyedQueue, Later
 
@@ -134,3 +137,40 @@ def test_keys_are_worked_on_at_once_and_one_failure_ends_nothing() -> None:
 
     asyncio.run(scenario())
     assert sorted(done) == ["a", "b", "bad"]
+
+
+def test_the_liveness_probe_asks_from_its_thread_while_keys_come_and_go() -> None:
+    found = queue(Clock())
+    for number in range(2000):
+        found.add(f"kept-{number}", 60.0)
+    wrong: list[Exception] = []
+    asked = 0
+    stop = threading.Event()
+
+    def probe() -> None:
+        nonlocal asked
+        while not stop.is_set():
+            try:
+                found.stalled_s()
+                asked += 1
+            except Exception as error:
+                wrong.append(error)
+
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        end_s = time.monotonic() + 1.0
+        number = 0
+        while time.monotonic() < end_s or asked < 100:
+            number += 1
+            found.add(f"passing-{number}")
+            key = found.take()
+            assert key is not None
+            found.done(key, None)
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(switch_s)
+    assert wrong == []
