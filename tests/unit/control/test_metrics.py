@@ -33,6 +33,8 @@ def test_a_scrape_reads_the_job_as_it_is_now() -> None:
     job.update(
         epoch=12,
         rows_total=500,
+        late_rows_total=7,
+        dropped_rows_total=3,
         rows_per_s=21.5,
         lag_ms=4300,
         watermark_ms=1_000_000,
@@ -46,6 +48,8 @@ def test_a_scrape_reads_the_job_as_it_is_now() -> None:
     got = values(registry.render().decode())
     assert got["sparkstate_epoch"] == 12
     assert got["sparkstate_rows_total"] == 500
+    assert got["sparkstate_late_rows_total"] == 7
+    assert got["sparkstate_dropped_rows_total"] == 3
     assert got["sparkstate_rows_per_second"] == 21.5
     assert got["sparkstate_watermark_lag_seconds"] == 4.3
     assert got["sparkstate_watermark_timestamp_seconds"] == 1000

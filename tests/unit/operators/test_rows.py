@@ -64,13 +64,36 @@ def test_a_single_column_may_be_yielded_bare():
         pytest.param(("u", 2**63), "9223372036854775808 .* does not fit column 'amount'", id="too large"),
         pytest.param({"user": "u"}, "other names than the output", id="missing name"),
         pytest.param("u", "'u' is no row", id="no row"),
-        pytest.param((OutputTag("nobody"), ("u", 1)), "side output 'nobody'", id="tag without reader"),
     ],
 )
 def test_a_row_that_does_not_fit_names_the_operator_and_what_is_wrong(row, complaint):
     operator = ops.make_operator(Yields(("good", 1), row), side_schemas={"big": ops.ROWS})
     with pytest.raises(errors.UserCodeError, match=f"(?s)operator 'op', epoch 1.*{complaint}"):
         ops.run(operator, ("a", 1, 1))
+
+
+@pytest.mark.parametrize("sides", [{}, {"big": ops.ROWS}], ids=["none is read", "another is read"])
+def test_rows_for_a_side_output_that_nobody_reads_are_counted_and_dropped(sides):
+    rows = (("good", 1), (OutputTag("nobody"), ("u", 1)), (OutputTag("nobody"), ("u", 2)))
+    operator = ops.make_operator(Yields(*rows), side_schemas=sides)
+    overlay = ops.run(operator, ("a", 1, 1), ("b", 1, 1))
+    assert ops.rows_of(overlay) == [("good", 1), ("good", 1)]
+    assert overlay.dropped_rows == 4
+
+
+def test_rejected_and_late_rows_that_nobody_reads_are_counted_and_dropped():
+    class Picky(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            if value.amount < 0:
+                raise ValueError("negative")
+            yield value.user, value.amount
+
+    operator = ops.make_operator(Picky(), on_error="side-output", late_tag="late")
+    overlay = operator.begin(1, 100, 0)
+    operator.process_batch(overlay, ops.make_batch(("a", -1, 200), ("a", 1, 200), ("a", 1, 50)))
+    operator.finish(overlay, 200)
+    assert ops.rows_of(overlay) == [("a", 1)]
+    assert (overlay.rejected_rows, overlay.late_rows, overlay.dropped_rows) == (1, 1, 2)
 
 
 def test_columns_of_every_kind_reach_the_function_with_their_nulls():

@@ -163,6 +163,15 @@ class JobStatus(Document):
     rows_total: int = Field(
         default=0, description="Rows fed into the first keyed operators since this driver started."
     )
+    late_rows_total: int = Field(
+        default=0,
+        description="Rows whose event time lay before the watermark, since this driver started, whether a late output "
+        "took them or not.",
+    )
+    dropped_rows_total: int = Field(
+        default=0,
+        description="Rows for side outputs that nothing in the job reads, since this driver started.",
+    )
     rows_per_s: float = 0.0
     watermark_ms: int | None = Field(
         default=None,

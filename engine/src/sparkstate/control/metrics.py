@@ -44,6 +44,8 @@ GAUGES: Final[dict[str, str]] = {
 }
 COUNTERS: Final[dict[str, str]] = {
     "sparkstate_rows": "Rows fed into keyed operators since the driver started.",
+    "sparkstate_late_rows": "Rows whose event time lay before the watermark, since the driver started.",
+    "sparkstate_dropped_rows": "Rows for side outputs that nothing in the job reads, since the driver started.",
     "sparkstate_restarts": "Restarts after a failure.",
     "sparkstate_checkpoints_completed": "Completed checkpoints and savepoints.",
     "sparkstate_checkpoints_failed": "Failed checkpoints and savepoints.",
@@ -136,6 +138,8 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
         "sparkstate_last_checkpoint_age_seconds": (now_ms - last.trigger_ms) / 1000 if last else None,
         "sparkstate_incarnation": status.incarnation,
         "sparkstate_rows": status.rows_total,
+        "sparkstate_late_rows": status.late_rows_total,
+        "sparkstate_dropped_rows": status.dropped_rows_total,
         "sparkstate_restarts": status.restarts,
         "sparkstate_checkpoints_completed": status.checkpoints_completed,
         "sparkstate_checkpoints_failed": status.checkpoints_failed,

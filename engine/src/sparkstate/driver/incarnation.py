@@ -271,6 +271,8 @@ class Incarnation:
             result.duration_ms / 1000,
             result.next_event_timer,
             result.next_processing_timer,
+            result.late_rows,
+            result.dropped_rows,
         )
 
     def _position(self, epoch: int, at: Watermarks) -> bytes:

@@ -43,7 +43,7 @@ class JobView:
         self._lineage: str | None = None
         self._incarnation: int | None = None
         self._epoch: int | None = None
-        self._rows = 0
+        self._rows = self._late_rows = self._dropped_rows = 0
         self._watermark = MIN_WATERMARK
         self._next_event_timer: int | None = None
         self._next_processing_timer: int | None = None
@@ -119,6 +119,8 @@ class JobView:
         seconds: float,
         next_event_timer: int | None = None,
         next_processing_timer: int | None = None,
+        late_rows: int = 0,
+        dropped_rows: int = 0,
     ) -> None:
         """An epoch has committed."""
         self._on_epoch(seconds)
@@ -128,6 +130,8 @@ class JobView:
             self._next_event_timer, self._next_processing_timer = next_event_timer, next_processing_timer
             self._rows += rows
             self._progress_at = now
+            self._late_rows += late_rows
+            self._dropped_rows += dropped_rows
             self._recent.append((now, rows))
             while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
                 self._recent.popleft()
@@ -233,6 +237,8 @@ class JobView:
                 started_ms=self._started_ms,
                 epoch=self._epoch,
                 rows_total=self._rows,
+                late_rows_total=self._late_rows,
+                dropped_rows_total=self._dropped_rows,
                 rows_per_s=self._rate(),
                 watermark_ms=watermark,
                 lag_ms=lag,

@@ -39,7 +39,15 @@ class Outputs:
         if schema is None:
             overlay.unconverted.setdefault(None, []).extend(yielded)
             return
-        batch = self._convert(overlay, yielded, schema, None)
+        try:
+            batch = self._convert(overlay, yielded, schema, None)
+        except errors.UserCodeError:
+            if self._has_tags or not _may_be_tagged(yielded):
+                raise
+            # The job reads no side output, so nobody looked for tags: a look costs every record. From here on we do.
+            self._has_tags = True
+            self.put(overlay, yielded, stamps)
+            return
         if stamps is not None:
             arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
@@ -58,25 +66,22 @@ class Outputs:
                 batches[length:] = table.combine_chunks().to_batches()
 
     def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
-        """Rows for one side output."""
+        """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
             overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
         elif self._spec.output_schema is None:
             overlay.unconverted.setdefault(tag, []).extend(rows)
         else:
-            known = ", ".join(sorted(self._spec.side_schemas)) or "none"
-            raise errors.UserCodeError(
-                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: a row was sent to the side "
-                f"output {tag!r}, which the job does not read (it reads: {known}); "
-                f"add .side_output(OutputTag({tag!r}, …)) to the job"
-            )
+            overlay.dropped_rows += len(rows)
 
     def put_side_batch(self, overlay: Overlay, tag: str, batch: pa.RecordBatch) -> None:
         """A batch of whole input rows for one side output (late rows)."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
             overlay.batches.setdefault(tag, []).append(batch.select(schema.names).cast(schema))
+        elif self._spec.output_schema is not None:
+            overlay.dropped_rows += batch.num_rows
         else:
             rows = zip(*[arrow_rows.column_values(column) for column in batch.columns], strict=True)
             self.put_side(overlay, tag, list(rows))

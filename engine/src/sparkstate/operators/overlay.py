@@ -203,6 +203,8 @@ class Overlay:
     rows_in: int = 0
     late_rows: int = 0
     rejected_rows: int = 0
+    dropped_rows: int = 0
+    """Rows for side outputs that nothing in the job reads."""
     timers_fired: int = 0
     max_timestamp: int | None = None
     """Largest event time seen, ms; None if none."""

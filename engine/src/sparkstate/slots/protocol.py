@@ -174,6 +174,8 @@ class Finished(Message, frozen=True, kw_only=True, tag=True):
     """Rows of the main output (``\"\"``) and of side outputs."""
     late_rows: int
     timers_fired: int
+    dropped_rows: int = 0
+    """Rows for side outputs that nothing in the job reads."""
 
 
 class Committed(Message, frozen=True, kw_only=True, tag=True):

@@ -173,6 +173,7 @@ class SlotRuntime:
                 rows_by_tag=_rows_by_tag(operator, overlay),
                 late_rows=overlay.late_rows,
                 timers_fired=overlay.timers_fired,
+                dropped_rows=overlay.dropped_rows,
             )
 
     def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -36,6 +36,8 @@ class EpochResult:
     rows: int
     late_rows: int
     timers_fired: int
+    dropped_rows: int
+    """Rows for side outputs that nothing in the job reads."""
     watermarks: Watermarks
     next_event_timer: int | None
     next_processing_timer: int | None
@@ -182,7 +184,7 @@ class EpochRunner:
 
     def complete(self, fed: Fed) -> EpochResult:
         """Finish, the operators behind others, commit, sinks."""
-        totals = [0, 0, 0]
+        totals = [0, 0, 0, 0]
         if fed.nothing:
             return self._result(fed, totals, 0.0)
         rows_out: dict[tuple[str, str | None], int] = {}
@@ -196,6 +198,7 @@ class EpochRunner:
                     totals[0] += reply.rows_in
                 totals[1] += reply.late_rows
                 totals[2] += reply.timers_fired
+                totals[3] += reply.dropped_rows
         waited = self._commit(fed.epoch)
         self._call_sinks(fed.epoch, rows_out)
         self._release(fed.epoch)
@@ -334,6 +337,7 @@ class EpochRunner:
             totals[0],
             totals[1],
             totals[2],
+            totals[3],
             fed.after,
             self._next_event,
             self._next_processing,

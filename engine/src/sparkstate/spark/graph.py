@@ -72,7 +72,24 @@ class Graph:
                 "sparkstate.keyed was called on two different streaming DataFrames; a job has one input: pass the "
                 "DataFrames as a list, sparkstate.keyed([a, b], …), or union them"
             )
+        times, before = _times_of(sources), _times_of(self.sources)
+        if self.sources and times != before:
+            raise errors.SpecInvalid(
+                f"sparkstate.keyed was called twice on the same input, with other times: first with {before}, then "
+                f"with {times}; the input has one watermark: give both the same event_time, delay and idle_timeout"
+            )
         self.sources = sources
+
+    def unread(self) -> list[str]:
+        """A sentence for each built-in side output whose rows are dropped, because nothing in the job reads it."""
+        return [
+            f"operator {operator.uid!r}: {what} are counted (sparkstate_dropped_rows_total) and dropped, because "
+            f"nothing reads the side output {tag.tag_id!r}; "
+            f".side_output(OutputTag({tag.tag_id!r})).sink(…) keeps them"
+            for operator in self.operators.values()
+            for what, tag in (("rejected rows", operator.error_tag), ("late rows", operator.late_tag))
+            if tag is not None and tag.tag_id not in operator.side_outputs
+        ]
 
     def add(self, operator: Operator) -> None:
         """Declare an operator; uids are unique, for state is found again by them."""
@@ -98,6 +115,16 @@ class Graph:
     def feeds_an_operator(self, uid: str) -> bool:
         """Whether another operator reads this one's main output, which then needs timestamps."""
         return any(op.upstream == (uid, None) for op in self.operators.values())
+
+
+def _times_of(sources: list[Source]) -> str:
+    """What the sources say of event time, as it is told in an error."""
+    times = [
+        f"event_time={s.event_time!r}, delay={s.delay_ms} ms, idle_timeout="
+        f"{None if s.idle_timeout_ms is None else f'{s.idle_timeout_ms} ms'}"
+        for s in sources
+    ]
+    return "; ".join(times)
 
 
 _current: list[Graph] = []

@@ -1,0 +1,51 @@
+"""What a job declares, and what of it cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparkstate import KeyedProcessFunction, OutputTag, errors
+from sparkstate.spark import graph
+
+
+def source(frame: Any, event_time: str | None = None, delay_ms: int = 0) -> graph.Source:
+    return graph.Source(frame=frame, event_time=event_time, delay_ms=delay_ms)
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [(("other", 1000), "event_time='other'"), (("at", 7), "delay=7 ms"), ((None, 0), "event_time=None")],
+    ids=["another column", "another delay", "none"],
+)
+def test_a_second_keyed_over_the_same_input_may_not_change_its_times(
+    second: tuple[str | None, int], told: str
+) -> None:
+    declared, frame = graph.Graph(), object()
+    declared.add_sources([source(frame, "at", 1000)])
+    declared.add_sources([source(frame, "at", 1000)])
+    with pytest.raises(errors.SpecInvalid, match=f"event_time='at', delay=1000 ms.*{told}"):
+        declared.add_sources([source(frame, *second)])
+    assert [each.event_time for each in declared.sources] == ["at"]
+
+
+def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
+    operator = graph.Operator(
+        uid="op",
+        function=KeyedProcessFunction(),
+        keys=("k",),
+        upstream=None,
+        event_time="at",
+        output_schema="k string",
+        error_tag=OutputTag("errors"),
+        late_tag=OutputTag("late"),
+    )
+    declared = graph.Graph(operators={"op": operator})
+    rejected, late = declared.unread()
+    assert "'op'" in rejected
+    assert "rejected rows" in rejected
+    assert "'errors'" in rejected
+    assert "late rows" in late
+    operator.side_outputs = {"late": OutputTag("late")}
+    assert declared.unread() == [rejected]
