@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.operated import Operated
 
@@ -100,6 +102,52 @@ def test_a_job_that_never_ran_is_deleted_at_once(operated: Operated) -> None:
     operated.cluster.until(lambda: operated.status().get("conditions"), "the job is judged")
     operated.delete()
     operated.cluster.until_gone("ssj", "orders", operated.namespace, timeout_s=20)
+
+
+UNREADABLE = {
+    "a quantity": [{"name": "driver", "resources": {"limits": {"memory": "4GB"}}}],
+    "no list": {"name": "driver"},
+    "no names": [{"image": "example/logs:1"}],
+}
+
+
+@pytest.mark.parametrize("containers", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_template_that_cannot_be_read_holds_neither_the_failover_nor_the_deletion(
+    operated: Operated, containers: Any
+) -> None:
+    operated.apply()
+    operated.running()
+    operated.apply(driverTemplate={"spec": {"containers": containers}})
+    operated.cluster.until(lambda: "Stalled" in operated.conditions(), "the spec is told to be invalid")
+    stalled = operated.conditions()["Stalled"]
+    assert stalled["reason"] == "SpecInvalid"
+    assert "spec.driverTemplate.spec.containers" in stalled["message"]
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
+    operated.until_pod(2)
+    operated.delete()
+    operated.until_deleting("orders-driver-2")
+    operated.cluster.until_gone("ssj", "orders", operated.namespace, timeout_s=20)
+    nothing_is_left(operated)
+
+
+def test_a_job_whose_stored_revision_cannot_be_read_is_deleted(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    assert operated.operator
+    operated.operator.stop()
+    name = operated.status()["revision"]
+    kept = operated.cluster.get("controllerrevision", name, operated.namespace)
+    assert kept is not None
+    meta = {field: kept["metadata"][field] for field in ("name", "namespace", "labels")}
+    operated.cluster.kubectl("delete", "controllerrevision", name, "-n", operated.namespace)
+    later = {**kept["data"], "format": 99}
+    operated.cluster.apply({**kept, "metadata": meta, "data": later})
+    operated.delete()
+    operated.start()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until_gone("ssj", "orders", operated.namespace, timeout_s=20)
+    nothing_is_left(operated)
 
 
 def test_a_job_of_the_same_name_never_meets_the_pods_of_the_one_before(operated: Operated) -> None:

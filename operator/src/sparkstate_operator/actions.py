@@ -67,8 +67,15 @@ class Start:
 
     @classmethod
     def of(cls, document: Document | None) -> Start:
-        """The inverse of :meth:`document`; unknown fields are skipped."""
-        return cls(**{name: document[name] for name in cls.__annotations__ if name in (document or {})})  # type: ignore[index]
+        """The inverse of :meth:`document`; unknown fields, and those of another type, are skipped."""
+        told = document or {}
+        return cls(
+            **{
+                name: told[name]
+                for name, default in vars(cls()).items()
+                if isinstance(told.get(name), type(default))
+            }
+        )
 
 
 @dataclass(frozen=True)

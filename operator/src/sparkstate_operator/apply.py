@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sparkstate_operator import actions, errors, labels, observed, plan
+from sparkstate_operator import actions, errors, judging, labels, observed, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
@@ -100,10 +100,10 @@ class Applier:
 
     async def check(self, context: Context, start: actions.StartAttempt) -> str:
         """Dry-run the attempt's pod; why it is refused, empty if it is not."""
-        body = driver.pod(context, start.attempt)
         try:
+            body = _built(context, lambda: driver.pod(context, start.attempt))
             await self._kube.create(k.PODS, context.job.namespace, body, dry_run=True)
-        except (errors.Invalid, errors.Forbidden) as error:
+        except (errors.Invalid, errors.Forbidden, errors.SpecInvalid) as error:
             return str(error)
         except errors.AlreadyExists:
             return ""
@@ -192,11 +192,11 @@ class Applier:
     async def _start(self, action: actions.StartAttempt, context: Context, memory: Memory) -> None:
         """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod."""
         namespace, ours = context.job.namespace, _of(context.job)
+        config = _built(context, lambda: children.config_map(context, action.attempt, action.start))
+        pod = _built(context, lambda: driver.pod(context, action.attempt, action.predecessor_s))
         secret = children.secret(context, action.attempt, self._key)
         await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
-        config = children.config_map(context, action.attempt, action.start)
         await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
-        pod = driver.pod(context, action.attempt, action.predecessor_s)
         try:
             await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
         except (errors.Invalid, errors.Forbidden):
@@ -309,7 +309,8 @@ class Applier:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""
         if seen.newest_config_map is not None:
             return seen.newest_config_map.name
-        body = children.config_map(self.context(seen.job, revision), recovering.TRACE, actions.Start())
+        context = self.context(seen.job, revision)
+        body = children.config_map(context, recovering.TRACE, actions.Start(), executors=False)
         await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, seen.job.namespace, body, _of(seen.job))
         return str(body["metadata"]["name"])
 
@@ -351,6 +352,15 @@ class Applier:
             await self._write(Write.CREATE_EVENT, lambda: self._kube.create(k.EVENTS, namespace, body))
         except errors.ApiError as error:
             _log.warning("an Event could not be written: %s", error)
+
+
+def _built(context: Context, build: Callable[[], k.Object]) -> k.Object:
+    """An object of the revision. Raises ``SpecInvalid`` for one that was accepted and cannot be built after all."""
+    try:
+        return build()
+    except Exception as error:
+        _log.exception("a revision could not be built", extra={"revision": context.revision.name})
+        raise errors.SpecInvalid(judging.unforeseen(f"revision {context.revision.name}", error)) from error
 
 
 def _of(job: observed.Job) -> dict[str, str]:

@@ -43,6 +43,15 @@ def parse(value: str | None) -> datetime | None:
     return datetime.fromisoformat(value) if value else None
 
 
+def read(value: str | None) -> datetime | None:
+    """A time out of an annotation, which anybody may edit; None for what is no time."""
+    try:
+        found = parse(value)
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
 def from_ms(value: int | None) -> datetime | None:
     """Milliseconds since the Unix epoch, as the engine's REST writes times."""
     return None if value is None else datetime.fromtimestamp(value / 1000, UTC)

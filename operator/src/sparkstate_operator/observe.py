@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import errors, labels, observed, plan
+from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import naming, revisions
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.objects import children
 
+_log = logging.getLogger(__name__)
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
 
 
@@ -168,8 +170,8 @@ class Observer:
             if name in memory.revisions:
                 continue
             body = await self._kube.get(k.REVISIONS, job.namespace, name)
-            if body is not None:
-                memory.revisions[name] = plan.Revision(name, revisions.read(body["data"]))
+            if body is not None and (found := readable(name, body)) is not None:
+                memory.revisions[name] = found
         if drivers:  # a look at the whole job: keep what is still named
             memory.revisions = {name: memory.revisions[name] for name in names if name in memory.revisions}
         return memory.revisions
@@ -194,9 +196,15 @@ class Observer:
         try:
             document = await self._drivers.status(*who)
             savepoint = await self._drivers.savepoint(*who, str(trigger)) if trigger else None
+            answers.require(document, answers.STATUS)
+            answers.require(savepoint or {}, answers.SAVEPOINT)
+            return observed.Report(document, savepoint)
         except errors.DriverUnavailable:
             return None
-        return observed.Report(document, savepoint)
+        except (ValueError, RecursionError) as error:
+            # Whoever answers is no driver of ours, or one that is broken: as if it did not answer.
+            _log.warning("the driver of attempt %s answers nonsense: %s", speaker.attempt, error)
+            return None
 
     async def listen(self, memory: Memory) -> observed.News:
         """Ask the driver alone; no request goes to the API server."""
@@ -259,6 +267,17 @@ class Observer:
         return pod, await self._ask(speaker, snapshot.status.get("triggerId"))
 
 
+def readable(name: str, body: Mapping[str, Any]) -> plan.Revision | None:
+    """The revision; None for one that this version cannot read: it then counts as lost, like one that was deleted."""
+    try:
+        return plan.Revision(name, revisions.read(body["data"]))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        _log.warning(
+            "revision %s cannot be read and counts as lost: %s", name, error, extra={"revision": name}
+        )
+        return None
+
+
 def _speaker(
     job: observed.Job, drivers: tuple[observed.Pod, ...], config_maps: tuple[observed.Child, ...]
 ) -> observed.Speaker | None:
@@ -298,7 +317,7 @@ def _word(body: Mapping[str, Any]) -> observed.Document:
         text = ((status.get("state") or {}).get("terminated") or {}).get("message", "")
         try:
             found = json.loads(text.strip().splitlines()[-1]) if text.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             found = {"message": text[-2000:]}
         if isinstance(found, dict) and found:
             return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -40,7 +41,7 @@ class Ended:
         """The engine's last word; empty if it left none."""
         try:
             found = json.loads(self.message)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -382,8 +383,10 @@ def _ended(terminated: Document | None) -> Ended | None:
 
 
 def _number(meta: Document, label: str) -> int | None:
+    """The number of an attempt or life; None also for one that no operator gives: whoever may label objects could
+    otherwise have numbers used up for which there are no names."""
     value = (meta.get("labels") or {}).get(label, "")
-    return int(value) if value.isdecimal() else None
+    return int(value) if re.fullmatch("[0-9]{1,6}", value) else None
 
 
 def _time(value: str) -> datetime:

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
-from sparkstate_operator import actions, clock, errors, labels, observed, plan
+from sparkstate_operator import actions, clock, errors, judging, labels, observed, plan
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import memory as memory_sums
-from sparkstate_operator.core import problems, settings
 from sparkstate_operator.decide import decide, snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
@@ -134,6 +132,8 @@ class Reconciler:
             memory.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)
+        if seen.job.deleting_at is not None:
+            invalid = ""  # a deletion goes by the revision that runs; a spec that cannot run does not hold it
         decision = decide(seen, look.revisions, wanted, invalid, self._config)
         known = {**look.revisions, **({wanted.name: wanted} if wanted is not None else {})}
         if decision.check is not None:
@@ -170,15 +170,7 @@ class Reconciler:
         known = self._judged.get(key)
         if known is not None and known[:2] == (job.uid, job.generation):
             return known[2:]
-        fixed = None
-        if job.status.get("shards"):
-            fixed = settings.KeySpace(int(job.status["shards"]))
-        try:
-            resolved = settings.resolve(job.spec, self._config.defaults, fixed)
-            problems.raise_if_any(memory_sums.problems(resolved, memory_sums.sums(resolved)))
-            verdict: tuple[plan.Revision | None, str] = (plan.of_spec(job.name, resolved), "")
-        except errors.SpecInvalid as error:
-            verdict = (None, str(error))
+        verdict = judging.judge(job, self._config)
         self._judged[key] = (job.uid, job.generation, *verdict)
         return verdict
 
@@ -209,8 +201,9 @@ class Reconciler:
         try:
             for action in decision.actions:
                 await self._act(action, seen, known, memory)
-        except (errors.Forbidden, errors.Invalid, errors.Foreign) as error:
-            # A quota, a policy, somebody else's object: only a person can help, who looks at the job's Events.
+        except (errors.Forbidden, errors.Invalid, errors.Foreign, errors.SpecInvalid) as error:
+            # A quota, a policy, somebody else's object, a revision that an older operator let through: only a person
+            # can help, who looks at the job's Events.
             await self._tell(k.JOBS, job, job.namespace, actions.Note(error.reason, str(error), warning=True))
             raise
 

@@ -4,11 +4,10 @@ holds the two against each other."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from sparkstate_operator.core import units
+from sparkstate_operator.core import templates, units
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.core.settings import Resolved
 
@@ -25,7 +24,7 @@ PYTHON_PER_WORKER = 128 * MIB
 UNMANAGED_PER_SLOT = 256 * MIB
 """Room for RocksDB where nothing bounds it: an estimate, no promise."""
 
-Role = Literal["driver", "executor"]
+Role = templates.Role
 
 
 @dataclass(frozen=True)
@@ -111,24 +110,14 @@ def problems(resolved: Resolved, needed: Sums) -> list[Problem]:
 
 
 def _too_small(resolved: Resolved, pod: PodSum) -> Iterator[Problem]:
-    given = container_resources(resolved, pod.role)
+    given = templates.container_resources(resolved, pod.role)
     wanted = {"memory": pod.memory_bytes, "ephemeral-storage": pod.storage_bytes or 0}
     for name, least in wanted.items():
         told = given.get("limits", {}).get(name)
-        if told is not None and units.size_bytes(str(told)) < least:
+        if told is not None and templates.quantity_bytes(told) < least:
             field = f"spec.{pod.role}Template.spec.containers['{pod.role}'].resources.limits.{name}"
             why = f"{pod}" if name == "memory" else f"localStorage.sizeLimit {_mib(least)}"
             yield Problem(field, f"a {pod.role} pod needs {why}; raise the limit or leave it out", f"{told}")
-
-
-def container_resources(resolved: Resolved, role: Role) -> Mapping[str, Any]:
-    """``resources`` of the role's container in the user's pod template."""
-    containers = resolved.get(f"{role}Template.spec.containers", ())
-    for container in containers:
-        if isinstance(container, Mapping) and container.get("name") == role:
-            found = container.get("resources") or {}
-            return found if isinstance(found, Mapping) else {}
-    return {}
 
 
 def jvm_overhead(heap: int) -> int:

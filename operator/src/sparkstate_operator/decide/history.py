@@ -22,7 +22,7 @@ def _ask(draft: Draft, revision: Revision) -> None:
     if plan is None or draft.phase != "Running":
         return
     own = [one for one in draft.seen.snapshots if one.labels.get(labels.JOB_UID) == job.uid]
-    times = [clock.parse(one.annotations.get(labels.SCHEDULED)) for one in own if one.periodic]
+    times = [clock.read(one.annotations.get(labels.SCHEDULED)) for one in own if one.periodic]
     in_flight = any(one.phase in UNDER_WAY and one.deleting_at is None for one in own)
     found = schedule.due(plan, draft.now, [time for time in times if time is not None], in_flight)
     if found is not None:

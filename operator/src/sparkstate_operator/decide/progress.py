@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkstate_operator import clock
+from sparkstate_operator import answers, clock
 from sparkstate_operator.core import units
 from sparkstate_operator.decide.draft import Draft
 
@@ -70,7 +70,7 @@ def take_savepoint(draft: Draft, found: Mapping[str, Any]) -> None:
 def take_savepoint_of_word(draft: Draft, word: Mapping[str, Any]) -> None:
     """The driver's last word may carry its savepoint: ``{"reason": "Suspended", "savepoint": {…}}``."""
     found = word.get("savepoint")
-    if isinstance(found, Mapping):
+    if isinstance(found, Mapping) and answers.fits(found, answers.SAVEPOINT):
         take_savepoint(draft, {**found, "location": found.get("location") or found.get("url")})
 
 

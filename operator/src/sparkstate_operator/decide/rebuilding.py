@@ -7,6 +7,7 @@ happens to the status. Where no driver is left to ask about the state, the stora
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.decide import recovering
@@ -54,5 +55,18 @@ def _revision(child: observed.Child | None) -> str | None:
 
 
 def _start(child: observed.Child) -> dict[str, object] | None:
-    text = (child.body["metadata"].get("annotations") or {}).get(labels.START)
-    return actions.Start.of(json.loads(text)).document() or None if text else None
+    """The instruction that the attempt was given: by the annotation, which anybody may edit, or by the manifest, which
+    nobody can."""
+    found = _document((child.body["metadata"].get("annotations") or {}).get(labels.START))
+    if found is None:
+        manifest = _document((child.body.get("data") or {}).get("job.yaml")) or {}
+        found = _document((manifest.get("metadata") or {}).get("annotations", {}).get(labels.START))
+    return actions.Start.of(found).document() or None
+
+
+def _document(text: str | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

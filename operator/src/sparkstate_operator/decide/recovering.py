@@ -8,7 +8,7 @@ and who wants the instruction changes the spec again.
 
 from __future__ import annotations
 
-from sparkstate_operator import actions, clock
+from sparkstate_operator import actions, answers, clock
 from sparkstate_operator.core import naming
 from sparkstate_operator.decide import instructing, progress
 from sparkstate_operator.decide.draft import Draft
@@ -43,7 +43,7 @@ def go_on(draft: Draft, wanted: Revision) -> None:
         draft.acts.append(actions.EnsureChildren(revision.name))
         command = naming.command_job(job.name, job.uid, RESTORE_INFO)
         draft.acts.append(actions.CreateTask(command, RESTORE_INFO, (RESTORE_INFO, "--json")))
-    elif task.succeeded and task.result:
+    elif task.succeeded and "found" in task.result and answers.fits(task.result, answers.RESTORE_INFO):
         if _take(draft, wanted, task.result):
             _tidy(draft, actions.DeleteTask(task))
     elif task.failed or task.succeeded:

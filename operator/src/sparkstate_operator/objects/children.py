@@ -115,13 +115,14 @@ def manifest(context: Context, start: actions.Start) -> Object:
     }
 
 
-def config_map(context: Context, attempt: int, start: actions.Start) -> Object:
-    """One attempt's manifest and executor template; immutable, and the trace that its number is used."""
+def config_map(context: Context, attempt: int, start: actions.Start, *, executors: bool = True) -> Object:
+    """One attempt's manifest and executor template; immutable, and the trace that its number is used. Not
+    ``executors``: for a command, which starts none."""
     meta = parts.metadata(context, naming.config_map(context.job.name, attempt), None, attempt)
     meta["labels"][labels.REVISION] = context.revision.name
     meta["annotations"] = {labels.START: json.dumps(start.document(), sort_keys=True)}
     data = {"job.yaml": driver.as_text(manifest(context, start))}
-    if context.revision.cluster:
+    if context.revision.cluster and executors:
         data["executor.yaml"] = driver.as_text(driver.executor_template(context, attempt))
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import labels
 from sparkstate_operator.config import DRIVER_PORT
-from sparkstate_operator.core import memory, naming, units
+from sparkstate_operator.core import memory, naming, templates, units
 from sparkstate_operator.decide import restarts
 from sparkstate_operator.objects import merging, parts
 from sparkstate_operator.objects.parts import Context, Object
@@ -20,7 +20,7 @@ AWAY_S = 30
 def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
     """The driver's pod of one attempt. ``predecessor_s``: as ``actions.StartAttempt`` has it."""
     revision, job = context.revision, context.job
-    theirs = revision.get("driverTemplate", {})
+    theirs = templates.of(revision.resolved, "driver")
     ours: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -109,7 +109,7 @@ def resources(context: Context, role: memory.Role) -> Object:
     """Memory as request and limit: the sum is what the pod gets and what bounds it. A template may raise it."""
     resolved = context.revision.resolved
     found = memory.sums(resolved).of(role)
-    theirs = memory.container_resources(resolved, role)
+    theirs = templates.container_resources(resolved, role)
     asked: Object = {"cpu": str(found.cores), "memory": str(found.memory_bytes)}
     limit: Object = {"memory": str(found.memory_bytes)}
     if found.storage_bytes is not None:
@@ -127,7 +127,7 @@ def _larger(ours: Object, theirs: Any) -> Object:
         if (
             name in ours
             and name in theirs
-            and units.size_bytes(str(theirs[name])) > units.size_bytes(ours[name])
+            and templates.quantity_bytes(theirs[name]) > units.size_bytes(ours[name])
         ):
             both[name] = theirs[name]
     if "cpu" in theirs:
@@ -183,7 +183,7 @@ def _with_tolerations(template: Object) -> Object:
 
 def executor_template(context: Context, attempt: int) -> Object:
     """The pod template that Spark's Kubernetes backend starts executors from; their container is named ``executor``."""
-    theirs = context.revision.get("executorTemplate", {})
+    theirs = templates.of(context.revision.resolved, "executor")
     container = _any_container(context, "executor")
     container["env"] = parts.environment(context, attempt)
     # Spark's own secret between driver and executors is read from there; by default it would stand in the pod's spec.

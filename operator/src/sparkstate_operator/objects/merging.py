@@ -28,4 +28,7 @@ def merge(theirs: Any, ours: Any, field: str = "") -> Any:
 def _by_name(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
     rest = {entry.get(key): entry for entry in theirs if isinstance(entry, Mapping)}
     merged = [merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
-    return [*merged, *rest.values()]
+    # Not by ``rest``: entries without the name (of ports, above all) are all kept.
+    ours_named = {entry.get(key) for entry in ours}
+    others = (entry for entry in theirs if not isinstance(entry, Mapping) or entry.get(key) not in ours_named)
+    return [*merged, *others]

@@ -1,0 +1,67 @@
+"""Answers of drivers and engine commands, held against what decisions read of them.
+
+User code runs beside whatever answers, and may be what answers. A field of another type would end the decision, or have
+the API server refuse the status that it is written into: then nobody would look after the job any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Document = Mapping[str, Any]
+_LARGEST = 2**63 - 1
+"""Of JSON numbers in the API server."""
+_LATEST_MS = 2**46
+"""In the year 4199: the sum of two is a time that can be written, too."""
+
+CHECKPOINT: dict[str, Any] = {
+    "id": int, "path": str, "epoch": int, "trigger_ms": int, "duration_ms": int, "state_bytes": int,
+    "uploaded_bytes": int, "trigger_id": str,
+}  # fmt: skip
+STATUS: dict[str, Any] = {
+    "phase": str, "lineage": str, "backend": str, "state_bytes": int, "restarts": int, "waits_for_attempt": int,
+    "checkpoints_completed": int, "slots": [{"shards": list}], "last_checkpoint": CHECKPOINT,
+    "last_savepoint": CHECKPOINT,
+}  # fmt: skip
+SAVEPOINT: dict[str, Any] = {"status": str, "location": str, "url": str, "epoch": int, "trigger_id": str}
+RESTORE_INFO: dict[str, Any] = {
+    "found": bool, "lineage": str, "attempt": int, "restore_point": {
+        "id": int, "url": str, "epoch": int, "timestamp_ms": int, "state_bytes": int, "trigger_id": str,
+        "kind": str, "backend": str, "shards": int, "drained": bool,
+    },
+}  # fmt: skip
+
+
+def require(found: Any, shape: Mapping[str, Any], where: str = "answer") -> None:
+    """Raise ValueError unless every field of ``shape`` that is there has its type. Null is not there."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{where} is a {type(found).__name__}, not an object")
+    for name, wanted in shape.items():
+        value = found.get(name)
+        if value is not None:
+            _require(value, wanted, f"{where}.{name}")
+
+
+def fits(found: Any, shape: Mapping[str, Any]) -> bool:
+    """Whether :func:`require` has nothing to say."""
+    try:
+        require(found, shape)
+    except ValueError:
+        return False
+    return True
+
+
+def _require(value: Any, wanted: Any, where: str) -> None:
+    if isinstance(wanted, Mapping):
+        require(value, wanted, where)
+    elif isinstance(wanted, list):
+        _require(value, list, where)
+        for position, entry in enumerate(value):
+            require(entry, wanted[0], f"{where}[{position}]")
+    elif not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise ValueError(f"{where} is a {type(value).__name__}, not a {wanted.__name__}")
+    elif wanted is int and not (
+        0 <= value <= _LATEST_MS if where.endswith("_ms") else abs(value) <= _LARGEST
+    ):
+        raise ValueError(f"{where} is {value}, which cannot be")

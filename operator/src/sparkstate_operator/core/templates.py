@@ -1,0 +1,158 @@
+"""The user's pod templates: the shapes that the operator merges, judged before it does. The schema lets everything
+through there; what is no concern of ours the API server judges when the pod is made."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Literal
+
+from sparkstate_operator.core import units
+from sparkstate_operator.core.problems import Problem
+from sparkstate_operator.core.settings import Resolved
+
+Role = Literal["driver", "executor"]
+ROLES: tuple[Role, ...] = ("driver", "executor")
+COUNTED = ("memory", "ephemeral-storage")
+"""Resources that the operator compares with its own sum."""
+_LISTS = ("containers", "initContainers", "volumes", "imagePullSecrets")
+_LISTS_OF_CONTAINER = ("env", "volumeMounts", "ports")
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))(?:[eE]([+-]?[0-9]{1,3})|(\D*))"
+)
+_SMALL = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6)}
+
+
+def of(resolved: Resolved, role: Role) -> dict[str, Any]:
+    """The role's template without nulls: as for Kubernetes, a field that is null is not given."""
+    found = _without_nulls(resolved.get(f"{role}Template") or {})
+    return found if isinstance(found, dict) else {}
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(child) for name, child in value.items() if child is not None}
+    return [_without_nulls(child) for child in value] if isinstance(value, list | tuple) else value
+
+
+def container_resources(resolved: Resolved, role: Role) -> Mapping[str, Any]:
+    """``resources`` of the role's container in its template."""
+    found: Mapping[str, Any] = _own(of(resolved, role), role).get("resources", {})
+    return found
+
+
+def _own(template: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
+    containers = template.get("spec", {}).get("containers", ())
+    return next((one for one in containers if one.get("name") == role), {})
+
+
+def quantity_bytes(value: Any) -> int:
+    """Bytes of a quantity as pod specs have it: also a number, a sign, an exponent. Raises ValueError."""
+    text = str(value)
+    match = _QUANTITY.fullmatch(text)
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
+        raise ValueError(f"{text[:80]!r} is no quantity; write it as 512Mi or 1Gi")
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        return math.ceil(Fraction(number) * Fraction(10) ** int(exponent))
+    if suffix in _SMALL:
+        return math.ceil(Fraction(number) * _SMALL[suffix])
+    sign = -1 if number.startswith("-") else 1
+    return sign * units.size_bytes(number.lstrip("+-") + suffix)
+
+
+def problems(resolved: Resolved) -> list[Problem]:
+    """Everything of both templates that the operator cannot read, by field, value and remedy."""
+    return [problem for role in ROLES for problem in _judged(of(resolved, role), role)]
+
+
+def _judged(template: Mapping[str, Any], role: Role) -> Iterator[Problem]:
+    at = f"spec.{role}Template"
+    yield from _object(template, "metadata", at)
+    for name in ("labels", "annotations"):
+        yield from _object(_mapping(template, "metadata"), name, f"{at}.metadata")
+    yield from _object(template, "spec", at)
+    spec = _mapping(template, "spec")
+    at = f"{at}.spec"
+    for name in _LISTS:
+        yield from _named(spec, name, at)
+    yield from _entries(spec, "tolerations", at, key="key", needed=False)
+    for name in ("containers", "initContainers"):
+        for position, container in enumerate(_list(spec, name)):
+            yield from _container(container, f"{at}.{name}[{position}]", role)
+    yield from _grace(spec, at)
+
+
+def _container(container: Mapping[str, Any], at: str, role: Role) -> Iterator[Problem]:
+    for name in _LISTS_OF_CONTAINER:
+        key = {"volumeMounts": "mountPath"}.get(name, "name")
+        yield from _entries(container, name, at, key=key, needed=name != "ports")
+    yield from _object(container, "resources", at)
+    for bound in ("limits", "requests"):
+        resources = _mapping(container, "resources")
+        yield from _object(resources, bound, f"{at}.resources")
+        if container.get("name") != role:
+            continue
+        for name in COUNTED:
+            value = _mapping(resources, bound).get(name)
+            if value is not None:
+                yield from _quantity(value, f"{at}.resources.{bound}.{name}")
+
+
+def _quantity(value: Any, at: str) -> Iterator[Problem]:
+    try:
+        quantity_bytes(value)
+    except ValueError:
+        yield Problem(at, "is no quantity; write it as 512Mi or 4Gi", _shown(value))
+
+
+def _grace(spec: Mapping[str, Any], at: str) -> Iterator[Problem]:
+    name = "terminationGracePeriodSeconds"
+    value = spec.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        yield Problem(f"{at}.{name}", "must be a whole number of seconds, 0 or more", _shown(value))
+
+
+def _object(parent: Mapping[str, Any], name: str, at: str) -> Iterator[Problem]:
+    value = parent.get(name, {})
+    if not isinstance(value, Mapping):
+        yield Problem(f"{at}.{name}", "must be an object (name: value pairs)", _shown(value))
+
+
+def _named(parent: Mapping[str, Any], name: str, at: str) -> Iterator[Problem]:
+    yield from _entries(parent, name, at, key="name", needed=True)
+
+
+def _entries(parent: Mapping[str, Any], name: str, at: str, *, key: str, needed: bool) -> Iterator[Problem]:
+    value = parent.get(name, [])
+    if not isinstance(value, list):
+        yield Problem(f"{at}.{name}", "must be a list", _shown(value))
+        return
+    for position, entry in enumerate(value):
+        where = f"{at}.{name}[{position}]"
+        if not isinstance(entry, Mapping):
+            yield Problem(where, f"must be an object with a {key}", _shown(entry))
+        elif key not in entry:
+            if needed:
+                yield Problem(f"{where}.{key}", "is missing; entries are merged by it")
+        elif not isinstance(entry[key], str):
+            yield Problem(f"{where}.{key}", "must be a text", _shown(entry[key]))
+
+
+def _mapping(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = parent.get(name, {})
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(parent: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = parent.get(name, [])
+    return [one if isinstance(one, Mapping) else {} for one in value] if isinstance(value, list) else []
+
+
+def _shown(value: Any) -> str:
+    """Plain values as they are; of a larger one its type alone, for it may hold anything."""
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)[:80]
+    return "a list" if isinstance(value, list) else "an object"

@@ -1,0 +1,52 @@
+"""What a job's spec comes to with the chart's defaults, or why it cannot run.
+
+Whatever goes wrong while a spec is judged is said of the spec, by the job's status: a job that ends the judge would be
+one that nobody looks after, and that cannot be deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sparkstate_operator import actions, errors, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import memory, problems, settings, templates
+from sparkstate_operator.objects import children, driver
+from sparkstate_operator.objects.parts import Context
+
+_log = logging.getLogger(__name__)
+_LONGEST = 2000
+
+
+def judge(job: observed.Job, config: Config) -> tuple[plan.Revision | None, str]:
+    """The revision that the spec is, or None and why it cannot run. Raises nothing."""
+    try:
+        return _revision(job, config), ""
+    except errors.SpecInvalid as error:
+        return None, str(error)[:_LONGEST]
+    except Exception as error:
+        fields = {"job": job.name, "namespace": job.namespace}
+        _log.exception("a spec could not be judged", extra=fields)
+        return None, unforeseen("the spec", error)
+
+
+def unforeseen(what: str, error: Exception) -> str:
+    """The words for a spec upon which the operator's own code failed."""
+    return f"{what} cannot be turned into pods: {type(error).__name__}: {error}"[:_LONGEST]
+
+
+def _revision(job: observed.Job, config: Config) -> plan.Revision:
+    fixed = settings.KeySpace(int(job.status["shards"])) if job.status.get("shards") else None
+    resolved = settings.resolve(job.spec, config.defaults, fixed)
+    problems.raise_if_any(templates.problems(resolved))
+    problems.raise_if_any(memory.problems(resolved, memory.sums(resolved)))
+    revision = plan.of_spec(job.name, resolved)
+    _rehearse(Context(job, revision, config))
+    return revision
+
+
+def _rehearse(context: Context) -> None:
+    """Build what an attempt is made of: what fails here would fail when a driver is to be replaced."""
+    driver.as_text(driver.pod(context, 1))
+    children.config_map(context, 1, actions.Start())
+    children.revision(context)
