@@ -6,7 +6,7 @@ import pytest
 from support.stores import HookedStore, ManualClock
 
 from sparkstate import errors
-from sparkstate.clock import SystemClock
+from sparkstate.clock import SystemClock, WakefulClock
 from sparkstate.log import FenceGuard, LineageLog, Verdict
 from sparkstate.storage.local import LocalStore
 
@@ -117,3 +117,17 @@ def test_the_thread_finds_a_newer_claim_by_itself_and_ends(store):
     finally:
         guard.stop()
     assert not guard._thread.is_alive()
+
+
+def test_time_for_which_the_machine_was_suspended_counts(store, monkeypatch):
+    clocks = {time.CLOCK_MONOTONIC: 1000.0, time.CLOCK_BOOTTIME: 1000.0}
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    monkeypatch.setattr(time, "monotonic", lambda: clocks[time.CLOCK_MONOTONIC])
+    log = LineageLog(store, ManualClock())
+    log.claim(1, "me")
+    guard = FenceGuard(log, 30.0, WakefulClock())
+    clocks[time.CLOCK_MONOTONIC] += 1.0
+    clocks[time.CLOCK_BOOTTIME] += 29.0
+    assert guard.check() is Verdict.GO
+    clocks[time.CLOCK_BOOTTIME] += 3600.0
+    assert guard.check() is Verdict.PAUSED

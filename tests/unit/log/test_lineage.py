@@ -41,6 +41,24 @@ def test_looking_for_a_job_creates_nothing(root):
     assert list(root.list("")) == []
 
 
+class ListsLate(HookedStore):
+    """Its listings lack the newest object, as a store's may that lists with a delay."""
+
+    def list(self, prefix):
+        return iter(list(self.store.list(prefix))[:-1])
+
+
+def test_a_pointer_that_the_listing_does_not_show_yet_is_found_all_the_same(root):
+    late = ListsLate(root)
+    first = open_job(root)
+    assert find(late, JOB).id == first.id
+    assert open_job(late).id == first.id
+    open_job(root, start_empty=True, attempt=1)
+    newest = open_job(root, start_empty=True, attempt=2)
+    assert find(late, JOB).id == newest.id
+    assert open_job(late, start_empty=True, attempt=3).pointer.number == 4
+
+
 def test_to_start_empty_makes_a_new_lineage_and_keeps_the_old(root):
     old = open_job(root)
     old.store.put_if_absent("log/000000000001", b"x")

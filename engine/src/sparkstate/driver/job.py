@@ -139,7 +139,8 @@ class JobDriver:
             durable.backend = self._settings.backend.type
             self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks], durable.backend)
             self._view.note_notices(declared.unread())
-            guard = FenceGuard(durable.log, self._settings.fence_timeout_s, self._clock)
+            # A successor waits by its own clock, also while this machine is suspended.
+            guard = FenceGuard(durable.log, self._settings.fence_timeout_s, clock.WakefulClock())
             guard.start()
             try:
                 return self._run(self._parts(begun, durable, guard))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.log import framing
 from sparkstate.storage import creating, naming
@@ -146,8 +147,16 @@ def _keys(root: ObjectStore, job: JobName) -> list[str]:
 
 
 def _newest_pointer(root: ObjectStore, job: JobName) -> Pointer | None:
+    """The listing says where to begin, and asking for the number after it has the last word: a listing may come
+    late or be cut, and with an older pointer a job would go on beside the state that it has been writing since.
+    """
     keys = _keys(root, job)
-    return _read(root, keys[-1]) if keys else None
+    newest = _read(root, keys[-1]) if keys else None
+    while True:
+        try:
+            newest = _read(root, _key(job, newest.number + 1 if newest else 1))
+        except errors.NotFound:
+            return newest
 
 
 def _read(root: ObjectStore, key: str) -> Pointer:
