@@ -85,6 +85,6 @@ def declare(rows: Any, params: dict[str, str], function: type[Totals] = Totals) 
     totals.side_output(QUIET).sink(sparkstate.FileSink(f"{out}/quiet"))
     if params.get("on_error"):
         totals.side_output(ERRORS).sink(sparkstate.FileSink(f"{out}/errors"))
-    totals.keyed("v").process(Groups(), uid="groups", output_schema="v bigint, count bigint").sink(
-        sparkstate.FileSink(f"{out}/groups")
-    )
+    groups = totals.keyed("v").process(Groups(), uid="groups", output_schema="v bigint, count bigint")
+    if params.get("without") != "groups":
+        groups.sink(sparkstate.FileSink(f"{out}/groups"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from support.checkpoints import inline_shard, metadata
@@ -26,6 +27,12 @@ FULL = metadata(
 
 def test_metadata_comes_back_as_it_was():
     assert codec.decode(codec.encode(FULL), "x") == FULL
+
+
+def test_output_that_an_older_version_staged_has_no_url():
+    current = replace(FULL.committables[0], url="file:///out")
+    older = {key: value for key, value in msgspec.to_builtins(current).items() if key != "url"}
+    assert msgspec.convert(older, Committable) == FULL.committables[0]
 
 
 def test_it_begins_with_its_magic_and_version():

@@ -34,6 +34,16 @@ def commit(number, incarnation=1):
     )
 
 
+def test_what_is_published_is_the_highest_number_that_was_said(store):
+    log = open_log(store)
+    log.claim(1, "me")
+    assert log.state.published == 0
+    for number in (3, 2):
+        log.append(records.Tombstone(published=number))
+    log.append(stone())
+    assert log.state.published == open_log(store).refresh().published == 3
+
+
 def test_the_first_claim_is_life_one_of_its_attempt(store):
     log = open_log(store)
     assert log.claim(4, "me") == records.Token(4, 1)

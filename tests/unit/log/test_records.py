@@ -39,6 +39,7 @@ ALL = [
     ),
     records.Closed(savepoint_url="u", trigger_id="t", attempt=1),
     records.Tombstone(paths=("a", "b"), checkpoints=(1,), savepoints=("u",), reason="subsumed"),
+    records.Tombstone(published=7, reason="published"),
     records.SavepointsDeleted(savepoints=("u",)),
 ]
 

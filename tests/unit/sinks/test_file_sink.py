@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -60,6 +61,47 @@ def test_a_staged_file_that_is_gone_is_an_error_and_not_a_silence(tmp_path: Path
     (tmp_path / "out" / committable.staged).unlink()
     with pytest.raises(errors.CorruptData, match="is missing"):
         file_sink.publish(storage.open_store(str(tmp_path / "out")), committable)
+
+
+def test_a_file_that_its_reader_has_taken_is_not_published_again(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    content = (tmp_path / "out" / committable.staged).read_bytes()
+    store = storage.open_store(str(tmp_path / "out"))
+    file_sink.publish(store, committable)
+    (tmp_path / "out" / committable.final).unlink()
+    assert not file_sink.publish(store, committable)
+    # As if the driver had died before it removed the staged file.
+    (tmp_path / "out" / committable.staged).write_bytes(content)
+    assert not file_sink.publish(store, committable)
+    assert visible(tmp_path / "out") == []
+    file_sink.forget(store, [committable])
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+def test_a_publication_that_was_cut_off_after_the_copy_is_completed(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    store = storage.open_store(str(tmp_path / "out"))
+    store.copy(committable.staged, committable.final)
+    assert not file_sink.publish(store, committable)
+    (tmp_path / "out" / committable.final).unlink()
+    assert not file_sink.publish(store, committable)
+    assert visible(tmp_path / "out") == []
+
+
+def test_what_an_older_version_published_may_be_gone(tmp_path: Path) -> None:
+    """It left no note, and removed what was staged only after it had published it."""
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    (tmp_path / "out" / committable.staged).unlink()
+    older = msgspec.structs.replace(committable, url="")
+    assert not file_sink.publish(storage.open_store(str(tmp_path / "out")), older)
+
+
+def test_an_upload_that_fails_leaves_no_local_copy(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / file_sink.STAGING).write_text("in the way")
+    with pytest.raises(errors.StorageError):
+        staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    assert [path.name for path in (tmp_path / "held").iterdir()] == ["rotated-totals-5.arrow"]
 
 
 def test_without_output_there_is_no_file(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ class Committable(msgspec.Struct, frozen=True, kw_only=True):
     """One staged file of an exact sink: published by renaming ``staged`` to ``final`` once the checkpoint is
     complete.
 
-    ``size`` in bytes; ``checksum`` as in ``FileHandle``; ``rows`` for reports.
+    ``size`` in bytes; ``checksum`` as in ``FileHandle``; ``rows`` for reports. ``url`` is the folder of both names, so
+    that a sink that changed or went since has its file where it was meant; empty in what older versions wrote, for
+    which the job's present sink of that name says it.
     """
 
     sink: str
@@ -39,6 +41,7 @@ class Committable(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     checksum: str
     rows: int = 0
+    url: str = ""
 
 
 class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName, Lineage, open_lineage
 from sparkstate.log.log import LineageLog
-from sparkstate.log.records import SavepointCommitted
+from sparkstate.log.records import SavepointCommitted, Tombstone
 from sparkstate.settings import JobSettings
 from sparkstate.sinks import file_sink
 from sparkstate.spark import position
@@ -139,8 +139,7 @@ class Durable:
         recorded(number)
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, lambda: False)
-        for path in set(self.sink_paths.values()):
-            file_sink.sweep_staging(self._open(path), self.lineage.id, number)
+        self._sweep_staging(restored, number)
         self.completed.sweep()
         self.savepoints.sweep()
         return number
@@ -217,17 +216,47 @@ class Durable:
     # -- sinks --------------------------------------------------------------------------------------------------
 
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
-        """Make the sinks' files of a committed checkpoint visible. Idempotent."""
-        for committable in metadata.committables:
-            path = self.sink_paths.get(committable.sink)
-            if path is None:
-                raise errors.RestoreBlocked(
-                    f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no "
-                    "longer has; "
-                    "restore with the sink once, or from a savepoint of before"
-                )
-            store = self._open(path)
+        """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
+        them again. Idempotent."""
+        done, staged = metadata.checkpoint_id, metadata.committables
+        if not staged or self.log.state.published >= done:
+            return
+        for committable in staged:
+            store = self._open(self._url_of_output(committable))
             self._insist(lambda c=committable, s=store: file_sink.publish(s, c), given_up)  # type: ignore[misc]
+        record = Tombstone(published=done, reason="published")
+        self._insist(
+            lambda: self.log.append_if(lambda state: None if state.published >= done else record), given_up
+        )
+        by_url = {url: [c for c in staged if self._url_of_output(c) == url] for url in self._urls_of(staged)}
+        for url, published in by_url.items():
+            with contextlib.suppress(errors.StorageError):  # a later sweep takes them
+                file_sink.forget(self._open(url), published)
+
+    def _url_of_output(self, committable: Committable) -> str:
+        """Where it was meant; of an older version's where the sink of that name is now."""
+        url = committable.url or self.sink_paths.get(committable.sink)
+        if url is None:
+            raise errors.RestoreBlocked(
+                f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no "
+                "longer has; "
+                "restore with the sink once, or from a savepoint of before"
+            )
+        return url
+
+    def _urls_of(self, staged: Iterable[Committable]) -> set[str]:
+        return {self._url_of_output(committable) for committable in staged}
+
+    def _sweep_staging(self, restored: restore.Restored, incarnation: int) -> None:
+        """What was staged for checkpoints that never committed, also where a sink was that has moved or gone."""
+        now = {naming.normalise_url(path) for path in self.sink_paths.values()}
+        for url in now:
+            file_sink.sweep_staging(self._open(url), self.lineage.id, incarnation)
+        if restored.metadata is not None and restored.same_lineage:
+            for url in {c.url for c in restored.metadata.committables if c.url} - now:
+                # Nothing of the job is there any more: it must not depend on it.
+                with contextlib.suppress(errors.StorageError):
+                    file_sink.sweep_staging(self._open_existing(url), self.lineage.id, incarnation)
 
     def _insist(self, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         while True:

@@ -92,13 +92,15 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True, tag="tombstone"):
     """What this names may be deleted from now on and is referenced by nothing.
 
     ``paths`` are objects relative to the lineage; ``checkpoints`` are the ids that cease to be completed
-    checkpoints; ``savepoints`` are URLs of whole folders.
+    checkpoints; ``savepoints`` are URLs of whole folders. ``published`` is the id of a checkpoint or savepoint: all
+    output up to it is visible, so what was staged for it is not needed, and what is visible is its readers' alone.
     """
 
     paths: tuple[str, ...] = ()
     checkpoints: tuple[int, ...] = ()
     savepoints: tuple[str, ...] = ()
     reason: str = ""
+    published: int = 0
 
 
 class SavepointsDeleted(msgspec.Struct, frozen=True, kw_only=True, tag="savepoints-deleted"):

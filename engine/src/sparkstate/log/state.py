@@ -33,6 +33,8 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     closed: Closed | None = None
     last_checkpoint_id: int = 0
     """The highest id that any record names."""
+    published: int = 0
+    """The sinks' output of the checkpoints and savepoints up to this id is visible; 0: nobody has said so."""
 
     @property
     def token(self) -> records.Token | None:
@@ -101,4 +103,5 @@ def _bury(state: LogState, record: records.Tombstone) -> dict[str, object]:
         "restore_point_deleted": state.restore_point_deleted or buried,
         # A number that was given up is never used again: a delete of its files may still be on its way.
         "last_checkpoint_id": max(state.last_checkpoint_id, *record.checkpoints, 0),
+        "published": max(state.published, record.published),
     }

@@ -3,8 +3,8 @@
 Every slot holds the output of its epochs on local disk. A checkpoint turns what is held into one staged file per slot
 (below ``_sparkstate_staging/``, which Spark and pyarrow readers skip), named in the checkpoint's metadata. When the
 checkpoint has committed, the driver publishes the staged files under their final names; after a crash a restore does it
-again, which is harmless: a name is used once and its content never changes. The idea is that of Flink's
-``FileSink`` with ``OnCheckpointRollingPolicy``.
+again unless the log says that it was done: a name is used once and its content never changes, and readers may take
+away what is visible. The idea is that of Flink's ``FileSink`` with ``OnCheckpointRollingPolicy``.
 
 Final names: ``part-<incarnation>-<last epoch>-<slot>-<sink>-<lineage>.<format>``, so that a reader can tell up to which
 epoch a file reaches.
@@ -153,12 +153,24 @@ class FileSinkWriter:
     def stage(self, rotated: Sequence[Rotated], checkpoint_id: int, epoch: int) -> Committable:
         """The long part: write one file in the sink's format and store it under its staging name."""
         target = self._directory / f"staged-{self.uid}-{checkpoint_id}.{self.sink.format}"
+        try:
+            self._write(rotated, target)
+            return self._store_staged(rotated, target, checkpoint_id, epoch)
+        finally:
+            target.unlink(missing_ok=True)
+
+    def _write(self, rotated: Sequence[Rotated], target: Path) -> None:
         with contextlib.ExitStack() as stack:
             tables = [
                 pa.ipc.open_file(stack.enter_context(pa.memory_map(str(part.path)))).read_all()
                 for part in rotated
             ]
             _WRITERS[self.sink.format](pa.concat_tables(tables), target, self.sink.options)
+
+    def _store_staged(
+        self, rotated: Sequence[Rotated], target: Path, checkpoint_id: int, epoch: int
+    ) -> Committable:
+        store = self._open_store()
         staged = Committable(
             sink=self.uid,
             slot=self._slot,
@@ -167,9 +179,9 @@ class FileSinkWriter:
             size=target.stat().st_size,
             checksum=arriving.file_checksum(target),
             rows=sum(part.rows for part in rotated),
+            url=store.url,
         )
-        self._open_store().put_file(staged.staged, target)
-        target.unlink()
+        store.put_file(staged.staged, target)
         return staged
 
     def settle(self, rotated: Sequence[Rotated]) -> None:
@@ -193,23 +205,53 @@ class FileSinkWriter:
 def publish(store: ObjectStore, staged: Committable) -> bool:
     """Make a staged file visible under its final name. Idempotent; returns whether this call did it.
 
-    Raises ``CorruptData`` if neither the staged nor the final file is there with the recorded size.
+    From then on the file is its readers': they may move, rename or delete it. So a note beside the staged file says
+    that it was published, before that goes; :func:`forget` removes the note. Raises ``CorruptData`` if neither the
+    note, the staged nor the final file is there.
     """
-    try:
-        if store.head(staged.final).size == staged.size:
-            store.delete([staged.staged])
-            return False
-    except errors.NotFound:
-        pass
+    note = _note(staged)
+    if _size(store, note) is not None:
+        store.delete([staged.staged])
+        return False
+    known = _size(store, staged.final) == staged.size
+    if not known and not _copy(store, staged):
+        return False
+    with contextlib.suppress(errors.AlreadyExists):
+        store.put_if_absent(note, b"published\n")
+    store.delete([staged.staged])
+    return not known
+
+
+def _copy(store: ObjectStore, staged: Committable) -> bool:
+    """Whether there was anything to copy. Older versions left no note, and took the staged file away only when it was
+    published: theirs are told by the missing URL."""
     try:
         store.copy(staged.staged, staged.final)
     except errors.NotFound as error:
+        if not staged.url:
+            return False
         raise errors.CorruptData(
             f"{store.url}/{staged.staged} is named by a committed checkpoint and is missing, and so is "
-            f"{staged.final}; the records of that file are lost: restore an older savepoint into a new folder"
+            f"{staged.final}, which was never published; the records of that file are lost: restore an older "
+            "savepoint into a new folder"
         ) from error
-    store.delete([staged.staged])
     return True
+
+
+def forget(store: ObjectStore, published: Iterable[Committable]) -> None:
+    """Remove the notes of :func:`publish`, once the log says that all is published."""
+    store.delete([_note(staged) for staged in published])
+
+
+def _note(staged: Committable) -> str:
+    return f"{staged.staged}.published"
+
+
+def _size(store: ObjectStore, key: str) -> int | None:
+    try:
+        return store.head(key).size
+    except errors.NotFound:
+        return None
 
 
 def sweep_staging(store: ObjectStore, lineage: str, before_incarnation: int) -> int:

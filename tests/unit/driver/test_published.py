@@ -1,0 +1,121 @@
+"""What is published belongs to its readers: a restore leaves it alone, wherever sinks and files are by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support import slots
+from support.running import Running, settings
+
+from sparkstate import clock, errors, storage
+from sparkstate.driver.durable import Durable
+from sparkstate.sinks import file_sink
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path)
+    made.slot.epoch(0, slots.rows(("a", 1), ("b", 2)))
+    yield made
+    made.close()
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def rows(folder: Path) -> list[int]:
+    return [row["total"] for path in folder.glob("part-*") for row in pq.read_table(path).to_pylist()]
+
+
+def restore(folder: Path, sink: str | None) -> Durable:
+    """The next attempt's driver, whose job has that sink, up to the begin of its incarnation."""
+    durable = Durable(settings(folder), clock.SystemClock(), 2, "the next")
+    durable.sink_paths = {} if sink is None else {"sum": str(folder / sink)}
+    durable.begin_incarnation(durable.restore_point(), lambda number: None)
+    return durable
+
+
+def commit_unpublished(running: Running) -> None:
+    """A checkpoint whose output is staged, committed, and not visible."""
+    running.refuse_publication(0)
+    with pytest.raises(errors.StorageError):
+        running.start(0).settle()
+    for path in running.out.glob("part-*"):
+        (path / "in-the-way").rmdir()
+        path.rmdir()
+
+
+def committables(running: Running) -> tuple[file_sink.Committable, ...]:
+    newest = running.durable.completed.latest()
+    assert newest is not None and newest.metadata.committables
+    return newest.metadata.committables
+
+
+SINKS = pytest.mark.parametrize("sink", ["out", "elsewhere", None], ids=["the same", "moved", "removed"])
+
+
+@SINKS
+def test_what_a_reader_has_taken_away_is_not_looked_for(
+    running: Running, tmp_path: Path, sink: str | None
+) -> None:
+    running.start(0).settle()
+    (published,) = files(running.out)
+    published.unlink()
+    state = restore(tmp_path, sink).log.state
+    assert state.published == state.checkpoints[-1].checkpoint_id
+    assert files(running.out) == []
+
+
+@SINKS
+def test_what_was_committed_and_not_published_comes_to_where_it_was_meant(
+    running: Running, tmp_path: Path, sink: str | None
+) -> None:
+    commit_unpublished(running)
+    restore(tmp_path, sink)
+    assert rows(running.out) == [1, 2]
+    assert len(files(running.out)) == 1
+    assert files(tmp_path / "elsewhere") == []
+
+
+@SINKS
+def test_a_driver_that_died_between_publishing_and_saying_so_changes_nothing(
+    running: Running, tmp_path: Path, sink: str | None
+) -> None:
+    commit_unpublished(running)
+    store = storage.open_store(str(running.out))
+    for committable in committables(running):
+        assert file_sink.publish(store, committable)
+        (running.out / committable.final).unlink()
+    restore(tmp_path, sink)
+    assert files(running.out) == []
+    assert restore_again(tmp_path) == []
+
+
+def restore_again(folder: Path) -> list[Path]:
+    """Once more, when nothing is left beside what was published."""
+    durable = Durable(settings(folder), clock.SystemClock(), 3, "one more")
+    durable.begin_incarnation(durable.restore_point(), lambda number: None)
+    return files(folder / "out")
+
+
+def test_a_staged_file_that_somebody_deleted_is_lost_output_and_not_published_output(
+    running: Running, tmp_path: Path
+) -> None:
+    commit_unpublished(running)
+    for path in running.staged():
+        path.unlink()
+    with pytest.raises(errors.CorruptData, match="was never published"):
+        restore(tmp_path, "out")
+
+
+def test_the_publication_of_a_checkpoint_is_said_once(running: Running) -> None:
+    running.start(0).settle()
+    newest = running.durable.completed.latest()
+    assert newest is not None
+    before = running.durable.log.state.last_number
+    running.durable.publish(newest.metadata, lambda: False)
+    assert running.durable.log.state.last_number == before
