@@ -153,7 +153,8 @@ class LifeDriver:
         except errors.StorageUnavailable:
             return ""
         self.place.offered[self.incarnation, number] = self.taken
-        self.durable.commit_savepoint(self._parts(number, shards, staged, trigger, stop), url)
+        parts = self._parts(number, shards, staged, trigger, stop)
+        self.durable.record_savepoint(self.durable.write_savepoint(parts, url, lambda: False))
         self.place.acknowledged.append((self.incarnation, number))
         self.savepoints.append(url)
         return url

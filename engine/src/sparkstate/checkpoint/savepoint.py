@@ -109,11 +109,17 @@ class Savepoints:
         """Write ``_metadata`` and the log's record. Outcome and errors as
         ``CompletedCheckpointStore.commit``.
         """
+        record = self.write(url, metadata)
+        self.record(record)
+        return record
+
+    def write(self, url: str, metadata: CheckpointMetadata) -> SavepointCommitted:
+        """The first half of :meth:`commit`, in the folder's own storage: nothing is committed by it."""
         data = codec.encode(metadata)
         stream = CheckpointStorageLocation(self.folder(url), "").create_metadata_output_stream()
         stream.write(data)
         stream.close_and_finalize_checkpoint()
-        record = SavepointCommitted(
+        return SavepointCommitted(
             trigger_id=metadata.trigger_id,
             url=url,
             checksum=codec.checksum(data),
@@ -122,8 +128,10 @@ class Savepoints:
             incarnation=metadata.incarnation,
             timestamp_ms=metadata.timestamp_ms,
         )
+
+    def record(self, record: SavepointCommitted) -> None:
+        """The second half of :meth:`commit`, in the log."""
         self._log.append_if(lambda state: _commit_once(state, record))
-        return record
 
     def close_lineage(self, committed: SavepointCommitted) -> None:
         """Stop with savepoint: after this nothing commits and no life of this attempt runs again.
@@ -161,16 +169,21 @@ class Savepoints:
 
     def sweep(self) -> list[str]:
         """Delete the folders that older incarnations began and never completed, and finish deletions begun
-        before.
+        before. What lies where the storage refuses is left for a later sweep: a folder that somebody named once
+        keeps no job from starting.
         """
         state = self._log.refresh()
         dead = [s.url for s in state.started_savepoints if s.incarnation < state.incarnation]
         if dead:
-            self._delete(dead, lambda now: not {s.url for s in now.savepoints} & set(dead))
-        self._finish(self._log.state.doomed_savepoints)
+            self._condemn(dead, lambda now: not {s.url for s in now.savepoints} & set(dead))
+        self._finish(self._log.state.doomed_savepoints, insist=False)
         return dead
 
     def _delete(self, urls: list[str], still_valid: Callable[[LogState], bool]) -> None:
+        self._condemn(urls, still_valid)
+        self._finish([url for url in urls if url in self._log.state.doomed_savepoints])
+
+    def _condemn(self, urls: list[str], still_valid: Callable[[LogState], bool]) -> None:
         stone = records.Tombstone(savepoints=tuple(urls), reason="savepoint deleted")
 
         def decide(state: LogState) -> records.Record | None:
@@ -178,18 +191,22 @@ class Savepoints:
             return None if pending or not still_valid(state) else stone
 
         self._log.append_if(decide)
-        self._finish([url for url in urls if url in self._log.state.doomed_savepoints])
 
-    def _finish(self, urls: Iterable[str]) -> None:
-        gone = tuple(urls)
-        for url in gone:
+    def _finish(self, urls: Iterable[str], *, insist: bool = True) -> None:
+        gone = []
+        for url in urls:
             try:
                 folder = self.folder(url)
                 folder.delete([info.key for info in folder.list("")])
             except errors.NotFound:
-                continue  # the parent folder is gone, and so is all in it
+                pass  # the parent folder is gone, and so is all in it
+            except (errors.StorageError, errors.SpecInvalid):
+                if insist:
+                    raise
+                continue
+            gone.append(url)
         if gone:
-            self._log.append(records.SavepointsDeleted(savepoints=gone))
+            self._log.append(records.SavepointsDeleted(savepoints=tuple(gone)))
 
 
 def status_of(state: LogState, trigger_id: str) -> SavepointStatus:

@@ -16,6 +16,7 @@ from sparkstate.control import documents, port
 _ANSWERS: Final[tuple[tuple[type[errors.SparkstateError], int, str], ...]] = (
     (port.TriggerConflict, 409, "use another trigger id, or send the parameters of the first request"),
     (port.UnknownState, 404, "see /v1/status for the job; names are the uid and the descriptor's name"),
+    (port.TooManyRequests, 429, "wait until the status shows fewer, then ask again"),
     (port.NotRunning, 503, "wait until /readyz answers 200, then ask again"),
     (errors.SpecInvalid, 400, "correct the value that the message names"),
     (errors.StateError, 400, "use the key and namespace types that the job declares"),

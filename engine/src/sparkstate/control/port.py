@@ -25,6 +25,10 @@ class UnknownState(errors.SparkstateError):
     """There is no operator or state of that name. Answered with 404."""
 
 
+class TooManyRequests(errors.SparkstateError):
+    """So many of that kind wait already that this one was not taken. Answered with 429."""
+
+
 class NotRunning(errors.SparkstateError):
     """The job is in a phase that cannot serve the request now (recovering, stopping). Answered with 503."""
 

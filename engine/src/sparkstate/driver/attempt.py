@@ -21,6 +21,7 @@ from sparkstate.driver import ending
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.job import JobDriver, Outcome
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
 from sparkstate.settings import JobSettings
 from sparkstate.slots.starting import Here
@@ -75,6 +76,7 @@ def run(
         job.find_savepoint,
         job.incarnation,
         job.next_checkpoint_id,
+        Targets(settings.s3, job.lineage_url).require,
         progress_timeout_s(os.environ, settings.trigger),
     )
     with ControlServer(control, token, host, int(number_text)) as server:

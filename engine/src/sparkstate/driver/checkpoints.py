@@ -22,12 +22,15 @@ from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started, info_of
 from sparkstate.driver.view import JobView
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 _POLL_S = 0.02
+_OF_THE_JOB = (errors.Fenced, errors.SlotLost)
+"""Whatever else goes wrong with a savepoint is the failure of who asked for it."""
 
 
 class Checkpoints:
@@ -158,7 +161,9 @@ class Checkpoints:
                 started.savepoint_url = self._durable.begin_savepoint(
                     started.savepoint, started.savepoint_id, self._group.incarnation
                 )
-            except errors.StorageError as error:
+            except _OF_THE_JOB:
+                raise
+            except Exception as error:
                 self._fail_savepoint(started, error)
                 return
             self._snapshot(started.savepoint_id, started.epoch, url=started.savepoint_url)
@@ -236,9 +241,10 @@ class Checkpoints:
         self._enter(phases.Phase.CHECKPOINT_METADATA, started)
         committables = tuple(staged for reply in replies for staged in reply.committables)
         if savepoint is not None:
-            self._durable.commit_savepoint(
-                self._parts(started, savepoint, committables, started.savepoint_id), started.savepoint_url
-            )
+            record = self._write_savepoint(started, savepoint, committables)
+            savepoint = savepoint if record is not None else None
+        if savepoint is not None and record is not None:
+            self._durable.record_savepoint(record)
             # From here on a restart goes back to this epoch: the output up to it must become visible.
             started.committed = True
         metadata = self._durable.commit_checkpoint(
@@ -277,7 +283,30 @@ class Checkpoints:
             return None
         try:
             return self._await_slots(started.savepoint_id)
-        except errors.StorageError as error:
+        except _OF_THE_JOB:
+            raise
+        except errors.SparkstateError as error:
+            self._fail_savepoint(started, error)
+            return None
+
+    def _write_savepoint(
+        self,
+        started: Started,
+        replies: list[protocol.SnapshotState],
+        committables: tuple[Committable, ...],
+    ) -> SavepointCommitted | None:
+        """Into the storage that the request names; None: that failed, which is the request's failure alone."""
+        parts = self._parts(started, replies, committables, started.savepoint_id)
+        until = started.began + self._settings.timeout_s
+        try:
+            return self._durable.write_savepoint(
+                parts,
+                started.savepoint_url,
+                lambda: self._abandoned.is_set() or self._clock.monotonic() > until,
+            )
+        except _OF_THE_JOB:
+            raise
+        except Exception as error:
             self._fail_savepoint(started, error)
             return None
 
@@ -360,7 +389,7 @@ class Checkpoints:
         except errors.JobFailed as failed:
             self._fatal = self._fatal or failed
 
-    def _fail_savepoint(self, started: Started, error: errors.SparkstateError) -> None:
+    def _fail_savepoint(self, started: Started, error: Exception) -> None:
         request, started.savepoint_url = started.savepoint, ""
         if request is None or request.trigger_id is None:
             return

@@ -55,6 +55,7 @@ class DriverControl:
         find_savepoint: Callable[[str], SavepointCommitted | None],
         slots: Callable[[], Slots | None],
         next_checkpoint_id: Callable[[], int],
+        check_target: Callable[[str], object] = lambda url: None,
         progress_timeout_s: float = PROGRESS_TIMEOUT_S,
     ) -> None:
         self._view = view
@@ -62,6 +63,7 @@ class DriverControl:
         self._find_savepoint = find_savepoint
         self._slots = slots
         self._next_checkpoint_id = next_checkpoint_id
+        self._check_target = check_target
         self._progress_timeout_s = progress_timeout_s
 
     def identity(self) -> documents.JobIdentity:
@@ -95,6 +97,8 @@ class DriverControl:
             return known
         if known is None and self._view.phase in (Phase.STOPPING, Phase.FINISHED, Phase.FAILED):
             raise port.NotRunning(f"the job is {self._view.phase}; no savepoint can be started any more")
+        if known is None and request.target_directory is not None:
+            self._check_target(request.target_directory)
         return self._requests.add(request)
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
@@ -116,6 +120,11 @@ class DriverControl:
             kind, value = slots.read_state(uid, state, key, namespace)
         except errors.SpecInvalid as error:
             raise port.UnknownState(str(error)) from error
+        except errors.SparkstateError:
+            raise
+        except Exception as error:  # Spark's, about a key that it cannot take
+            told = str(error).partition("\n")[0]
+            raise errors.SpecInvalid(f"the key {key!r} cannot be looked up: {told}") from error
         return documents.KeyState(
             operator=uid,
             state=state,

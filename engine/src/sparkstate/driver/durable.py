@@ -168,11 +168,19 @@ class Durable:
         self._insist(lambda: self.completed.commit(metadata, before_record), given_up)
         return metadata
 
-    def commit_savepoint(self, parts: SnapshotParts, url: str) -> None:
-        """The savepoint's ``_metadata`` and record."""
+    def write_savepoint(
+        self, parts: SnapshotParts, url: str, given_up: Callable[[], bool]
+    ) -> SavepointCommitted:
+        """The savepoint's ``_metadata``; what it raises is the failure of that savepoint alone."""
         target = UploadTarget.savepoint(parts.incarnation, parts.checkpoint_id)
         metadata = self._metadata(parts, "savepoint", self.savepoints.folder(url), target)
-        self._insist(lambda: self.savepoints.commit(url, metadata), lambda: False)
+        written: list[SavepointCommitted] = []
+        self._insist(lambda: written.append(self.savepoints.write(url, metadata)), given_up)
+        return written[-1]
+
+    def record_savepoint(self, record: SavepointCommitted) -> None:
+        """Its record in the log: the savepoint is complete."""
+        self._insist(lambda: self.savepoints.record(record), lambda: False)
 
     def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
         """Name the savepoint's folder in the log."""

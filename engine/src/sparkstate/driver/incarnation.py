@@ -303,10 +303,12 @@ class Incarnation:
         started = self._checkpoints.start(
             epoch, self._runner.watermarks, archive, request, drained=request.drain
         )
-        started.settle()
+        started.ended.wait()
         if self._checkpoints.closed_by is None:
+            self._checkpoints.require_sound()  # else the failure was the request's alone
             if request.drain:
-                raise errors.StorageError(
+                # Of a kind that no restart strategy counts: it was the request's failure, not the job's.
+                raise errors.StorageUnavailable(
                     "the savepoint of a drained job failed; the job goes back to its checkpoint"
                 )
             self._parts.view.note_phase(Phase.RUNNING)

@@ -114,6 +114,10 @@ class JobDriver:
         """From the log."""
         return self._durable.find_savepoint(trigger_id) if self._durable else None
 
+    def lineage_url(self) -> str:
+        """Where the job's state lies; empty before it is claimed."""
+        return self._durable.lineage.store.url if self._durable else ""
+
     def next_checkpoint_id(self) -> int:
         """What the next checkpoint will be called."""
         return self._durable.peek_checkpoint_id() if self._durable else 1

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from sparkstate.control import port
 from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
 
+MOST_OPEN = 100
+"""Savepoints that wait for their turn; more are refused."""
+MOST_ENDED = 1000
+"""Ended requests that are remembered. Completed ones stand in the log besides."""
+
 
 @dataclass
 class PendingSavepoint:
@@ -44,6 +49,7 @@ class Requests:
         with self._lock:
             known = self._savepoints.get(request.trigger_id)
             if known is None:
+                self._make_room()
                 status = SavepointStatus(
                     trigger_id=request.trigger_id,
                     status=SavepointPhase.PENDING,
@@ -58,6 +64,13 @@ class Requests:
                     f"({known.request.model_dump(exclude={'trigger_id'})}); choose another id"
                 )
             return known.status
+
+    def _make_room(self) -> None:
+        ended = [trigger_id for trigger_id, pending in self._savepoints.items() if not pending.open]
+        if len(self._savepoints) - len(ended) >= MOST_OPEN:
+            raise port.TooManyRequests(f"{MOST_OPEN} savepoints wait for their turn; this one was not taken")
+        for trigger_id in ended[: max(0, len(ended) - MOST_ENDED + 1)]:
+            del self._savepoints[trigger_id]
 
     def find(self, trigger_id: str) -> SavepointStatus | None:
         """The status for that trigger id, if it was asked for here."""

@@ -67,8 +67,8 @@ class SnapshotJob:
 
 
 class SnapshotWorker:
-    """Two threads: one prepares (short, commits wait for it), one uploads. So a savepoint's upload does not delay the
-    preparation of the next checkpoint.
+    """One thread prepares (short, commits wait for it), one uploads checkpoints, one savepoints: an upload of those
+    delays no checkpoint.
     """
 
     def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
@@ -83,6 +83,8 @@ class SnapshotWorker:
         self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._shards = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard")
         self._upload = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
+        # To storage that somebody else has named: it may take its time, and no checkpoint waits for it.
+        self._upload_savepoint = ThreadPoolExecutor(1, thread_name_prefix="savepoint")
 
     def submit(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
         """Prepare and upload in the background; ``prepared`` is called when commits may go on."""
@@ -113,6 +115,7 @@ class SnapshotWorker:
         self._prepare.shutdown(wait=False, cancel_futures=True)
         self._shards.shutdown(wait=False, cancel_futures=True)
         self._upload.shutdown(wait=False, cancel_futures=True)
+        self._upload_savepoint.shutdown(wait=False, cancel_futures=True)
 
     def _run_prepare(self, job: SnapshotJob, prepared: Callable[[], None]) -> None:
         request = job.request
@@ -128,7 +131,8 @@ class SnapshotWorker:
             job.sync_ms = (self._clock.monotonic() - started) * 1000
             job.prepared = True
             prepared()
-            self._upload.submit(self._run_upload, job, snapshots, folder)
+            pool = self._upload_savepoint if request.target_url else self._upload
+            pool.submit(self._run_upload, job, snapshots, folder)
 
     def _prepare_all(self, job: SnapshotJob, snapshots: dict[int, ShardSnapshot], folder: Path) -> None:
         """All shards side by side: each waits for the disk several times, and the disk does not mind. What was

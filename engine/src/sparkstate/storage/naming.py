@@ -26,9 +26,18 @@ def normalise_url(url: str) -> str:
     """
     if not url:
         raise errors.SpecInvalid("the storage URL is empty; give a folder or s3://bucket/prefix")
+    if any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in unquote(url)):
+        raise errors.SpecInvalid(
+            f"the storage URL {url!r} has characters that no name can have; leave them out"
+        )
     if "://" not in url and not url.startswith("file:"):
         return Path(os.path.abspath(url)).as_uri()
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise errors.SpecInvalid(
+            f"{url!r} is no URL ({error}); write s3://bucket/prefix or file:///path"
+        ) from error
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise errors.SpecInvalid(

@@ -14,6 +14,16 @@ from sparkstate.storage.objectstore import ObjectStore
 FOLDER = "_probe"
 
 
+def require_writable(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
+    """Create an object and delete it. Raises what the store raises."""
+    key = f"{FOLDER}/{ids()}"
+    try:
+        store.put_if_absent(key, b"")
+    finally:
+        with contextlib.suppress(errors.StorageError):
+            store.delete([key])
+
+
 def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
     """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused."""
     key = f"{FOLDER}/{ids()}"

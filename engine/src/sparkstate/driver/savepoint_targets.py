@@ -1,0 +1,76 @@
+"""Whether a savepoint can be taken where somebody wants it, told before the request is taken."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from sparkstate import errors, storage
+from sparkstate.settings import S3Settings
+from sparkstate.storage import naming, probe, retrying
+
+ANSWER_S = 5.0
+"""A storage that takes longer to refuse is tried when the savepoint is taken."""
+_AT_ONCE = 4
+
+
+def check_name(url: str, lineage_url: str) -> str:
+    """The normalised URL of a target directory. Raises ``SpecInvalid`` for one that no savepoint can lie in."""
+    normal = naming.normalise_url(url)
+    if not url.startswith(("s3://", "s3a://", "s3n://", "file:/", "/")):
+        raise errors.SpecInvalid(
+            f"target_directory is {url!r}, relative to a folder that only the driver knows; write file:///path or "
+            "s3://bucket/prefix"
+        )
+    if any(segment in (".", "..") for segment in normal.split("/")):
+        raise errors.SpecInvalid(f"target_directory is {url!r}; leave out the segments '.' and '..'")
+    if f"{normal}/".startswith(f"{lineage_url}/"):
+        raise errors.SpecInvalid(
+            f"target_directory is {url!r}, which lies in the job's own state ({lineage_url}) and would be swept with "
+            "it; choose a folder outside"
+        )
+    return normal
+
+
+class Targets:
+    """Tries targets by writing, thread-safe; ``lineage_url`` is empty while none is claimed."""
+
+    def __init__(self, s3: S3Settings, lineage_url: Callable[[], str], answer_s: float = ANSWER_S) -> None:
+        self._s3 = s3
+        self._lineage_url = lineage_url
+        self._answer_s = answer_s
+        self._trying = threading.BoundedSemaphore(_AT_ONCE)
+
+    def require(self, url: str) -> None:
+        """Raises ``SpecInvalid`` or ``StorageError`` for a target that is refused now. One that is merely away, or
+        does not answer in time, may be there when the savepoint is taken."""
+        normal = check_name(url, self._lineage_url() or "none:")
+        if not self._trying.acquire(blocking=False):
+            return
+        refused: list[Exception] = []
+        over = threading.Event()
+
+        def attempt() -> None:
+            try:
+                self._write(normal)
+            except Exception as error:
+                refused.append(error)
+            finally:
+                self._trying.release()
+                over.set()
+
+        threading.Thread(target=attempt, name="savepoint-target", daemon=True).start()
+        over.wait(self._answer_s)
+        if refused and not isinstance(refused[0], errors.StorageUnavailable):
+            raise _refusal(url, refused[0])
+
+    def _write(self, url: str) -> None:
+        probe.require_writable(storage.open_store(url, self._s3, retry=retrying.RetryPolicy(attempts=1)))
+
+
+def _refusal(url: str, error: Exception) -> errors.SparkstateError:
+    if isinstance(error, errors.SparkstateError):
+        return error
+    return errors.StorageError(
+        f"target_directory is {url!r}, which cannot be written to: {type(error).__name__}: {error}"
+    )
