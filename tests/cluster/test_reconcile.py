@@ -138,6 +138,61 @@ def test_a_finished_job_rests(operated: Operated) -> None:
     assert operated.conditions()["Ready"]["status"] == "True"
 
 
+SIDECAR = {"name": "logs", "image": "example/logs:1"}
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a sidecar runs on when the driver has ended",
+    when="the driver has finished",
+    expected="the job is Finished, and the pod is ended",
+)
+def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: Operated) -> None:
+    operated.apply(driverTemplate={"spec": {"containers": [SIDECAR]}})
+    operated.running()
+    told = {"reason": "Finished", "message": "all is committed"}
+    operated.kubelet.end("orders-driver-1", 0, told, beside="logs")
+    operated.until_phase("Finished")
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.gone("orders-driver-1")
+    assert operated.status()["message"] == "all is committed"
+
+
+def test_a_driver_that_fails_beside_a_sidecar_is_followed_by_the_next_attempt(operated: Operated) -> None:
+    operated.apply(
+        driverTemplate={"spec": {"containers": [SIDECAR]}},
+        restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 3, "delay": "1s"}},
+    )
+    operated.running()
+    never = operated.until_pod(1)["spec"]["restartPolicy"] == "Never"
+    told = (
+        {"reason": "SlotLost", "message": "gone"} if never else {"reason": "Terminated", "message": "SIGTERM"}
+    )
+    operated.kubelet.end("orders-driver-1", 1 if never else 0, told, beside="logs")
+    operated.until_pod(2)
+    operated.until_deleting("orders-driver-1")
+
+
+def test_an_init_container_that_fails_is_told_with_its_reason(operated: Operated) -> None:
+    operated.apply(
+        driverTemplate={"spec": {"initContainers": [{"name": "fetch", "image": "example/fetch:1"}]}}
+    )
+    operated.until_pod(1)
+    operated.kubelet.init_fails("orders-driver-1", "fetch", 7)
+
+    def told() -> bool:
+        return operated.conditions().get("Degraded", {}).get("status") == "True"
+
+    operated.cluster.until(told, "the init container is told")
+    degraded = operated.conditions()["Degraded"]
+    assert degraded["reason"] == "CrashLoopBackOff"
+    assert "init container fetch waits: back-off" in degraded["message"]
+    assert "exit code 7 (Error): no such bucket" in degraded["message"]
+    assert operated.status()["phase"] == "Starting"
+    operated.kubelet.run("orders-driver-1")
+    operated.until_phase("Running")
+
+
 def test_a_spec_that_cannot_run_leaves_the_last_valid_revision_running(operated: Operated) -> None:
     operated.apply()
     operated.running()

@@ -79,8 +79,9 @@ class Kubelet:
         *,
         reason: str = "",
         container: str = "driver",
+        beside: str = "",
     ) -> None:
-        """Its container has ended for good, with the engine's last word."""
+        """Its container has ended for good, with the engine's last word. ``beside``: a container that runs on."""
         ended = {
             "exitCode": code,
             "reason": reason or ("Completed" if code == 0 else "Error"),
@@ -88,7 +89,25 @@ class Kubelet:
             "startedAt": "2026-01-01T00:00:00Z",
             "finishedAt": "2026-01-01T00:00:00Z",
         }
-        self._status(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended}, container=container)
+        phase = "Running" if beside else "Succeeded" if code == 0 else "Failed"
+        self._status(pod, phase, {"terminated": ended}, container=container, beside=beside)
+
+    def init_fails(self, pod: str, init: str, code: int) -> None:
+        """Its init container has failed, and waits to be started again; the driver waits for it."""
+        if not (self._cluster.get("pod", pod, self._namespace) or {})["spec"].get("nodeName"):
+            self.bind(pod)
+        last = {
+            "exitCode": code,
+            "reason": "Error",
+            "message": "no such bucket",
+            "finishedAt": "2026-01-01T00:00:00Z",
+        }
+        waits = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}
+        failing = _told(init, {"waiting": waits}, restarts=1, last={"terminated": last})
+        driver = _told("driver", {"waiting": {"reason": "PodInitializing"}})
+        self._patch(
+            pod, {"phase": "Pending", "initContainerStatuses": [failing], "containerStatuses": [driver]}
+        )
 
     def crash_loop(self, pod: str, code: int, restarts: int, word: dict[str, Any] | None = None) -> None:
         """Its container crashed and waits to be started again."""
@@ -141,24 +160,42 @@ class Kubelet:
         restarts: int = 0,
         last: dict[str, Any] | None = None,
         container: str = "driver",
+        beside: str = "",
     ) -> None:
-        told = {
-            "name": container,
-            "image": "image",
-            "imageID": "",
-            "ready": ready,
-            "restartCount": restarts,
-            "state": state,
-            **({"lastState": last} if last else {}),
-        }
+        told = [_told(container, state, ready=ready, restarts=restarts, last=last)]
+        if beside:
+            told.append(_told(beside, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, ready=True))
         status: dict[str, Any] = {
             "phase": phase,
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
-            "containerStatuses": [told],
+            "containerStatuses": told,
         }
         if ip:
             status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+        self._patch(pod, status)
+
+    def _patch(self, pod: str, status: dict[str, Any]) -> None:
         patch = json.dumps({"status": status})
         self._cluster.kubectl(
             "patch", "pod", pod, "-n", self._namespace, "--subresource=status", "--type=merge", "-p", patch
         )
+
+
+def _told(
+    name: str,
+    state: dict[str, Any],
+    *,
+    ready: bool = False,
+    restarts: int = 0,
+    last: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A container's status."""
+    return {
+        "name": name,
+        "image": "image",
+        "imageID": "",
+        "ready": ready,
+        "restartCount": restarts,
+        "state": state,
+        **({"lastState": last} if last else {}),
+    }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import enum
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import clock, labels
+from sparkstate_operator import clock, containers, labels
 
 Document = Mapping[str, Any]
+Ended = containers.Ended
 
 
 class Death(enum.Enum):
@@ -23,27 +23,6 @@ class Death(enum.Enum):
     """The kubelet said so, or it was never placed on a node."""
     UNCONFIRMED = "unconfirmed"
     """Nobody who would know has said so: its node may be cut off while it works on."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a container ended."""
-
-    exit_code: int
-    reason: str
-    """The kubelet's word, e.g. ``OOMKilled``, ``Error``."""
-    message: str
-    """The engine's last word (its termination message), JSON as far as the engine got to write it."""
-    at: datetime | None = None
-
-    @property
-    def word(self) -> Document:
-        """The engine's last word; empty if it left none."""
-        try:
-            found = json.loads(self.message)
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -72,6 +51,10 @@ class Pod:
     """The container's end, where it does not run now."""
     last_ended: Ended | None = None
     """The end of the life before, where the kubelet started it again."""
+    stays_ended: bool = False
+    """The container has ended and the kubelet will not start it again, whatever else runs in the pod."""
+    trouble: tuple[str, str] | None = None
+    """Reason and message of a container beside it, or of one before it (init), that waits or has failed."""
     unschedulable: str = ""
     node_lost: bool = False
     disrupted: str = ""
@@ -84,9 +67,19 @@ class Pod:
             return (
                 Death.CONFIRMED if self.phase in ("Failed", "Succeeded") or self.deleting_at else Death.ALIVE
             )
-        if self.phase in ("Failed", "Succeeded"):
+        if self.over:
             return Death.CONFIRMED if self.ended is not None else Death.UNCONFIRMED
         return Death.ALIVE
+
+    @property
+    def over(self) -> bool:
+        """Whether its process will not run again in this pod."""
+        return self.phase in ("Failed", "Succeeded") or self.stays_ended
+
+    @property
+    def lingers(self) -> bool:
+        """Whether other containers keep the pod although its process is over, and nobody has asked it to end."""
+        return self.stays_ended and self.phase not in ("Failed", "Succeeded") and self.deleting_at is None
 
     @property
     def answers(self) -> bool:
@@ -322,12 +315,7 @@ def child_of(body: Document, kind: str) -> Child:
 def pod_of(body: Document) -> Pod:
     """From the API server's document. The container that counts is called like the pod's role."""
     meta, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
-    statuses = status.get("containerStatuses") or []
-    role = (meta.get("labels") or {}).get(labels.ROLE, "driver")
-    container: Document = next(
-        (one for one in statuses if one["name"] == role), statuses[0] if statuses else {}
-    )
-    state, last = container.get("state") or {}, container.get("lastState") or {}
+    found = containers.read(body, (meta.get("labels") or {}).get(labels.ROLE, "driver"))
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     ready = conditions.get("Ready", {})
     scheduled = conditions.get("PodScheduled", {})
@@ -345,11 +333,7 @@ def pod_of(body: Document) -> Pod:
         ip=status.get("podIP", ""),
         ready=ready.get("status") == "True",
         deleting_at=clock.parse(meta.get("deletionTimestamp")),
-        restarts=int(container.get("restartCount", 0)),
-        waiting=(state.get("waiting") or {}).get("reason", ""),
-        waiting_message=(state.get("waiting") or {}).get("message", ""),
-        ended=_ended(state.get("terminated")),
-        last_ended=_ended(last.get("terminated")),
+        **vars(found),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",
@@ -368,17 +352,6 @@ def task_of(body: Document, result: Document) -> Task:
         succeeded=ends.get("Complete") == "True",
         failed=ends.get("Failed") == "True",
         result=result,
-    )
-
-
-def _ended(terminated: Document | None) -> Ended | None:
-    if terminated is None:
-        return None
-    return Ended(
-        exit_code=int(terminated.get("exitCode", 0)),
-        reason=terminated.get("reason", ""),
-        message=terminated.get("message", ""),
-        at=clock.parse(terminated.get("finishedAt")),
     )
 
 

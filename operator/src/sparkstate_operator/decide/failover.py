@@ -35,7 +35,7 @@ def watch(draft: Draft, revision: Revision) -> None:
     pod = draft.pod
     if pod is None:
         _gone(draft, revision)
-    elif pod.phase in ("Failed", "Succeeded"):
+    elif pod.over:
         _ended(draft, revision, pod)
     elif pod.deleting_at is not None:
         _deleting(draft, revision, pod)
@@ -62,6 +62,8 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
             "NodeLost",
             f"node {pod.node} does not answer; nobody knows whether the driver runs",
         )
+    elif pod.trouble is not None:
+        draft.degraded = pod.trouble
     elif pod.waiting == "CrashLoopBackOff":
         draft.degraded = ("CrashLoopBackOff", "the driver crashed; the kubelet starts it again")
     running = pod.ready if report is None else report.phase in ("RUNNING", "PAUSED")

@@ -10,8 +10,8 @@ KEPT_REVISIONS = 10
 
 
 def sweep(draft: Draft) -> None:
-    """Executors of a driver, or of a life of it, that is over; Secret and ConfigMap of older attempts; revisions that
-    nothing names.
+    """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end;
+    Secret and ConfigMap of older attempts; revisions that nothing names.
 
     The newest attempt's ConfigMap stays: it is the trace that keeps its number from being used again.
     """
@@ -22,7 +22,10 @@ def sweep(draft: Draft) -> None:
         if child.attempt is not None and child.attempt < newest and child.attempt not in with_pod:
             draft.acts.append(actions.DeleteAttempt(child))
     for pod in draft.seen.drivers:
-        if (
+        if pod.lingers:
+            # What its driver said is in the status, which is written first.
+            draft.acts.append(actions.DeletePod(pod, "its driver has ended, and other containers run on"))
+        elif (
             pod.attempt < draft.attempt
             and pod.death is Death.CONFIRMED
             and pod.deleting_at is None
