@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import socket
 import threading
+import time
 
 import httpx
 import pytest
 from support import control_job
 
 from sparkstate import errors
-from sparkstate.control import client, documents, server
+from sparkstate.control import client, connections, documents, server
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:
@@ -98,3 +100,51 @@ def test_savepoints_of_several_callers_with_one_trigger_id_start_once(
         answers = set(pool.map(trigger, range(8)))
     assert len(answers) == 1
     assert len(job.requests()) == 1
+
+
+def opened(control: server.ControlServer, stack: contextlib.ExitStack, source: str) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", control.port), 5, source_address=(source, 0))
+    return stack.enter_context(made)
+
+
+@pytest.mark.fault(
+    broken="{strangers} addresses open 300 connections, send no request or a byte now and then, and keep them",
+    when="the kubelet and a caller with the token ask",
+    expected="both are answered at once",
+)
+@pytest.mark.fault_on("a driver")
+@pytest.mark.parametrize("strangers", [1, 20])
+def test_idle_connections_keep_nobody_from_an_answer(
+    control: server.ControlServer, caller: httpx.Client, strangers: int
+) -> None:
+    with contextlib.ExitStack() as stack:
+        for number in range(300):
+            one = opened(control, stack, f"127.0.1.{number % strangers + 1}")
+            if number % 2:
+                with contextlib.suppress(OSError):
+                    one.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        for _ in range(5):
+            assert httpx.get(control.address + "/livez", timeout=5, trust_env=False).status_code == 200
+            assert caller.get("/v1/status", timeout=5).status_code == 200
+
+
+def test_a_head_that_never_ends_is_not_waited_for(
+    control: server.ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "IDLE_S", 0.5)
+    with contextlib.ExitStack() as stack:
+        slow = opened(control, stack, "127.0.0.1")
+        slow.sendall(b"GET /livez HTTP/1.1\r\n")
+        assert is_cut(slow, 10)
+
+
+def is_cut(slow: socket.socket, patience_s: float) -> bool:
+    """Whether the other side ends the connection, to which a byte goes now and then."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < patience_s:
+        try:
+            slow.sendall(b"X")
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False

@@ -11,16 +11,14 @@ import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
-from uvicorn.protocols.http import h11_impl
 
 from sparkstate import clock as clocks
 from sparkstate import errors
-from sparkstate.control import app, metrics, port
+from sparkstate.control import app, connections, metrics, port
 
-MAX_CONNECTIONS: Final = 256
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
@@ -106,17 +104,6 @@ class ControlServer:
         raise errors.SparkstateError(f"the control endpoint did not start within {START_TIMEOUT_S:.0f} s")
 
 
-class _SilentProtocol(h11_impl.H11Protocol):
-    """HTTP without an access log, whatever the process does with the global logger that uvicorn asks.
-
-    Paths and queries hold keys of the job's data, and a token that someone put into a query by mistake.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.access_log = False
-
-
 def _config(application: object) -> uvicorn.Config:
     return uvicorn.Config(
         application,  # type: ignore[arg-type]  # uvicorn names its own copies of the ASGI types
@@ -127,9 +114,8 @@ def _config(application: object) -> uvicorn.Config:
         date_header=False,
         lifespan="off",
         ws="none",
-        http=_SilentProtocol,
+        http=connections.BoundedProtocol,
         loop="asyncio",
-        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=2,

@@ -1,0 +1,85 @@
+"""Bounds on connections, so that nobody keeps the kubelet's probes, or anybody else, from being answered.
+
+A connection without a request costs its maker nothing, so there may be any number: the newest is always let in, and the
+oldest idle one of whoever has most goes. A probe's answer needs neither a thread nor a token, so what comes in is
+answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+from uvicorn.protocols.http import h11_impl
+
+MAX_CONNECTIONS: Final = 256
+"""Idle ones are closed beyond that."""
+MAX_OF_PEER: Final = 128
+"""Of one address."""
+IDLE_S: Final = 15.0
+"""For so long a connection may be without a whole head of a request, however many bytes of it come."""
+
+
+class BoundedProtocol(h11_impl.H11Protocol):
+    """HTTP without an access log, whatever the process does with the global logger that uvicorn asks.
+
+    Paths and queries hold keys of the job's data, and a token that someone put into a query by mistake.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.access_log = False
+        self._opened = self.loop.time()
+        self._expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def peer(self) -> str:
+        """The other side's address."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expire_later()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._expire_later()
+        super().on_response_complete()
+
+    def _expire_later(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = self.loop.call_later(IDLE_S, self._expire)
+
+    def _expire(self) -> None:
+        if self.is_idle and not self.transport.is_closing():
+            self.transport.abort()
+
+    def _make_room(self) -> None:
+        living = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self
+                  and not one.transport.is_closing()]  # fmt: skip
+        held = Counter(one.peer for one in living)
+        if held[self.peer] >= MAX_OF_PEER:
+            crowd = [one for one in living if one.peer == self.peer]
+            if not any(one.is_idle for one in crowd):
+                self.transport.abort()
+        elif len(living) >= MAX_CONNECTIONS:
+            crowd = sorted(living, key=lambda one: -held[one.peer])
+            largest = next((one.peer for one in crowd if one.is_idle), None)
+            crowd = [one for one in crowd if one.peer == largest]
+        else:
+            return
+        idle = [one for one in crowd if one.is_idle]
+        if idle:
+            min(idle, key=lambda one: one._opened).transport.abort()
