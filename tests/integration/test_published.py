@@ -56,3 +56,33 @@ def test_readers_take_files_away_and_sinks_move_and_go(tmp_path: Path) -> None:
     take_away(tmp_path / "moved" / "totals", tmp_path / "taken")
     got = Counter(tuple(row.values()) for row in totals.read(tmp_path / "taken"))
     assert got == totals.expected_totals(rows)
+
+
+@pytest.mark.fault(
+    broken="the sink's storage takes one of a checkpoint's two files and refuses the other",
+    when="in the phase checkpoint-publish, while the input ends",
+    expected="no other checkpoint stages those rows; the next incarnation publishes; output exact",
+)
+def test_a_publication_that_fails_half_way_while_the_job_drains_doubles_nothing(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=1)
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        params={"pause": "0.02"},
+        restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 30, "delay": "1s"}},
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        driver.hold("driver", "checkpoint-publish")
+        driver.held("driver", "checkpoint-publish")
+        files = sorted((tmp_path / "out" / "totals" / "_sparkstate_staging").rglob("*-totals-*.parquet"))
+        assert len(files) == 2
+        refused = tmp_path / "out" / "totals" / f"part-00001-000000000-{files[1].name.partition('-')[2]}"
+        (refused / "in-the-way").mkdir(parents=True)
+        driver.release()
+        driving.wait_for(
+            lambda: "Is a directory" in driver.log(), driving.PATIENCE_S, "the refusal", driver.process
+        )
+        (refused / "in-the-way").rmdir()
+        refused.rmdir()
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
