@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from sparkstate_operator import actions, clock, errors, judging, labels, observed, plan
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide import decide, snapshot
+from sparkstate_operator.decide import decide, deletion, snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
@@ -134,7 +134,7 @@ class Reconciler:
         wanted, invalid = self._judge(key, seen.job)
         if seen.job.deleting_at is not None:
             invalid = ""  # a deletion goes by the revision that runs; a spec that cannot run does not hold it
-        decision = decide(seen, look.revisions, wanted, invalid, self._config)
+        decision = self._decide(seen, look.revisions, wanted, invalid)
         known = {**look.revisions, **({wanted.name: wanted} if wanted is not None else {})}
         if decision.check is not None:
             refused = await self._applier.check(
@@ -142,7 +142,7 @@ class Reconciler:
             )
             if refused:
                 seen = dataclasses.replace(seen, refused=refused)
-                decision = decide(seen, look.revisions, wanted, invalid, self._config)
+                decision = self._decide(seen, look.revisions, wanted, invalid)
         await self._carry_out_job(seen, decision, known, memory)
         news = seen.report.news if seen.report is not None else observed.NO_NEWS
         if not seen.progress_due and memory.progress_s == written_s:
@@ -157,6 +157,24 @@ class Reconciler:
         if memory.speaker is not None:
             wait_s = min(wait_s, self._config.listen_s)
         return Later(wait_s, exact=wait_s < 1.0)
+
+    def _decide(
+        self,
+        seen: observed.Observed,
+        revisions: Mapping[str, plan.Revision],
+        wanted: plan.Revision | None,
+        invalid: str,
+    ) -> actions.Decision:
+        """A deletion ends by its deadline, also where deciding fails."""
+        try:
+            return decide(seen, revisions, wanted, invalid, self._config)
+        except Exception as error:
+            if not deletion.overdue(seen):
+                raise
+            _log.exception(
+                "a deletion is forced", extra={"job": seen.job.name, "namespace": seen.job.namespace}
+            )
+            return deletion.by_force(seen, f"{type(error).__name__}: {error}")
 
     def _waits_for_strays(self, look: Look) -> bool:
         """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.decisions import NOW, acts, job, pod, revision, running_status
 
-from sparkstate_operator import actions, judging, observe, observed, plan
+from sparkstate_operator import actions, judging, observe, observed, plan, reconcile
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import revisions, templates
 from sparkstate_operator.decide import decide
@@ -205,3 +206,18 @@ def test_a_stored_revision_that_cannot_be_read_counts_as_lost(data: Any) -> None
     assert observe.readable("orders-1", {}) is None
     kept = revisions.data(revision().resolved)
     assert observe.readable("orders-1", {"data": kept}) == plan.Revision("orders-1", revisions.read(kept))
+
+
+def test_a_deletion_that_nothing_can_be_decided_of_ends_by_its_deadline() -> None:
+    broken = running_status(conditions=[{"type": "Ready", "status": "Perhaps"}])
+    gone = job(broken, deleting=True, deletion={"policy": "purge", "deadline": "30s"})
+    seen = observed.Observed(gone, NOW, drivers=(pod(),))
+    judge = reconcile.Reconciler(*[None] * 3, Config(), *[None] * 2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Perhaps"):
+        judge._decide(seen, {revision().name: revision()}, None, "")
+    late = dataclasses.replace(seen, now=NOW + timedelta(seconds=30))
+    decision = judge._decide(late, {revision().name: revision()}, None, "")
+    assert acts(decision, actions.DeletePod)
+    assert acts(decision, actions.RemoveFinalizer)
+    assert decision.status == gone.status
+    assert "Perhaps" in decision.notes[0].message

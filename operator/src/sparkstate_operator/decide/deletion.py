@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sparkstate_operator import actions, labels
+from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.core import naming, units
 from sparkstate_operator.decide import starting, stopping
 from sparkstate_operator.decide.draft import Draft
@@ -18,6 +18,7 @@ from sparkstate_operator.plan import Revision
 
 POLL_S = 2.0
 PURGE = "purge"
+DEADLINE = "5m"
 MARGIN_S = 2.0
 
 
@@ -36,6 +37,22 @@ def go_on(draft: Draft) -> None:
     if late:
         draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
     _remove_all(draft)
+
+
+def overdue(seen: observed.Observed) -> bool:
+    """Whether a deletion's deadline has passed, by the spec alone."""
+    begun = seen.job.deleting_at
+    told = (seen.job.spec.get("deletion") or {}).get("deadline") or DEADLINE
+    return begun is not None and seen.now >= begun + timedelta(seconds=units.duration_s(str(told)))
+
+
+def by_force(seen: observed.Observed, why: str) -> actions.Decision:
+    """The end of a deletion whose deadline passed while nothing could be decided: the job goes, its status as it is."""
+    draft = Draft(seen, {}, None)
+    told = f"the deletion's deadline passed, and no decision was possible ({why}): {_kept(draft)}"
+    draft.note("DeletionDegraded", told, warning=True)
+    _remove_all(draft)
+    return draft.decision(seen.job.status)
 
 
 def _begin(draft: Draft) -> None:
@@ -63,7 +80,7 @@ def _told(draft: Draft, name: str, default: str) -> str:
 
 def _deadline(draft: Draft) -> datetime:
     begun = draft.seen.job.deleting_at or draft.now
-    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline", "5m")))
+    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline", DEADLINE)))
 
 
 def _kept(draft: Draft) -> str:
