@@ -55,7 +55,7 @@ def told() -> dict[str, float]:
     for row in rows():
         assert len(row) == 5, row
         assert all(row), f"a row with an empty cell: {row}"
-        for name in re.findall(r"`([a-z_.]+\.[A-Z_]+_S)`", row[4]):
+        for name in re.findall(r"`([a-z0-9_.]+\.[A-Z_]+_S)`", row[4]):
             seconds = re.match(r"([0-9.]+) s\b", row[1])
             assert seconds is not None, f"{name}: {row[1]!r} begins with no number of seconds"
             found[name] = float(seconds[1])
