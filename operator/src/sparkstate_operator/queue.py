@@ -11,10 +11,11 @@ After client-go's workqueue and controller-runtime's ``Result{RequeueAfter}``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -76,6 +77,7 @@ class KeyedQueue(Generic[Key]):
         self._heap: list[tuple[float, int, Key]] = []
         self._tickets = itertools.count(1)
         self._changed = asyncio.Event()
+        self._places = asyncio.Semaphore(0)
         self.progress_s = monotonic()
         """When a reconcile last ended or there was nothing to do."""
 
@@ -172,23 +174,39 @@ class KeyedQueue(Generic[Key]):
         return delay_s * (1 + self._rng.uniform(0, self._jitter))
 
     async def run(self, workers: int) -> None:
-        """Work until cancelled, with at most ``workers`` reconciles at once."""
+        """Work until cancelled, with at most ``workers`` reconciles at once, those that stand aside not counted."""
+        self._places = asyncio.Semaphore(workers)
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(self._worker())
+            while True:
+                while self.next_due_s() != 0.0:
+                    await self._wait()
+                # Only now: nobody who comes back from standing aside may wait for a place that has no work.
+                await self._places.acquire()
+                key = self.take()
+                if key is None:
+                    self._places.release()
+                else:
+                    group.create_task(self._one(key))
 
-    async def _worker(self) -> None:
-        while True:
-            key = self.take()
-            if key is None:
-                await self._wait()
-                continue
-            result: Later | Exception | None
-            try:
-                result = await self._work(key)
-            except Exception as error:  # every failure is answered by the key's own backoff
-                result = error
-            self.done(key, result)
+    @contextlib.asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """In a reconcile: while it waits for something that may hang, its place is another key's. The key itself
+        stays running: it is not taken a second time."""
+        self._places.release()
+        try:
+            yield
+        finally:
+            await self._places.acquire()
+
+    async def _one(self, key: Key) -> None:
+        result: Later | Exception | None
+        try:
+            result = await self._work(key)
+        except Exception as error:  # every failure is answered by the key's own backoff
+            result = error
+        finally:
+            self._places.release()
+        self.done(key, result)
 
     async def _wait(self) -> None:
         self._changed.clear()

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkstate_operator import clock, errors
 from sparkstate_operator.apply import Applier
-from sparkstate_operator.config import Config
+from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.kube import Kube
@@ -69,7 +69,7 @@ class _Operator:
         web.start()
         kube = await Kube.connect(process.kubeconfig)
         kube.counted(metrics.count_request)
-        drivers = Drivers(process.driver_port) if process.driver_port else Drivers()
+        drivers = Drivers(self._clock, process.driver_port or DRIVER_PORT)
         # Connections of its own: the Lease never waits for one that requests of the work hold.
         leases = await Kube.connect(process.kubeconfig)
         leases.counted(metrics.count_request)
@@ -98,6 +98,7 @@ class _Operator:
         queue: KeyedQueue[Key] = KeyedQueue(
             reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
         )
+        drivers.aside = queue.aside
         self._queue, self._phases = queue, reconciler.phases
         stop = asyncio.Event()
         places = config.namespaces or (None,)

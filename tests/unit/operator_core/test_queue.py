@@ -139,6 +139,38 @@ def test_keys_are_worked_on_at_once_and_one_failure_ends_nothing() -> None:
     assert sorted(done) == ["a", "b", "bad"]
 
 
+def test_who_stands_aside_leaves_its_place_and_is_not_taken_twice() -> None:
+    async def scenario() -> list[str]:
+        seen: list[str] = []
+        answer, ended = asyncio.Event(), asyncio.Event()
+
+        async def work(key: str) -> None:
+            seen.append(f"{key} begins")
+            if key == "asks":
+                async with found.aside():
+                    await answer.wait()
+                await asyncio.sleep(0)
+                ended.set()
+            seen.append(f"{key} ends")
+
+        loop = asyncio.get_running_loop()
+        found = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+        found.add("asks")
+        task = asyncio.create_task(found.run(1))
+        await asyncio.sleep(0.05)
+        found.add("other")
+        found.add("asks")
+        await asyncio.sleep(0.05)
+        assert seen == ["asks begins", "other begins", "other ends"]
+        answer.set()
+        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.sleep(0.05)
+        task.cancel()
+        return seen
+
+    assert asyncio.run(scenario())[3:] == ["asks ends", "asks begins", "asks ends"]
+
+
 def test_the_liveness_probe_asks_from_its_thread_while_keys_come_and_go() -> None:
     found = queue(Clock())
     for number in range(2000):

@@ -1,18 +1,36 @@
 """The driver's REST endpoint (docs/rest-api.md). The only importer of ``httpx``.
 
 An answer counts only if it names the job and attempt that were meant: pod addresses are used again.
+
+Drivers run users' code, and one that hangs may cost the other jobs nothing: a call has a limit in total and its answer
+one in bytes; a reconcile that waits for a driver leaves its place to another (``aside``); a driver that did not answer
+in time is polled after growing pauses, and all such drivers share few connections.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 
-from sparkstate_operator import errors
+from sparkstate_operator import clock, errors
 from sparkstate_operator.config import DRIVER_PORT
 
 TIMEOUT_S = 5.0
+"""Of a whole call, however many bytes come meanwhile."""
+LONGEST = 1 << 20
+"""Bytes of an answer."""
+FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 30.0
+CALLS = 448
+"""At once, to drivers that answered last or were never asked."""
+DOUBTED_CALLS = 64
+"""At once, to drivers that did not answer last."""
+FORGET_S = 600.0
 UID_HEADER = "X-Sparkstate-Job-Uid"
 ATTEMPT_HEADER = "X-Sparkstate-Attempt"
 
@@ -22,11 +40,20 @@ Document = dict[str, Any]
 class Drivers:
     """Talks to drivers. ``port`` is for tests; a pod's is always the same."""
 
-    def __init__(self, port: int = DRIVER_PORT) -> None:
+    def __init__(self, clock_: clock.Clock, port: int = DRIVER_PORT) -> None:
         self._port = port
         self._client = httpx.AsyncClient(
-            timeout=TIMEOUT_S, trust_env=False, limits=httpx.Limits(max_connections=64)
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=CALLS + DOUBTED_CALLS),
+            # A few compressed bytes may be very many; none is asked for.
+            headers={"Accept-Encoding": "identity"},
         )
+        self._doubts = _Doubts(clock_)
+        self._calls = asyncio.Semaphore(CALLS)
+        self._doubted_calls = asyncio.Semaphore(DOUBTED_CALLS)
+        self.aside: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
+        """Entered while a driver is waited for."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -80,19 +107,88 @@ class Drivers:
     ) -> Document:
         host = f"[{ip}]" if ":" in ip else ip
         url = f"http://{host}:{self._port}{path}"
-        try:
-            answer = await self._client.request(
-                method, url, json=body, headers={"Authorization": f"Bearer {token}"}
+        who = (uid, attempt)
+        if method == "GET" and (pause_s := self._doubts.pause_s(who)) > 0:
+            raise errors.DriverUnavailable(
+                f"{method} {url}: no answer lately; asked again in {pause_s:.0f} s"
             )
-        except (httpx.HTTPError, OSError) as error:
-            raise errors.DriverUnavailable(f"{method} {url}: {type(error).__name__}: {error}") from error
+        request = self._client.build_request(
+            method, url, json=body, headers={"Authorization": f"Bearer {token}"}
+        )
+        async with self.aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
+            answer, data = await self._exchange(request, who)
         _require_same(answer.headers, uid, attempt, url)
         if answer.status_code == 404 and missing_ok:
             return {}
         if answer.status_code >= 400:
-            raise errors.DriverUnavailable(f"{method} {url}: {answer.status_code} {answer.text[:500]}")
-        document: Document = answer.json()
-        return document
+            text = data[:500].decode(errors="replace")
+            raise errors.DriverUnavailable(f"{method} {url}: {answer.status_code} {text}")
+        return _document(data, f"{method} {url}")
+
+    async def _exchange(self, request: httpx.Request, who: tuple[str, int]) -> tuple[httpx.Response, bytes]:
+        what = f"{request.method} {request.url}"
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                answer = await self._client.send(request, stream=True)
+                try:
+                    data = await _body(answer, what)
+                finally:
+                    await answer.aclose()
+        except (TimeoutError, httpx.TimeoutException) as error:
+            self._doubts.add(who)
+            raise errors.DriverUnavailable(f"{what}: no whole answer within {TIMEOUT_S:.0f} s") from error
+        except (httpx.HTTPError, OSError) as error:
+            raise errors.DriverUnavailable(f"{what}: {type(error).__name__}: {error}") from error
+        except errors.DriverUnavailable:
+            self._doubts.add(who)
+            raise
+        self._doubts.end(who)
+        return answer, data
+
+
+class _Doubts:
+    """Drivers, by uid and attempt, that did not answer in time when they were last asked."""
+
+    def __init__(self, clock_: clock.Clock) -> None:
+        self._clock = clock_
+        self._known: dict[tuple[str, int], tuple[int, float]] = {}
+
+    def has(self, who: tuple[str, int]) -> bool:
+        return who in self._known
+
+    def pause_s(self, who: tuple[str, int]) -> float:
+        """How long it is not to be polled yet."""
+        return self._known[who][1] - self._clock.monotonic() if who in self._known else 0.0
+
+    def add(self, who: tuple[str, int]) -> None:
+        now_s = self._clock.monotonic()
+        # Attempts that have ended are never asked again.
+        self._known = {one: known for one, known in self._known.items() if known[1] + FORGET_S > now_s}
+        failures = self._known.get(who, (0, 0.0))[0] + 1
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_S)
+        self._known[who] = (failures, now_s + pause_s)
+
+    def end(self, who: tuple[str, int]) -> None:
+        self._known.pop(who, None)
+
+
+async def _body(answer: httpx.Response, what: str) -> bytes:
+    data = bytearray()
+    async for chunk in answer.aiter_raw():
+        data += chunk
+        if len(data) > LONGEST:
+            raise errors.DriverUnavailable(f"{what}: the answer is longer than {LONGEST} bytes")
+    return bytes(data)
+
+
+def _document(data: bytes, what: str) -> Document:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise errors.DriverUnavailable(f"{what}: the answer is no JSON ({type(error).__name__})") from error
+    if not isinstance(found, dict):
+        raise errors.DriverUnavailable(f"{what}: the answer is no JSON object")
+    return found
 
 
 def _require_same(headers: httpx.Headers, uid: str, attempt: int, url: str) -> None:

@@ -1,0 +1,168 @@
+"""Drivers that hang, drip or say too much, over real connections on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from sparkstate_operator import errors
+from sparkstate_operator.edges import driver
+from sparkstate_operator.queue import KeyedQueue, Later
+
+HEAD = b"HTTP/1.1 200 OK\r\nX-Sparkstate-Job-Uid: uid\r\nX-Sparkstate-Attempt: 1\r\nConnection: close\r\n"
+HEALTHY = "127.0.0.1"
+pytestmark = pytest.mark.fault_on("the operator")
+
+
+class Clock:
+    """The event loop's, and what the test adds to it."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.monotonic(), UTC)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time() + self.ahead_s
+
+
+class Server:
+    """Many drivers, one for each address of 127/8. What each does is said by the second byte of its address:
+    0 answers, 1 is silent, 2 drips, and the rest are bodies."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.bodies = {
+            "3": b"[" * 200_000,
+            "4": b'"text"',
+            "5": b'{"long": "' + b"x" * driver.LONGEST + b'"}',
+        }
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            kind = writer.get_extra_info("sockname")[0].split(".")[1]
+            if kind == "1":
+                await reader.read()
+            elif kind == "2":
+                writer.write(HEAD + b"Content-Length: 100000\r\n\r\n")
+                while not reader.at_eof():
+                    writer.write(b" ")
+                    await writer.drain()
+                    await asyncio.sleep(0.5)
+            else:
+                writer.write(HEAD + b"\r\n" + self.bodies.get(kind, b'{"phase": "RUNNING"}'))
+                await writer.drain()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def drivers(clock: Clock) -> AsyncIterator[tuple[driver.Drivers, Server]]:
+    server = Server()
+    listening = await asyncio.start_server(server.answer, "0.0.0.0", 0, backlog=1024)
+    found = driver.Drivers(clock, listening.sockets[0].getsockname()[1])
+    try:
+        yield found, server
+    finally:
+        await found.close()
+        listening.close()
+
+
+async def refused(found: driver.Drivers, ip: str) -> str:
+    with pytest.raises(errors.DriverUnavailable) as caught:
+        await found.status(ip, "token", "uid", 1)
+    return str(caught.value)
+
+
+@pytest.mark.fault(
+    broken="100 drivers take a request and are silent, 100 more answer a byte at a time",
+    when="all of them are asked at once, by 8 workers",
+    expected="another job's driver is asked on time all the while",
+)
+def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
+    unanswered: set[str] = set()
+    ends_s: list[float] = []
+
+    async def scenario() -> None:
+        async with drivers(Clock()) as (found, _):
+            loop = asyncio.get_running_loop()
+
+            async def work(ip: str) -> Later:
+                try:
+                    await found.status(ip, "token", ip if ip != HEALTHY else "uid", 1)
+                except errors.DriverUnavailable:
+                    unanswered.add(ip)
+                    return Later(1.0)
+                ends_s.append(loop.time())
+                return Later(0.2, exact=True)
+
+            queue = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+            found.aside = queue.aside
+            for number in range(100):
+                queue.add(f"127.1.0.{number + 1}")
+                queue.add(f"127.2.0.{number + 1}")
+            queue.add(HEALTHY, 1.0)
+            ends_s.append(loop.time() + 1.0)
+            working = asyncio.create_task(queue.run(8))
+            await asyncio.sleep(driver.TIMEOUT_S + 2.0)
+            ends_s.append(loop.time())
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+    asyncio.run(scenario())
+    assert len(unanswered) == 200
+    assert max(after - before for before, after in itertools.pairwise(ends_s)) < 1.5
+
+
+@pytest.mark.parametrize("kind", ["1", "2"])
+def test_a_driver_that_did_not_answer_is_polled_after_growing_pauses(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "TIMEOUT_S", 0.2)
+    ip = f"127.{kind}.0.1"
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with drivers(clock) as (found, server):
+            found._client.timeout = 5.0  # of each operation: it must not be needed
+            pauses_s = []
+            for asked in (1, 2, 3, 4, 5, 6):
+                async with asyncio.timeout(3.0):
+                    assert "no whole answer within" in await refused(found, ip)
+                assert server.asked == asked
+                assert "no answer lately" in await refused(found, ip)
+                assert server.asked == asked
+                pauses_s.append(round(found._doubts.pause_s(("uid", 1)) + 0.4))
+                clock.ahead_s += driver.LONGEST_PAUSE_S
+            assert pauses_s == [2, 4, 8, 16, 30, 30]
+            # What is asked of it, beside polls, is sent at once; an answer ends all doubt.
+            clock.ahead_s -= driver.LONGEST_PAUSE_S
+            await found.let_claim(HEALTHY, "token", "uid", 1)
+            assert await found.status(HEALTHY, "token", "uid", 1) == {"phase": "RUNNING"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.fault(
+    broken="a driver answers more than 1 MiB, JSON that is nested without end, or no object",
+    when="it is asked for its status",
+    expected="it counts as a driver that does not answer",
+)
+@pytest.mark.parametrize(
+    ("kind", "why"), [("3", "is no JSON"), ("4", "is no JSON object"), ("5", "is longer than 1048576 bytes")]
+)
+def test_an_answer_that_cannot_be_one_is_none(kind: str, why: str) -> None:
+    async def scenario() -> None:
+        async with drivers(Clock()) as (found, _):
+            assert why in await refused(found, f"127.{kind}.0.1")
+
+    asyncio.run(scenario())
