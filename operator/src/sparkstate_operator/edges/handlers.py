@@ -148,8 +148,8 @@ def _configure(settings: kopf.OperatorSettings) -> None:
 
 
 async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
-    """Watch until cancelled. A watch that fails (kopf gives up after a minute of errors) begins anew with a list, so
-    that no event is missed."""
+    """Watch until cancelled, or until kopf ends by a signal. A watch that fails (kopf gives up after a minute of
+    errors) begins anew with a list, so that no event is missed."""
     while True:
         try:
             await kopf.operator(
@@ -159,6 +159,7 @@ async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> N
                 clusterwide=not namespaces,
                 namespaces=list(namespaces),
             )
+            return  # SIGTERM came while its handler was still kopf's own, and is not sent again
         except Exception as error:
             _log.warning("the watches failed and begin anew: %s: %s", type(error).__name__, error)
         await asyncio.sleep(RESTART_S)
