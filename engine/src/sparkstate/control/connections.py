@@ -44,16 +44,19 @@ class BoundedProtocol(h11_impl.H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """As uvicorn's; whoever holds too many loses one first."""
         super().connection_made(transport)
         self._expire_later()
         self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """As uvicorn's."""
         if self._expiry is not None:
             self._expiry.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
+        """As uvicorn's; the connection is idle from now on."""
         self._expire_later()
         super().on_response_complete()
 

@@ -20,7 +20,7 @@ from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase, SavepointRequest
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.started import Started, info_of
+from sparkstate.driver.started import Started, completed_info, info_of, parts_of
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
@@ -28,6 +28,7 @@ from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
+_Staged = tuple[Committable, ...]
 _POLL_S = 0.02
 _OF_THE_JOB = (errors.Fenced, errors.SlotLost)
 """Whatever else goes wrong with a savepoint is the failure of who asked for it."""
@@ -331,29 +332,10 @@ class Checkpoints:
             self._clock.sleep(_POLL_S)
 
     def _parts(
-        self,
-        started: Started,
-        replies: list[protocol.SnapshotState],
-        committables: tuple[Committable, ...],
-        checkpoint_id: int,
+        self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged, checkpoint_id: int
     ) -> SnapshotParts:
-        return SnapshotParts(
-            checkpoint_id=checkpoint_id,
-            trigger_id=(started.savepoint.trigger_id or "") if started.savepoint else "",
-            incarnation=self._group.incarnation,
-            epoch=started.epoch,
-            watermarks=started.watermarks,
-            position=started.position,
-            shards=tuple(
-                sorted((s for reply in replies for s in reply.shards), key=lambda handle: handle.shard)
-            ),
-            states=replies[0].states,
-            committables=committables,
-            slots=len(self._group),
-            drained=started.drained,
-            closed=bool(started.savepoint and started.savepoint.stop),
-            trigger_ms=started.trigger_ms,
-        )
+        slots = len(self._group)
+        return parts_of(started, replies, staged, checkpoint_id, self._group.incarnation, slots)
 
     # -- failures -----------------------------------------------------------------------------------------------
 
@@ -407,20 +389,8 @@ class Checkpoints:
             self._fatal = self._fatal or error
 
     def _note_completed(self, started: Started, metadata: CheckpointMetadata, kind: CheckpointKind) -> None:
-        info = info_of(started, kind, CheckpointStatus.COMPLETED)
-        self._view.note_checkpoint(
-            info.model_copy(
-                update={
-                    "duration_ms": self._clock.now_ms() - started.trigger_ms,
-                    "sync_pause_ms": round(started.pause_ms),
-                    "state_bytes": sum(shard.state_size for shard in metadata.shards),
-                    "uploaded_bytes": sum(shard.uploaded for shard in metadata.shards),
-                    "path": started.savepoint_url
-                    if kind == CheckpointKind.SAVEPOINT
-                    else self._durable.url_of(started.checkpoint_id),
-                }
-            )
-        )
+        path = self._durable.url_of(started.checkpoint_id)
+        self._view.note_checkpoint(completed_info(started, metadata, kind, self._clock.now_ms(), path))
 
     def _enter(self, phase: phases.Phase, started: Started) -> None:
         self._phases.enter(

@@ -24,3 +24,11 @@ def reason(failure: BaseException, group: SlotGroup | None) -> errors.Sparkstate
     failed = errors.JobFailed(f"Spark failed: {cause}")
     failed.__cause__ = failure
     return failed
+
+
+class StoppedBySavepoint(errors.SparkstateError):
+    """Ends the query from within its callback after a stop with savepoint; no failure."""
+
+
+class NeverBegun(errors.SparkstateError):
+    """Ends the query whose slots did not get their state; why is said elsewhere."""

@@ -239,7 +239,7 @@ class Incarnation:
     def _wait_for(self, event: threading.Event) -> None:
         while not event.wait(0.2):
             if self._over.is_set():
-                raise _NeverBegun
+                raise failing.NeverBegun
 
     def _complete(self, fed: epochs.Fed, *, idle: bool) -> epochs.EpochResult:
         assert self._runner is not None
@@ -314,7 +314,7 @@ class Incarnation:
             self._parts.view.note_phase(Phase.RUNNING)
             return
         self._stopped_by_savepoint = True
-        raise StoppedBySavepoint
+        raise failing.StoppedBySavepoint
 
     def _drain(self) -> End:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
@@ -395,11 +395,3 @@ class Incarnation:
         if self._crew is not None:
             self._crew.stop()
         shutil.rmtree(self._parts.work_dir / "query" / f"{self.number:05d}", ignore_errors=True)
-
-
-class StoppedBySavepoint(errors.SparkstateError):
-    """Ends the query from within its callback after a stop with savepoint; no failure."""
-
-
-class _NeverBegun(errors.SparkstateError):
-    """Ends the query whose slots did not get their state; why is said elsewhere."""

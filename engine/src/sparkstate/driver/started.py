@@ -6,7 +6,10 @@ import threading
 from dataclasses import dataclass, field
 
 from sparkstate import errors
+from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
+from sparkstate.driver.durable import SnapshotParts
+from sparkstate.slots import protocol
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -50,4 +53,46 @@ def info_of(started: Started, kind: CheckpointKind, status: CheckpointStatus) ->
         epoch=started.epoch,
         trigger_ms=started.trigger_ms,
         trigger_id=started.savepoint.trigger_id if savepoint and started.savepoint else None,
+    )
+
+
+def completed_info(
+    started: Started, metadata: CheckpointMetadata, kind: CheckpointKind, now_ms: int, path: str
+) -> CheckpointInfo:
+    """As :func:`info_of`, of one that is complete. ``path``: the checkpoint's folder."""
+    return info_of(started, kind, CheckpointStatus.COMPLETED).model_copy(
+        update={
+            "duration_ms": now_ms - started.trigger_ms,
+            "sync_pause_ms": round(started.pause_ms),
+            "state_bytes": sum(shard.state_size for shard in metadata.shards),
+            "uploaded_bytes": sum(shard.uploaded for shard in metadata.shards),
+            "path": started.savepoint_url if kind == CheckpointKind.SAVEPOINT else path,
+        }
+    )
+
+
+def parts_of(
+    started: Started,
+    replies: list[protocol.SnapshotState],
+    committables: tuple[Committable, ...],
+    checkpoint_id: int,
+    incarnation: int,
+    slots: int,
+) -> SnapshotParts:
+    """What becomes its ``_metadata``, from what every slot has answered."""
+    shards = (shard for reply in replies for shard in reply.shards)
+    return SnapshotParts(
+        checkpoint_id=checkpoint_id,
+        trigger_id=(started.savepoint.trigger_id or "") if started.savepoint else "",
+        incarnation=incarnation,
+        epoch=started.epoch,
+        watermarks=started.watermarks,
+        position=started.position,
+        shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
+        states=replies[0].states,
+        committables=committables,
+        slots=slots,
+        drained=started.drained,
+        closed=bool(started.savepoint and started.savepoint.stop),
+        trigger_ms=started.trigger_ms,
     )

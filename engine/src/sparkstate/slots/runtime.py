@@ -23,15 +23,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkstate import clock, columns, errors, phases
+from sparkstate import clock, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.operators import runtime as operator_runtime
 from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
-from sparkstate.operators.spec import OperatorSpec
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
-from sparkstate.slots import left, protocol, proven
+from sparkstate.slots import left, outputs, protocol, proven
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
@@ -170,7 +169,7 @@ class SlotRuntime:
             self._attempts.set_winner(epoch, uid, overlay)
             return protocol.Finished(
                 rows_in=overlay.rows_in,
-                rows_by_tag=_rows_by_tag(operator, overlay),
+                rows_by_tag=outputs.rows_by_tag(operator, overlay),
                 late_rows=overlay.late_rows,
                 timers_fired=overlay.timers_fired,
                 dropped_rows=overlay.dropped_rows,
@@ -183,7 +182,7 @@ class SlotRuntime:
         if overlay is None:
             raise errors.SlotLost(f"slot {self.plan.slot} has no output of epoch {request.epoch}")
         self._phases.enter(phases.Phase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
-        schema = _output_schema(self._operators[request.operator].spec, request.tag)
+        schema = outputs.output_schema(self._operators[request.operator].spec, request.tag)
         return schema, iter(overlay.output(request.tag))
 
     def commit(self, request: protocol.Commit) -> protocol.Committed:
@@ -225,7 +224,7 @@ class SlotRuntime:
         for sink in self.plan.sinks:
             if sink.operator in by_uid:
                 spec, overlay = by_uid[sink.operator]
-                self._sinks[sink.uid].hold(_visible(spec, sink.tag, overlay))
+                self._sinks[sink.uid].hold(outputs.visible(spec, sink.tag, overlay))
 
     def _next_timers(self) -> tuple[int | None, int | None]:
         pairs = [operator.next_timer() for operator in self._operators.values()]
@@ -383,27 +382,6 @@ def _load_pandas() -> None:
     """Arrow looks for pandas when it first converts anything, and loads it where it is installed: half a second, which
     costs nobody anything while Spark still plans the first epoch."""
     pa.array([0]).to_numpy()
-
-
-def _rows_by_tag(operator: operator_runtime.KeyedOperator, overlay: Overlay) -> dict[str, int]:
-    tags = [None, *operator.spec.side_schemas]
-    return {tag or "": overlay.row_count(tag) for tag in tags}
-
-
-def _visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:
-    """An output without the hidden timestamps that it may carry for a next operator."""
-    schema = spec.output_schema if tag is None and spec.emit_timestamps else None
-    for batch in overlay.output(tag):
-        yield batch if schema is None else batch.select(schema.names)
-
-
-def _output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:
-    schema = spec.output_schema if tag is None else spec.side_schemas[tag]
-    if schema is None:
-        raise errors.StateError(f"operator {spec.uid!r} has no output schema. This is a bug. Please report.")
-    if tag is None and spec.emit_timestamps:
-        schema = schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
-    return schema
 
 
 def _resident_bytes() -> int:

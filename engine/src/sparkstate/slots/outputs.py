@@ -1,0 +1,35 @@
+"""What of an operator's output leaves the slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from sparkstate import columns, errors
+from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.spec import OperatorSpec
+
+
+def rows_by_tag(operator: KeyedOperator, overlay: Overlay) -> dict[str, int]:
+    """Rows of the main output (``""``) and of each side output."""
+    tags = [None, *operator.spec.side_schemas]
+    return {tag or "": overlay.row_count(tag) for tag in tags}
+
+
+def visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:
+    """An output without the hidden timestamps that it may carry for a next operator."""
+    schema = spec.output_schema if tag is None and spec.emit_timestamps else None
+    for batch in overlay.output(tag):
+        yield batch if schema is None else batch.select(schema.names)
+
+
+def output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:
+    """The columns that a reader of an output gets."""
+    schema = spec.output_schema if tag is None else spec.side_schemas[tag]
+    if schema is None:
+        raise errors.StateError(f"operator {spec.uid!r} has no output schema. This is a bug. Please report.")
+    if tag is None and spec.emit_timestamps:
+        schema = schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
+    return schema
