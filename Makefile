@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints doctor reference format clean
+.PHONY: help setup demo test faults soak e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,10 @@ test: ## The whole test suite, in stages; reports under build/
 faults: ## Everything that is broken on purpose, in full (70 minutes; ARGS=--continue goes on); writes docs/faults.md
 	@sh scripts/bootstrap.sh --java-wheel
 	@$(PY) scripts/run_faults.py $(ARGS)
+
+soak: ## One job through 20,000 epochs and 2,000 checkpoints on each backend, in parts (ARGS="--minutes 60"); hours
+	@sh scripts/bootstrap.sh --java-wheel
+	@$(PY) scripts/soak $(ARGS)
 
 e2e: ## The operator on real nodes of this machine: Linux and root; ARGS go to pytest
 	@sh scripts/bootstrap.sh --java-wheel

@@ -65,6 +65,11 @@ class JobProcess:
             )
 
     @property
+    def pid(self) -> int | None:
+        """The runner's process id; None before the start."""
+        return self._process.pid if self._process else None
+
+    @property
     def exit_code(self) -> int | None:
         """None while it runs."""
         return self._process.poll() if self._process else None

@@ -120,7 +120,7 @@ def running(place: Place | None = None) -> Iterator[S3Server]:
     folder = Path(tempfile.mkdtemp(prefix="sparkstate-s3-", dir=memory if memory.is_dir() else None))
     for name in ("data", "side"):
         (folder / name).mkdir()
-    server = S3Server(find_binary(), folder, _free_port(), place or Place())
+    server = S3Server(find_binary(), folder, free_port(), place or Place())
     try:
         server.make_bucket("state")
         server.start()
@@ -143,7 +143,8 @@ def find_binary() -> Path:
     return cached
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -92,3 +92,17 @@ def test_the_limit_can_be_set_and_a_wrong_one_is_refused() -> None:
     for wrong in ("", "0", "-1", "nan", "ten"):
         with pytest.raises(errors.SpecInvalid, match="SPARKSTATE_PROGRESS_TIMEOUT"):
             progress_timeout_s({"SPARKSTATE_PROGRESS_TIMEOUT": wrong}, TriggerSettings())
+
+
+def test_the_status_carries_the_newest_recoveries_and_counts_all_restarts() -> None:
+    tick = ManualClock()
+    view, _ = running(tick)
+    for number in range(250):
+        view.note_failure("SlotLost", f"loss {number}", recovering=True)
+        view.note_epoch(number, rows=1, watermark=0, seconds=0.1)
+    status = view.status()
+    assert status.restarts == 250
+    assert [recovery.cause for recovery in status.recoveries[::99]] == [
+        "SlotLost: loss 150",
+        "SlotLost: loss 249",
+    ]

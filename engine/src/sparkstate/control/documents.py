@@ -194,7 +194,7 @@ class JobStatus(Document):
     checkpoints_failed: int = 0
     checkpoints_in_progress: int = 0
     restarts: int = 0
-    recoveries: tuple[Recovery, ...] = Field(default=(), description="Oldest first.")
+    recoveries: tuple[Recovery, ...] = Field(default=(), description="The newest hundred, oldest first.")
     last_failure: Failure | None = None
     restored_from: str | None = None
     sinks: tuple[str, ...] = ()

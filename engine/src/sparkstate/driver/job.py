@@ -126,6 +126,7 @@ class JobDriver:
         """Until the job ends. Raises what ended it if that was no success."""
         try:
             durable = self._durable = self._open_durable()
+            self._reached("the state is claimed")
             self._say(
                 f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
                 + ("" if durable.lineage.created else " (found by the job's name)")

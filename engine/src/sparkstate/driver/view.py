@@ -16,6 +16,8 @@ from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 
 HISTORY = 500
+RECOVERIES = 100
+"""The status document carries them all, and is asked for every few seconds over the job's whole life."""
 RATE_WINDOW_S = 10.0
 
 
@@ -52,7 +54,7 @@ class JobView:
         self._native: list[tuple[int, str, float]] = []
         self._checkpoints: dict[int, CheckpointInfo] = {}
         self._completed = self._failed = self._restarts = 0
-        self._recoveries: list[documents.Recovery] = []
+        self._recoveries: deque[documents.Recovery] = deque(maxlen=RECOVERIES)
         self._recovering: _RecoveryUnderWay | None = None
         self._last_failure: documents.Failure | None = None
         self._restored_from: str | None = None

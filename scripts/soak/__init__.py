@@ -1,0 +1,1 @@
+"""One job through tens of thousands of epochs: nothing may grow but its state."""
