@@ -196,7 +196,10 @@ class Applier:
         pod = _built(context, lambda: driver.pod(context, action.attempt, action.predecessor_s))
         secret = children.secret(context, action.attempt, self._key)
         await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
-        await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
+        made = await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
+        if made is None:
+            raise errors.Conflict(409, f"ConfigMap {namespace}/{config['metadata']['name']} came and went")
+        pod = driver.controlled(pod, made)
         try:
             await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
         except (errors.Invalid, errors.Forbidden):
@@ -206,21 +209,22 @@ class Applier:
 
     async def _create(
         self, write: Write, kind: k.Kind, namespace: str, body: k.Object, ours: Mapping[str, str] | None
-    ) -> None:
-        """Create; an object that exists must have these labels, and the attempt of ``body``. ``ours`` None: it is not
-        read (a Secret, whose name holds both)."""
+    ) -> k.Object | None:
+        """Create, and return what exists then; it must have these labels, and the attempt of ``body``. ``ours`` None:
+        what exists already is not read (a Secret, whose name holds both)."""
 
-        async def create() -> None:
+        async def create() -> k.Object | None:
             try:
-                await self._kube.create(kind, namespace, body)
+                return await self._kube.create(kind, namespace, body)
             except errors.AlreadyExists:
                 live = await self._kube.get(kind, namespace, body["metadata"]["name"]) if ours else None
                 if live is not None:
                     found = body["metadata"]["labels"]
                     attempt = {labels.ATTEMPT: found[labels.ATTEMPT]} if labels.ATTEMPT in found else {}
                     _require_ours(live, {**(ours or {}), **attempt})
+                return live
 
-        await self._write(write, create)
+        return await self._write(write, create)  # type: ignore[no-any-return]
 
     async def _delete_pod(self, pod: observed.Pod, namespace: str, uid: str, why: str) -> None:
         live = await self._kube.get(k.PODS, namespace, pod.name)

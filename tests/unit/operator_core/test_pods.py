@@ -55,7 +55,7 @@ def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
     plain, pod = made(role), made(role, **{f"{role}Template": template(role)})
     assert pod["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "air"}
-    assert pod["metadata"]["annotations"] == {"note": "why"}
+    assert pod["metadata"]["annotations"] == {**driver.EVICTABLE, "note": "why"}
     spec = pod["spec"]
     assert (spec["nodeSelector"], spec["schedulerName"]) == ({"disk": "ssd"}, "volcano")
     assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *driver.tolerations()]
@@ -99,3 +99,23 @@ def test_the_kubelet_asks_the_driver_whether_epochs_make_progress() -> None:
     (container,) = made("driver")["spec"]["containers"]
     asked = container["livenessProbe"]["httpGet"]
     assert (asked["path"], asked["port"]) == ("/livez", DRIVER_PORT)
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
+def test_an_autoscaler_may_take_a_pod_s_node_unless_its_template_says_otherwise(role: str) -> None:
+    (name,) = driver.EVICTABLE
+    assert name == "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    assert made(role)["metadata"]["annotations"] == {name: "true"}
+    kept = {f"{role}Template": {"metadata": {"annotations": {name: "false"}}}}
+    assert made(role, **kept)["metadata"]["annotations"] == {name: "false"}
+
+
+def test_the_controller_of_a_driver_is_its_attempt_s_config_map_and_nothing_else() -> None:
+    config_map = {"metadata": {"name": "orders-3", "uid": "u-3", "labels": {}}}
+    theirs = {"metadata": {"ownerReferences": [{"kind": "Job", "name": "x", "uid": "y", "controller": True}]}}
+    pod = driver.controlled(made("driver", driverTemplate=theirs), config_map)
+    (owner,) = pod["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("ConfigMap", "orders-3", "u-3")
+    assert owner["controller"] is True
+    # True would need a right of its own where owner references are guarded, as on OpenShift.
+    assert not owner.get("blockOwnerDeletion")

@@ -15,10 +15,14 @@ from sparkstate_operator.plan import TERMINATION_GRACE_S
 
 AWAY_S = 30
 """A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
+EVICTABLE: Object = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+"""The cluster autoscaler leaves a node alone that has a pod with local volumes, or one whose controller it does not
+know. Ours come back elsewhere with their state; a template's own word about it wins."""
 
 
 def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
-    """The driver's pod of one attempt. ``predecessor_s``: as ``actions.StartAttempt`` has it."""
+    """The driver's pod of one attempt, without its controller, which :func:`controlled` adds when it exists.
+    ``predecessor_s``: as ``actions.StartAttempt`` has it."""
     revision, job = context.revision, context.job
     theirs = templates.of(revision.resolved, "driver")
     ours: Object = {
@@ -30,7 +34,10 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
     ours["metadata"]["labels"][labels.REVISION] = revision.name
     ours["spec"]["restartPolicy"] = "OnFailure" if restarts.kubelet_restarts(revision) else "Never"
     ours["spec"]["volumes"] += _volumes(context, attempt)
-    defaults = {"spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": tolerations()}}
+    defaults = {
+        "metadata": {"annotations": EVICTABLE},
+        "spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": tolerations()},
+    }
     merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
     (container,) = (one for one in merged["spec"]["containers"] if one["name"] == "driver")
     # How long a last checkpoint may take after SIGTERM follows from what the pod is given.
@@ -39,6 +46,21 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
     if predecessor_s:
         container["env"].append({"name": "SPARKSTATE_PREDECESSOR_S", "value": str(predecessor_s)})
     return merged
+
+
+def controlled(made: Object, config_map: Object) -> Object:
+    """A driver's pod with its attempt's ConfigMap, as the API server has it, as controller. ``kubectl drain`` refuses
+    pods without one, and the descheduler passes them over. The operator deletes an attempt's ConfigMap only when the
+    pod is gone, so the garbage collector finds nothing to do; docs/rfcs/0021 tells why the job is not the owner."""
+    meta = config_map["metadata"]
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    return {**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}}
 
 
 def _spec(context: Context, role: memory.Role) -> Object:
@@ -196,7 +218,8 @@ def executor_template(context: Context, attempt: int) -> Object:
         "metadata": {"labels": labels.of_job(context.job.name, context.job.uid, "executor", attempt)},
         "spec": {**spec, "restartPolicy": "Never", "containers": [container]},
     }
-    merged: Object = merging.merge(_with_tolerations({"spec": {}, **theirs}), ours)
+    defaults = {"metadata": {"annotations": EVICTABLE}, "spec": {}}
+    merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
     return merged
 
 

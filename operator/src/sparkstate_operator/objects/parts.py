@@ -48,7 +48,7 @@ class Context:
 def metadata(
     context: Context, name: str, role: labels.Role | None = None, attempt: int | None = None
 ) -> Object:
-    """Name, namespace and labels of a child. No owner: see docs/rfcs on deletion."""
+    """Name, namespace and labels of a child. The job owns none of them: docs/rfcs/0006 and 0021."""
     return {
         "name": name,
         "namespace": context.job.namespace,
