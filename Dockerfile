@@ -4,9 +4,15 @@
 # Both run as 185:185 with a read-only root file system; what may be written to is declared as a volume.
 # `make images` builds them with Docker or with buildah; docs/kubernetes.md tells how they get into a cluster.
 
-FROM debian:bookworm-slim AS runtime
+# Debian 13, debian:trixie-slim of 2026-08-04 for all platforms, as docker-library/repo-info lists it. A digest never
+# changes under a build; what Debian has mended since is installed below. `make images` names another base where this
+# one cannot be pulled.
+ARG BASE=docker.io/library/debian@sha256:3a39a0592364683e6bab97937b72cad5a8fa6dcbbee90edb3bb48c7f8e94f258
+
+FROM ${BASE} AS runtime
 # tini is process 1: it reaps the slots that outlive the task that started them, and passes SIGTERM on.
 RUN apt-get update \
+ && apt-get upgrade -y \
  && apt-get install -y --no-install-recommends python3 ca-certificates tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/* \
  && groupadd --gid 185 sparkstate \
@@ -76,11 +82,11 @@ jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.ni
 jdk.security.jgss,jdk.unsupported,jdk.xml.dom,jdk.zipfs
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update \
- && apt-get install -y --no-install-recommends openjdk-17-jdk-headless
-RUN jlink --add-modules "$MODULES" --compress=2 --strip-java-debug-attributes --no-header-files --no-man-pages \
+ && apt-get install -y --no-install-recommends openjdk-21-jdk-headless
+RUN jlink --add-modules "$MODULES" --compress=zip-6 --strip-java-debug-attributes --no-header-files --no-man-pages \
           --output /opt/java \
  && cp -L /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
- && cp /usr/share/doc/openjdk-17-jre-headless/copyright /opt/java/legal/copyright \
+ && cp /usr/share/doc/openjdk-21-jre-headless/copyright /opt/java/legal/copyright \
  && /opt/java/bin/java -Xshare:dump
 
 # All of the job's image that changes seldom.

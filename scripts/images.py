@@ -69,16 +69,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         builder = require_builder(options.builder, install=options.install_tools)
     except CannotBuild as error:
         raise SystemExit(str(error)) from error
-    if builder == "buildah":
-        say(f"base image: {images_base.ensure(['buildah'])}")
     with context(options.ref) as folder:
-        return max(_build(target, builder, folder, options) for target in options.target or TARGETS)
+        base = images_base.pinned(folder / "Dockerfile")
+        if builder == "buildah":
+            found = images_base.ensure(["buildah"], base)
+            base = found.name
+            say(f"base image: {base}, {found.origin}")
+        return max(_build(target, builder, base, folder, options) for target in options.target or TARGETS)
 
 
-def _build(target: str, builder: str, folder: Path, options: argparse.Namespace) -> int:
+def _build(target: str, builder: str, base: str, folder: Path, options: argparse.Namespace) -> int:
     started = time.monotonic()
     one = image(target)
-    command = buildx(one, options) if builder == "docker" else buildah(one)
+    command = buildx(one, options) if builder == "docker" else buildah(one, base, fresh=options.fresh)
     environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
     failed = subprocess.run(command, cwd=folder, check=False, env=environment).returncode
     if not failed:
@@ -122,6 +125,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--platform", help="Docker only: e.g. linux/amd64,linux/arm64 (then with --push)")
     parser.add_argument("--push", metavar="REGISTRY/FOLDER", help="push there instead of writing archives")
     parser.add_argument("--ref", metavar="COMMIT", help="build this commit; default: the checkout as it is")
+    parser.add_argument(
+        "--fresh", action="store_true", help="build every layer anew, with Debian's newest packages"
+    )
     parser.add_argument("--check", action="store_true", help="run what is in them, with a read-only root")
     parser.add_argument(
         "--install-tools",
@@ -206,6 +212,7 @@ def buildx(one: Image, options: argparse.Namespace) -> list[str]:
         "buildx",
         "build",
         *platform,
+        *(["--no-cache"] if options.fresh else []),
         "--target",
         one.target,
         "--tag",
@@ -216,9 +223,11 @@ def buildx(one: Image, options: argparse.Namespace) -> list[str]:
     ]
 
 
-def buildah(one: Image) -> list[str]:
-    """The command for buildah. The host's network: a bridge would change the host's firewall and routes."""
-    options = ["--isolation=chroot", "--network=host", "--pull-never", "--layers", "--format=docker"]
+def buildah(one: Image, base: str, *, fresh: bool = False) -> list[str]:
+    """The command for buildah, on the image ``base``. The host's network: a bridge would change the host's firewall and
+    routes."""
+    options = ["--isolation=chroot", "--network=host", "--pull-never", "--format=docker"]
+    options += ["--no-cache" if fresh else "--layers", "--build-arg", f"BASE={base}"]
     return ["buildah", "build", *options, "--target", one.target, "--tag", one.tag, *_secrets(), "."]
 
 

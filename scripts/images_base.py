@@ -1,15 +1,19 @@
-"""The base image ``debian:bookworm-slim`` where it cannot be pulled: made by debootstrap, as Debian makes its own."""
+"""The base of the images: Debian 13 by its digest, or made by debootstrap, as Debian makes its own, where no registry
+is reached."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-NAME = "docker.io/library/debian:bookworm-slim"
-SUITE = "bookworm"
+MADE = "localhost/sparkstate/debian:trixie-slim"
+"""What debootstrap made. A name of its own: its digest is not the one that the Dockerfile asks for."""
+SUITE = "trixie"
 MIRROR = "http://deb.debian.org/debian"
 PULL_TIMEOUT_S = 300
 # What Debian's slim variant leaves out: documentation and translations. Licences (copyright files) stay.
@@ -28,16 +32,34 @@ deb http://deb.debian.org/debian-security {SUITE}-security main
 """
 
 
-def ensure(buildah: list[str]) -> str:
-    """Where the base image comes from: ``present``, ``pulled`` or ``made by debootstrap``."""
-    if succeeds([*buildah, "inspect", "--type", "image", NAME], 60):
-        return "present"
-    _say(f"pulling {NAME} (given up after {PULL_TIMEOUT_S // 60} min)")
-    if succeeds([*buildah, "pull", "--quiet", NAME], PULL_TIMEOUT_S):
-        return "pulled"
-    _say("it cannot be pulled: making it by debootstrap, about 2 min, once")
+@dataclass(frozen=True)
+class Base:
+    """The image that the others are built on."""
+
+    name: str
+    origin: str
+    """``present``, ``pulled`` or ``made by debootstrap``."""
+
+
+def pinned(dockerfile: Path) -> str:
+    """The base that a Dockerfile names, by its digest."""
+    found = re.search(r"^ARG BASE=(\S+@sha256:[0-9a-f]{64})$", dockerfile.read_text(), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{dockerfile} has no line `ARG BASE=<image>@sha256:<digest>`; put it back")
+    return found[1]
+
+
+def ensure(buildah: list[str], name: str) -> Base:
+    """The base image ``name``, or one of our own making, which is there afterwards and used until it is removed."""
+    for there in (name, MADE):
+        if succeeds([*buildah, "inspect", "--type", "image", there], 60):
+            return Base(there, "present")
+    _say(f"pulling {name} (given up after {PULL_TIMEOUT_S // 60} min)")
+    if succeeds([*buildah, "pull", "--quiet", name], PULL_TIMEOUT_S):
+        return Base(name, "pulled")
+    _say(f"it cannot be pulled: making Debian's {SUITE} by debootstrap, about 2 min, once")
     make(buildah)
-    return "made by debootstrap"
+    return Base(MADE, "made by debootstrap")
 
 
 def _say(text: str) -> None:
@@ -63,7 +85,7 @@ def make(buildah: list[str]) -> None:
         _output(
             [*buildah, "config", "--cmd", "bash", "--env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", container]
         )
-        _output([*buildah, "commit", "--quiet", "--rm", container, NAME])
+        _output([*buildah, "commit", "--quiet", "--rm", container, MADE])
 
 
 def slim(root: Path) -> None:

@@ -19,6 +19,8 @@ def instructions() -> list[tuple[str, str, str]]:
         if not line.strip():
             continue
         name, _, arguments = line.strip().partition(" ")
+        if name == "ARG" and not stage:
+            continue  # before the first stage
         if name == "FROM":
             stage = arguments.split(" AS ")[1]
         found.append((stage, name, arguments))
@@ -39,10 +41,19 @@ def of(target: str, name: str) -> list[str]:
     return [a for stage in lineage(target) for s, n, a in instructions() if s == stage and n == name]
 
 
-def test_the_only_image_from_outside_is_debian_s_slim_one() -> None:
+def test_the_only_image_from_outside_is_debian_by_its_digest() -> None:
     stages = {stage for stage, _, _ in instructions()}
     bases = {args.split(" AS ")[0] for _, name, args in instructions() if name == "FROM"}
-    assert bases - stages == {"debian:bookworm-slim"}
+    assert bases - stages == {"${BASE}"}
+    text = (ROOT / "Dockerfile").read_text()
+    assert re.findall(r"^ARG BASE=(.*)@sha256:[0-9a-f]{64}$", text, re.MULTILINE) == [
+        "docker.io/library/debian"
+    ]
+
+
+def test_what_debian_has_mended_since_its_base_was_made_is_installed() -> None:
+    (first,) = [run for run in of("runtime", "RUN") if "apt-get" in run]
+    assert "apt-get upgrade -y" in first
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -11,7 +11,7 @@ import pytest
 
 
 def options(**changes: object) -> argparse.Namespace:
-    return argparse.Namespace(**{"platform": None, "push": None, **changes})
+    return argparse.Namespace(**{"platform": None, "push": None, "fresh": False, **changes})
 
 
 @pytest.fixture
@@ -42,7 +42,31 @@ def test_several_platforms_are_built_by_docker_and_pushed(no_secrets: None) -> N
 
 
 def test_buildah_leaves_the_host_s_network_alone(no_secrets: None) -> None:
-    assert {"--network=host", "--isolation=chroot"} <= set(images.buildah(images.image("operator")))
+    assert {"--network=host", "--isolation=chroot"} <= set(images.buildah(images.image("operator"), "base"))
+
+
+def test_the_base_is_named_by_its_digest_or_is_one_of_our_own_making(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = images_base.pinned(images.ROOT / "Dockerfile")
+    answers = {"inspect": False, "pull": False}
+    monkeypatch.setattr(images_base, "succeeds", lambda words, _timeout: answers[words[1]])
+    monkeypatch.setattr(images_base, "make", lambda _buildah: None)
+    assert images_base.ensure(["buildah"], name) == images_base.Base(images_base.MADE, "made by debootstrap")
+    answers["pull"] = True
+    assert images_base.ensure(["buildah"], name) == images_base.Base(name, "pulled")
+    words = images.buildah(images.image("job"), name)
+    assert words[words.index("--build-arg") + 1] == f"BASE={name}"
+    (tmp_path / "Dockerfile").write_text("ARG BASE=debian:trixie-slim\nFROM ${BASE}\n")
+    with pytest.raises(SystemExit, match=r"no line `ARG BASE=<image>@sha256:<digest>`"):
+        images_base.pinned(tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(("fresh", "layers"), [(False, "--layers"), (True, "--no-cache")])
+def test_layers_are_kept_unless_all_of_it_shall_be_fresh(fresh: bool, layers: str) -> None:
+    words = images.buildah(images.image("job"), "base", fresh=fresh)
+    assert {"--layers", "--no-cache"} & set(words) == {layers}
+    assert ("--no-cache" in images.buildx(images.image("job"), options(fresh=fresh))) == fresh
 
 
 def test_pip_s_configuration_and_certificates_are_secrets_of_the_build(
@@ -54,7 +78,7 @@ def test_pip_s_configuration_and_certificates_are_secrets_of_the_build(
     monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
     monkeypatch.setenv("PIP_CERT", str(certificates))
     assert dict(images.secrets()) == {"pipconf": conf, "ca": certificates}
-    words = images.buildah(images.image("job"))
+    words = images.buildah(images.image("job"), "base")
     assert words[words.index("--secret") + 1] == f"id=pipconf,src={conf}"
 
 
@@ -94,4 +118,4 @@ def test_a_slim_base_keeps_licences_and_loses_translations(tmp_path: Path) -> No
     assert not (tmp_path / "usr/share/doc/bash/changelog.gz").exists()
     assert not (tmp_path / "usr/share/locale").exists()
     assert not (tmp_path / "var/cache/apt/archives/a.deb").exists()
-    assert "bookworm-security" in (tmp_path / "etc/apt/sources.list").read_text()
+    assert "trixie-security" in (tmp_path / "etc/apt/sources.list").read_text()
