@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,11 @@ GREW, NOT_OVER = 1, 3
 def main(arguments: Sequence[str]) -> int:
     """Entry point."""
     options = _parser().parse_args(arguments)
+    for asked in (
+        signal.SIGTERM,
+        signal.SIGINT,
+    ):  # a shell starts what runs in its background with SIGINT ignored
+        signal.signal(asked, signal.default_int_handler)
     if options.page:
         return page.write(ROOT / "docs" / "reliability.md", options.folder)
     codes = [_soak(options, backend) for backend in options.backends]
@@ -65,6 +71,8 @@ def _soak(options: argparse.Namespace, backend: str) -> int:
     goal = part.Goal(options.epochs, options.checkpoints, options.minutes)
     try:
         over = part.Part(folder, _options(folder, backend, options.seed), goal, say).run()
+    except KeyboardInterrupt:
+        over = False
     except (reading.WrongOutput, RuntimeError) as error:
         print(f"FAIL  {backend}: {error}", flush=True)
         return GREW

@@ -14,7 +14,7 @@ from typing import Any
 
 import boto3
 from demo.job_process import JobProcess, write_manifest
-from support import fault_proxy, s3server
+from support import driving, fault_proxy, s3server
 
 from soak import faults, reading, sampling, supply
 
@@ -75,6 +75,7 @@ class Part:
 
     def run(self) -> bool:
         """True when the whole soak is over, False when only this part is. Raises where the job failed."""
+        _end_leftovers(self._folder)
         self._server.start()
         try:
             with fault_proxy.FaultProxy(self._server.port) as self._proxy:
@@ -259,6 +260,16 @@ def _columns(prefix: str, used: sampling.Usage) -> dict[str, int]:
 def _append(path: Path, document: dict[str, Any]) -> None:
     with path.open("a") as file:
         file.write(json.dumps(document) + "\n")
+
+
+def _end_leftovers(folder: Path) -> None:
+    """End what an earlier part left that was killed itself: its processes have this folder in their environment."""
+    above = [os.getpid()]
+    while (parent := driving.parent_of(above[-1])) > 1:
+        above.append(parent)
+    for pid in set(driving.processes_with(f"{folder}{os.sep}")) - set(above):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _server(folder: Path) -> s3server.S3Server:
