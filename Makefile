@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults soak e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints doctor reference format clean
+.PHONY: help setup demo test faults soak e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints bench-slots doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,9 @@ bench-operator: setup ## Memory of the operator with 1,000 jobs, time to reconci
 
 bench-checkpoints: setup ## Pause, upload and restore of checkpoints with 1 GiB in a slot
 	@$(PY) benchmarks/checkpoints.py $(ARGS)
+
+bench-slots: setup ## What 1 to 100 slots of 1,000 files each cost the driver; 4 minutes
+	@$(PY) benchmarks/slots.py $(ARGS)
 
 doctor: setup ## What this machine has and what it lacks
 	@.venv/bin/sparkstate doctor

@@ -1,4 +1,5 @@
-"""One incarnation with one real slot and a real storage, between whose epochs a test asks for checkpoints."""
+"""One incarnation with real slots, most often one, and a real storage, between whose epochs a test asks for
+checkpoints."""
 
 from __future__ import annotations
 
@@ -19,33 +20,41 @@ from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 
-def settings(folder: Path) -> JobSettings:
-    """Of a job with one slot; its storage is ``folder/storage``."""
+def settings(folder: Path, count: int = 1) -> JobSettings:
+    """Of a job with so many slots; its storage is ``folder/storage``."""
     checkpoint = CheckpointSettings(storage=str(folder / "storage"), interval_s=3600.0)
-    return JobSettings(name="job", entry=EntryPoint(module="a.job"), slots=1, checkpoint=checkpoint)
+    return JobSettings(name="job", entry=EntryPoint(module="a.job"), slots=count, checkpoint=checkpoint)
 
 
 class Running:
     """The operator ``sum``, whose output goes to files in ``folder/out``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, count: int = 1) -> None:
         self.out = folder / "out"
         time = clock.SystemClock()
-        self.durable = Durable(settings(folder), time, 1, "a test")
+        self.durable = Durable(settings(folder, count), time, 1, "a test")
         self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
         self.durable.sink_paths = {"sum": str(self.out)}
         self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
         lineage = self.durable.lineage
-        plan = dataclasses.replace(slots.plan(folder), lineage=lineage.id, storage_url=self.durable.root.url)
-        self.slot = slots.Slot(folder / "slot", plan)
-        self.slot.restore()
-        self.group = SlotGroup((self.slot.address,), slots.TOKEN, 1, "here")
+        url = self.durable.root.url
+        self.slots = [
+            slots.Slot(
+                folder / f"slot-{number}",
+                dataclasses.replace(slots.plan(folder, number, count), lineage=lineage.id, storage_url=url),
+            )
+            for number in range(count)
+        ]
+        for slot in self.slots:
+            slot.restore()
+        self.slot = self.slots[0]
+        self.group = SlotGroup(tuple(slot.address for slot in self.slots), slots.TOKEN, 1, "here")
         self.requests = Requests()
         view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
         self.checkpoints = Checkpoints(
             self.group,
             self.durable,
-            settings(folder).checkpoint,
+            settings(folder, count).checkpoint,
             self.requests,
             view,
             time,
@@ -66,4 +75,5 @@ class Running:
 
     def close(self) -> None:
         self.group.close()
-        self.slot.close()
+        for slot in self.slots:
+            slot.close()

@@ -18,18 +18,18 @@ from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase, SavepointRequest
+from sparkstate.driver.answers import await_slots
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started, completed_info, info_of, parts_of
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
-from sparkstate.slots import client, protocol
+from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 _Staged = tuple[Committable, ...]
-_POLL_S = 0.02
 _OF_THE_JOB = (errors.Fenced, errors.SlotLost)
 """Whatever else goes wrong with a savepoint is the failure of who asked for it."""
 
@@ -312,24 +312,9 @@ class Checkpoints:
             return None
 
     def _await_slots(self, checkpoint_id: int) -> list[protocol.SnapshotState]:
-        deadline = self._clock.monotonic() + self._settings.timeout_s
-        request = protocol.SnapshotPoll(checkpoint_id=checkpoint_id)
-        while True:
-            replies = self._group.ask(lambda _: request, protocol.SnapshotState)
-            for slot, reply in enumerate(replies):
-                if reply.failure:
-                    raise client.error_of(reply.failure_reason, f"slot {slot}: {reply.failure}")
-            if all(reply.done for reply in replies):
-                return replies
-            if self._abandoned.is_set():
-                raise errors.SlotLost(f"checkpoint {checkpoint_id} was given up with its incarnation")
-            if self._clock.monotonic() > deadline:
-                raise errors.StorageError(
-                    f"checkpoint {checkpoint_id} took longer than checkpointing.timeout "
-                    f"({self._settings.timeout_s:g} s); "
-                    "look at the storage's speed, or raise the timeout"
-                )
-            self._clock.sleep(_POLL_S)
+        return await_slots(
+            self._group, checkpoint_id, self._settings.timeout_s, self._clock, self._abandoned.is_set
+        )
 
     def _parts(
         self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged, checkpoint_id: int

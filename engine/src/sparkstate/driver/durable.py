@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 _RETRY_S = 0.5
+_PUBLISHED_AT_ONCE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,9 +231,7 @@ class Durable:
         done, staged = metadata.checkpoint_id, metadata.committables
         if not staged or self.log.state.published >= done:
             return
-        for committable in staged:
-            store = self._open(self._url_of_output(committable))
-            self._insist(lambda c=committable, s=store: file_sink.publish(s, c), given_up)  # type: ignore[misc]
+        self._publish_all([(self._open(self._url_of_output(c)), c) for c in staged], given_up)
         record = Tombstone(published=done, reason="published")
         self._insist(
             lambda: self.log.append_if(lambda state: None if state.published >= done else record), given_up
@@ -240,6 +240,20 @@ class Durable:
         for url, published in by_url.items():
             with contextlib.suppress(errors.StorageError):  # a later sweep takes them
                 file_sink.forget(self._open(url), published)
+
+    def _publish_all(
+        self, staged: list[tuple[ObjectStore, Committable]], given_up: Callable[[], bool]
+    ) -> None:
+        """Side by side: every file takes several requests, one after another, and there is one for each slot and
+        sink. All have ended when this returns, or raises what went wrong with the first."""
+
+        def publish(one: tuple[ObjectStore, Committable]) -> None:
+            self._insist(lambda: file_sink.publish(*one), given_up)
+
+        with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
+            ended = [pool.submit(publish, one) for one in staged]
+        for each in ended:
+            each.result()
 
     def _url_of_output(self, committable: Committable) -> str:
         """Where it was meant; of an older version's where the sink of that name is now."""

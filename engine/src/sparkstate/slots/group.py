@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -14,8 +14,8 @@ _R = TypeVar("_R", bound=protocol.Message)
 
 
 class SlotGroup:
-    """Clients of every slot, in order. Connections of their own for epochs, questions, the sign of life, and the end:
-    none waits behind another."""
+    """Clients of every slot, in order. Connections of their own for epochs, questions, snapshots, the sign of life, and
+    the end: none waits behind another."""
 
     def __init__(
         self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str
@@ -25,9 +25,10 @@ class SlotGroup:
         self.incarnation = incarnation
         self._epochs = [SlotClient(address, token, local_host) for address in addresses]
         self._questions = [SlotClient(address, token, local_host) for address in addresses]
+        self._snapshots = [SlotClient(address, token, local_host) for address in addresses]
         self._signs = [SlotClient(address, token, local_host) for address in addresses]
         self._ends = [SlotClient(address, token, local_host) for address in addresses]
-        self._clients = (*self._epochs, *self._questions, *self._signs, *self._ends)
+        self._clients = (*self._epochs, *self._questions, *self._snapshots, *self._signs, *self._ends)
         self._pool = ThreadPoolExecutor(len(self._clients), thread_name_prefix="slots")
 
     def __len__(self) -> int:
@@ -46,6 +47,18 @@ class SlotGroup:
     ) -> list[_R]:
         """As :meth:`each`, on the connections that do not disturb epochs."""
         return self._all(self._questions, request, expect, timeout_s)
+
+    def snapshot_states(
+        self, slots: Iterable[int], request: protocol.SnapshotPoll
+    ) -> dict[int, protocol.SnapshotState]:
+        """What these slots say of a snapshot, each at its end or after the request's ``wait_s``.
+
+        A slot's answer at the end names every file of its state, so it is to be asked no more after that.
+        """
+        asked = list(slots)
+        clients = [self._snapshots[slot] for slot in asked]
+        replies = self._all(clients, lambda _: request, protocol.SnapshotState, None)
+        return dict(zip(asked, replies, strict=True))
 
     def status(self, timeout_s: float) -> list[protocol.SlotStatus]:
         """The slots' sign of life. A slot answers it whatever it is at: who does not within ``timeout_s`` hangs, and

@@ -104,9 +104,10 @@ class Snapshot(Message, frozen=True, kw_only=True, tag=True):
 
 
 class SnapshotPoll(Message, frozen=True, kw_only=True, tag=True):
-    """How far is that snapshot? Answered with :class:`SnapshotState`."""
+    """How far is that snapshot? Answered with :class:`SnapshotState` as soon as it is done, or after ``wait_s``."""
 
     checkpoint_id: int
+    wait_s: float = 0.0
 
 
 class CheckpointDone(Message, frozen=True, kw_only=True, tag=True):

@@ -263,11 +263,12 @@ class SlotRuntime:
         with self._jobs_lock:
             return self._jobs.get(checkpoint_id)
 
-    def snapshot_state(self, checkpoint_id: int) -> protocol.SnapshotState:
-        """How far that snapshot is."""
-        job = self._job(checkpoint_id)
+    def snapshot_state(self, request: protocol.SnapshotPoll) -> protocol.SnapshotState:
+        """How far that snapshot is; waits for its end as long as the request says."""
+        job = self._job(request.checkpoint_id)
         if job is None:
-            raise errors.SlotLost(f"slot {self.plan.slot} knows no snapshot {checkpoint_id}")
+            raise errors.SlotLost(f"slot {self.plan.slot} knows no snapshot {request.checkpoint_id}")
+        job.ended.wait(request.wait_s)
         return job.state()
 
     def checkpoint_done(self, request: protocol.CheckpointDone) -> None:

@@ -156,7 +156,7 @@ def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
             runtime.snapshot(request)
             return protocol.Ok()
         case protocol.SnapshotPoll():
-            return runtime.snapshot_state(request.checkpoint_id)
+            return runtime.snapshot_state(request)
         case protocol.CheckpointDone():
             runtime.checkpoint_done(request)
             return protocol.Ok()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -45,7 +46,7 @@ class SnapshotJob:
         self.sync_ms = 0.0
         self.upload_ms = 0.0
         self.failure: errors.SparkstateError | None = None
-        self.done = False
+        self.ended = threading.Event()
 
     def settle(self) -> None:
         """The checkpoint has committed: its output is no longer ours to keep."""
@@ -55,7 +56,7 @@ class SnapshotJob:
     def state(self) -> protocol.SnapshotState:
         """What the driver is told."""
         return protocol.SnapshotState(
-            done=self.done,
+            done=self.ended.is_set(),
             shards=self.shards,
             committables=self.committables,
             sync_ms=self.sync_ms,
@@ -169,7 +170,7 @@ class SnapshotWorker:
                 snapshot.release()
             shutil.rmtree(folder, ignore_errors=True)
             job.upload_ms = (self._clock.monotonic() - started) * 1000
-            job.done = True
+            job.ended.set()
 
     def _keeps(self, job: SnapshotJob) -> bool:
         backend = self._plan.backend
