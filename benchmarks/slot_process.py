@@ -26,6 +26,7 @@ from sparkstate.serde.types import Types
 from sparkstate.settings import S3Settings, StateBackendSettings
 from sparkstate.slots import batches as wire
 from sparkstate.slots import client, protocol
+from sparkstate.slots.handshake import Role
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.state.descriptors import ValueStateDescriptor
 
@@ -77,7 +78,7 @@ class SlotProcess:
     """The process. ``folder`` takes its working files and must not exist."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
-        self.token = secrets.token_hex(16)
+        self.key = secrets.token_hex(16)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sparkstate.slots"],
             stdin=subprocess.PIPE,
@@ -89,7 +90,7 @@ class SlotProcess:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         configuration = {
-            "token": self.token,
+            "key": self.key,
             "directory": str(folder),
             "slot": 0,
             "watched_pid": os.getpid(),
@@ -100,9 +101,11 @@ class SlotProcess:
         self.process.stdin.close()
         answer = json.loads(self.process.stdout.readline())
         self.pid = int(answer["pid"])
-        self.address = client.SlotAddress(0, "here", self.pid, answer["unix_path"])
-        self.client = client.SlotClient(self.address, self.token, "here")
-        self.questions = client.SlotClient(self.address, self.token, "here")
+        self.address = client.SlotAddress(
+            0, "here", self.pid, answer["unix_path"], identity=answer["identity"]
+        )
+        self.client = client.SlotClient(self.address, self.key, "here")
+        self.questions = client.SlotClient(self.address, self.key, "here")
 
     def configure(
         self,
@@ -155,7 +158,7 @@ class SlotProcess:
             watermark=MIN_WATERMARK,
             processing_time=0,
         )
-        with client.connect(self.address, self.token, "here") as connection:
+        with client.connect(self.address, self.key, Role.TASK, "here") as connection:
             protocol.send(connection, request)
             wire.send_all(connection, INPUT, rows)
             reply = protocol.receive_reply(connection)
@@ -165,7 +168,7 @@ class SlotProcess:
     def read_output(self, epoch: int) -> int:
         """Read the epoch's output as the next Spark job does; the number of rows."""
         request = protocol.ReadOutput(incarnation=self.incarnation, epoch=epoch, operator="payload")
-        with client.connect(self.address, self.token, "here") as connection:
+        with client.connect(self.address, self.key, Role.TASK, "here") as connection:
             protocol.send(connection, request)
             protocol.receive_reply(connection)
             return sum(batch.num_rows for batch in wire.receive(connection))

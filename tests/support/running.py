@@ -48,7 +48,7 @@ class Running:
         for slot in self.slots:
             slot.restore()
         self.slot = self.slots[0]
-        self.group = SlotGroup(tuple(slot.address for slot in self.slots), slots.TOKEN, 1, "here")
+        self.group = SlotGroup(tuple(slot.address for slot in self.slots), slots.KEY, 1, "here")
         self.requests = Requests()
         view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
         self.checkpoints = Checkpoints(

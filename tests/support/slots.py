@@ -21,12 +21,14 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
 from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.handshake import Role
 from sparkstate.slots.plan import SinkPlan, SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
 from sparkstate.state.descriptors import ValueStateDescriptor
 
-TOKEN = "a-token-for-slot-tests"
+KEY = "a-key-for-slot-tests"
+IDENTITY = "00" * 16
 KEY_SPACE = KeySpace(8, 4)
 ROWS = pa.schema([("k", pa.string()), ("v", pa.int64()), (columns.KEY_GROUP, pa.int32())])
 OUT = pa.schema([("k", pa.string()), ("total", pa.int64())])
@@ -92,16 +94,23 @@ def rows(*pairs: tuple[str, int], group: int = 0) -> pa.RecordBatch:
 class Slot:
     """A served slot. ``client`` is the driver's end, :meth:`feed` a Spark task's."""
 
-    def __init__(self, folder: Path, the_plan: SlotPlan) -> None:
+    def __init__(self, folder: Path, the_plan: SlotPlan, tcp_host: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         recorder = phases.Phases("slot-0", clock.SystemClock(), {})
         self.plan = the_plan
         self.server = SlotServer(
-            TOKEN, folder / "s", None, lambda p: SlotRuntime(p, folder, clock.SystemClock(), recorder)
+            KEY,
+            IDENTITY,
+            folder / "s",
+            tcp_host,
+            lambda p: SlotRuntime(p, folder, clock.SystemClock(), recorder),
+            clock.SystemClock(),
         )
         self.server.start()
-        self.address = SlotAddress(0, "here", os.getpid(), str(folder / "s"))
-        self.client = client.SlotClient(self.address, TOKEN, "here")
+        self.address = SlotAddress(
+            0, "here", os.getpid(), str(folder / "s"), self.server.tcp_port, tcp_host or "", "", IDENTITY
+        )
+        self.client = client.SlotClient(self.address, KEY, "here")
         self.client.call(protocol.Configure(plan=cloudpickle.dumps(the_plan)), protocol.Ok)
 
     @classmethod
@@ -121,7 +130,7 @@ class Slot:
         self, epoch: int, attempt: int, *batches: pa.RecordBatch, incarnation: int = 1
     ) -> protocol.Reply:
         """Stream batches as one task attempt does."""
-        with client.connect(self.address, TOKEN, "here") as connection:
+        with client.connect(self.address, KEY, Role.TASK, "here") as connection:
             protocol.send(
                 connection,
                 protocol.Feed(
@@ -162,7 +171,7 @@ class Slot:
         self.release(epoch)
 
     def output(self, epoch: int) -> list[dict[str, Any]]:
-        with client.connect(self.address, TOKEN, "here") as connection:
+        with client.connect(self.address, KEY, Role.TASK, "here") as connection:
             request = protocol.ReadOutput(incarnation=self.plan.incarnation, epoch=epoch, operator="sum")
             protocol.send(connection, request)
             assert isinstance(protocol.receive_reply(connection), protocol.Ok)

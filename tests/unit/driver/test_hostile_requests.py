@@ -107,7 +107,7 @@ class Job:
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
         self.view.note_phase(Phase.RUNNING)
         self.requests = Requests()
-        self.group = SlotGroup((self.slot.address,), slots.TOKEN, 1, "here")
+        self.group = SlotGroup((self.slot.address,), slots.KEY, 1, "here")
         self.epochs = itertools.count()
         self.durable.log.begin_incarnation("", 1)
         # A stop that is asked for rightly ends the job; here the next request comes.

@@ -15,6 +15,7 @@ from support import slots
 
 from sparkstate import errors
 from sparkstate.slots import client, protocol
+from sparkstate.slots.channel import Channel
 
 
 @pytest.fixture
@@ -25,32 +26,10 @@ def slot(tmp_path: Path) -> Iterator[slots.Slot]:
     served.close()
 
 
-def test_without_the_token_a_connection_is_closed_before_a_request_is_read(slot: slots.Slot) -> None:
-    with pytest.raises(errors.SlotLost):
-        client.SlotClient(slot.address, "another token", "here").call(protocol.Status(), protocol.SlotStatus)
-    with socket.socket(socket.AF_UNIX) as raw:
-        raw.connect(slot.address.unix_path)
-        raw.recv(protocol.CHALLENGE_BYTES)
-        raw.sendall(b"x" * 32 + b"\x00\x00\x00\x05hello")
-        assert nothing_comes(raw)
+def test_without_the_key_a_connection_is_closed_before_a_request_is_read(slot: slots.Slot) -> None:
+    with pytest.raises(errors.SlotLost, match="did not prove itself"):
+        client.SlotClient(slot.address, "another key", "here").call(protocol.Status(), protocol.SlotStatus)
     assert oct(os.stat(slot.address.unix_path).st_mode)[-3:] == "600"
-
-
-def nothing_comes(connection: socket.socket) -> bool:
-    """The other side closed; a reset says so too, for it left bytes unread."""
-    try:
-        return connection.recv(100) == b""
-    except ConnectionResetError:
-        return True
-
-
-def test_every_connection_gets_another_challenge(slot: slots.Slot) -> None:
-    seen = set()
-    for _ in range(3):
-        with socket.socket(socket.AF_UNIX) as raw:
-            raw.connect(slot.address.unix_path)
-            seen.add(raw.recv(protocol.CHALLENGE_BYTES))
-    assert len(seen) == 3
 
 
 def test_of_several_attempts_only_the_one_that_the_driver_names_becomes_state(slot: slots.Slot) -> None:
@@ -186,7 +165,7 @@ def test_a_message_of_a_stranger_is_no_message() -> None:
     with one, other:
         one.sendall(b"\xff\xff\xff\xff")
         with pytest.raises(errors.SlotLost, match="no sparkstate process"):
-            protocol.receive_request(other)
+            protocol.receive_request(Channel(other))
 
 
 def test_nobody_looks_for_a_slot_that_was_given_up() -> None:
@@ -204,7 +183,7 @@ def test_nobody_looks_for_a_slot_that_was_given_up() -> None:
 def test_a_slot_that_was_not_spoken_to_when_calls_were_interrupted_hears_the_next_one(
     slot: slots.Slot,
 ) -> None:
-    told = client.SlotClient(slot.address, slots.TOKEN, slot.address.host)
+    told = client.SlotClient(slot.address, slots.KEY, slot.address.host)
     told.call(protocol.Status(), protocol.SlotStatus)
     told.interrupt()
     told.call(protocol.Stop(), protocol.Ok, 5.0)

@@ -29,7 +29,7 @@ def slot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[slots.Slot]
 
 @pytest.fixture
 def group(slot: slots.Slot) -> Iterator[SlotGroup]:
-    asking = SlotGroup((slot.address,), slots.TOKEN, 1, "here")
+    asking = SlotGroup((slot.address,), slots.KEY, 1, "here")
     yield asking
     asking.close()
 

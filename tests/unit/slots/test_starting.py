@@ -17,7 +17,7 @@ from sparkstate import errors
 from sparkstate.slots import client, left, protocol
 from sparkstate.slots.starting import Here, Identity, Starting
 
-TOKEN = "a-token-for-starting"
+KEY = "a-key-for-starting"
 
 
 def slots_of(folder: Path) -> list[int]:
@@ -45,16 +45,16 @@ def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_p
     here = Here(tmp_path, 2)
     eventually(lambda: len(slots_of(tmp_path)) >= 2)
     begun = set(slots_of(tmp_path))
-    addresses = here.start(7, TOKEN, ())
+    addresses = here.start(7, KEY, ())
     assert [address.slot for address in addresses] == [0, 1]
     assert {address.pid for address in addresses} <= begun
     for address in addresses:
         assert Path(address.unix_path).parent.name == f"7-{address.slot}"
-        client.SlotClient(address, TOKEN, socket.gethostname()).call(protocol.Stop(), protocol.Ok)
+        client.SlotClient(address, KEY, socket.gethostname()).call(protocol.Stop(), protocol.Ok)
     eventually(lambda: not slots_of(tmp_path))
     assert not [path for path in tmp_path.iterdir() if left.is_slot(path)]
 
-    again = here.start(8, TOKEN, ())
+    again = here.start(8, KEY, ())
     assert {address.pid for address in again}.isdisjoint(begun)
     for address in again:
         os.kill(address.pid, signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_a_slot_that_nobody_tells_anything_ends_with_who_began_it(tmp_path: Path
 
 def test_a_slot_ends_with_whom_it_watches(tmp_path: Path) -> None:
     watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    identity = Identity(slot=3, incarnation=1, token=TOKEN, watched_pid=watched.pid, python_path=())
+    identity = Identity(slot=3, incarnation=1, key=KEY, watched_pid=watched.pid, python_path=())
     address = Starting(tmp_path, 3).become(identity)
     watched.kill()
     watched.wait()
@@ -85,6 +85,6 @@ def test_a_slot_ends_with_whom_it_watches(tmp_path: Path) -> None:
 
 def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "1-0").write_text("in the way")
-    identity = Identity(slot=0, incarnation=1, token=TOKEN, watched_pid=os.getpid(), python_path=())
+    identity = Identity(slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=())
     with pytest.raises(errors.SlotLost, match=r"(?s)slot 0 did not start.*FileExistsError"):
         Starting(tmp_path, 0).become(identity)

@@ -1,6 +1,6 @@
 """The slot process: ``python -m sparkstate.slots``, in a session of its own (``slots.starting``).
 
-It reads one JSON line from standard input (token, directory, slot number, pid of the process to watch, TCP host or
+It reads one JSON line from standard input (key, directory, slot number, pid of the process to watch, TCP host or
 null), writes one JSON line with its addresses to standard output, and lives until the driver says ``Stop`` or the
 process that it watches is gone: the executor's JVM, or the driver where slots live beside it. Then it leaves its
 directory to the next (``slots.left``). It watches by a pidfd, so that a reused process id cannot fool it.
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkstate import clock, phases
 from sparkstate.backends import allocation
-from sparkstate.slots import left
+from sparkstate.slots import handshake, left
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -45,10 +45,23 @@ def main() -> None:
     def make_runtime(plan: SlotPlan) -> SlotRuntime:
         return SlotRuntime(plan, directory, system_clock, recorder)
 
-    server = SlotServer(configuration["token"], directory / "s", configuration["tcp_host"], make_runtime)
+    identity = handshake.new_identity()
+    server = SlotServer(
+        configuration.pop("key"),
+        identity,
+        directory / "s",
+        configuration["tcp_host"],
+        make_runtime,
+        system_clock,
+    )
     server.start()
     gc.freeze()
-    answer = {"pid": os.getpid(), "unix_path": str(directory / "s"), "tcp_port": server.tcp_port}
+    answer = {
+        "pid": os.getpid(),
+        "unix_path": str(directory / "s"),
+        "tcp_port": server.tcp_port,
+        "identity": identity,
+    }
     print(json.dumps(answer), flush=True)
     os.close(1)
     os.open(os.devnull, os.O_WRONLY)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sparkstate import errors
-from sparkstate.slots import protocol
+from sparkstate import clock, errors
+from sparkstate.slots import handshake, protocol
+from sparkstate.slots.channel import Channel
 
 _R = TypeVar("_R", bound=protocol.Message)
 _CONNECT_S = 30.0
@@ -48,6 +49,8 @@ class SlotAddress:
     """The address of ``host`` as seen from elsewhere; its name may not be resolvable (pods)."""
     executor: str = ""
     """Spark's id of the executor that it runs in, where that has one of its own (pods)."""
+    identity: str = ""
+    """Of its process, which proves itself as this one: see ``slots.handshake``."""
 
 
 def error_of(reason: str, message: str) -> errors.SparkstateError:
@@ -57,15 +60,19 @@ def error_of(reason: str, message: str) -> errors.SparkstateError:
 
 def connect(
     address: SlotAddress,
-    token: str,
+    key: str,
+    role: handshake.Role,
     local_host: str,
     timeout_s: float = _CONNECT_S,
     began: Callable[[socket.socket], None] = lambda _: None,
-) -> socket.socket:
-    """Open an authenticated connection; raises ``SlotLost`` if there is nobody.
+) -> Channel:
+    """Open a connection whose ends have proved themselves; raises ``SlotLost`` if there is nobody, or somebody else.
 
-    ``began`` is given the socket before anything is sent: who shuts that down ends the attempt.
+    ``key``: the attempt's, for slots. ``began`` is given the socket before anything is sent: who shuts that down ends
+    the attempt.
     """
+    system_clock = clock.SystemClock()
+    deadline = system_clock.monotonic() + timeout_s
     connection, target = _socket_to(address, local_host)
     try:
         connection.settimeout(timeout_s)
@@ -77,15 +84,16 @@ def connect(
             f"slot {address.slot} (pid {address.pid}) cannot be reached: {error}"
         ) from error
     try:
-        challenge = protocol.receive_exactly(connection, protocol.CHALLENGE_BYTES)
-        connection.sendall(protocol.answer(token, challenge))
+        channel = handshake.call(
+            connection, key, address.identity, role, lambda: deadline - system_clock.monotonic()
+        )
         connection.settimeout(None)
     except (OSError, errors.SlotLost) as error:
         connection.close()
         raise errors.SlotLost(
-            f"slot {address.slot} (pid {address.pid}) closed the connection: {error}"
+            f"slot {address.slot} (pid {address.pid}) did not prove itself: {error}"
         ) from error
-    return connection
+    return channel
 
 
 def _socket_to(address: SlotAddress, local_host: str) -> tuple[socket.socket, Any]:
@@ -108,11 +116,12 @@ def _socket_to(address: SlotAddress, local_host: str) -> tuple[socket.socket, An
 class SlotClient:
     """The driver's connection to one slot; one request at a time, callable from several threads."""
 
-    def __init__(self, address: SlotAddress, token: str, local_host: str) -> None:
+    def __init__(self, address: SlotAddress, key: str, local_host: str) -> None:
         self.address = address
-        self._token = token
+        self._key = key
         self._local_host = local_host
         self._connection: socket.socket | None = None
+        self._channel: Channel | None = None
         self._lock = threading.Lock()
         self._gone = False
         self._interrupted = False
@@ -126,10 +135,10 @@ class SlotClient:
             if self._gone:
                 raise errors.SlotLost(f"slot {self.address.slot} (pid {self.address.pid}) is gone")
             try:
-                connection = self._connection or self._connect(min(timeout_s or _CONNECT_S, _CONNECT_S))
-                connection.settimeout(timeout_s)
-                protocol.send(connection, request)
-                reply = protocol.receive_reply(connection)
+                channel = self._channel or self._connect(min(timeout_s or _CONNECT_S, _CONNECT_S))
+                channel.connection.settimeout(timeout_s)
+                protocol.send(channel, request)
+                reply = protocol.receive_reply(channel)
             except (OSError, errors.SlotLost) as error:
                 self._drop()
                 raise errors.SlotLost(
@@ -160,8 +169,10 @@ class SlotClient:
         self._gone = True
         self.interrupt()
 
-    def _connect(self, timeout_s: float) -> socket.socket:
-        return connect(self.address, self._token, self._local_host, timeout_s, self._began)
+    def _connect(self, timeout_s: float) -> Channel:
+        role = handshake.Role.DRIVER
+        self._channel = connect(self.address, self._key, role, self._local_host, timeout_s, self._began)
+        return self._channel
 
     def _began(self, connection: socket.socket) -> None:
         """From here on :meth:`interrupt` finds the connection."""
@@ -173,4 +184,4 @@ class SlotClient:
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.close()
-            self._connection = None
+            self._connection = self._channel = None

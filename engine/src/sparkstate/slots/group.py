@@ -18,16 +18,16 @@ class SlotGroup:
     the end: none waits behind another."""
 
     def __init__(
-        self, addresses: tuple[SlotAddress, ...], token: str, incarnation: int, local_host: str
+        self, addresses: tuple[SlotAddress, ...], key: str, incarnation: int, local_host: str
     ) -> None:
         self.addresses = addresses
-        self.token = token
+        self.key = key
         self.incarnation = incarnation
-        self._epochs = [SlotClient(address, token, local_host) for address in addresses]
-        self._questions = [SlotClient(address, token, local_host) for address in addresses]
-        self._snapshots = [SlotClient(address, token, local_host) for address in addresses]
-        self._signs = [SlotClient(address, token, local_host) for address in addresses]
-        self._ends = [SlotClient(address, token, local_host) for address in addresses]
+        self._epochs = [SlotClient(address, key, local_host) for address in addresses]
+        self._questions = [SlotClient(address, key, local_host) for address in addresses]
+        self._snapshots = [SlotClient(address, key, local_host) for address in addresses]
+        self._signs = [SlotClient(address, key, local_host) for address in addresses]
+        self._ends = [SlotClient(address, key, local_host) for address in addresses]
         self._clients = (*self._epochs, *self._questions, *self._snapshots, *self._signs, *self._ends)
         self._pool = ThreadPoolExecutor(len(self._clients), thread_name_prefix="slots")
 

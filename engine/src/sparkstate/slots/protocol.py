@@ -1,27 +1,24 @@
 """What travels between driver, Spark tasks and slots: frames of msgpack, and Arrow streams after some of them.
 
-A frame is four bytes of length (big endian) and that many bytes of a tagged msgspec struct. A connection starts with a
-challenge: the slot sends 32 random bytes, the client answers with HMAC-SHA256 of them under the job's token. Only then
-are requests read, so nobody without the token can reach user code (``Configure`` carries a cloudpickle of it).
+A connection begins with the handshake (``slots.handshake``); only then are requests read, so nobody without the
+attempt's key for slots can reach user code (``Configure`` carries a cloudpickle of it, and a slot takes one in its
+life). Each request is one frame of the ``Channel``: a tagged msgspec struct. What a caller may ask depends on its role.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import socket
-import struct
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.slots.channel import Channel, view
+from sparkstate.slots.handshake import Role
 
-CHALLENGE_BYTES = 32
-MAX_FRAME_BYTES = 1 << 30
-_LENGTH = struct.Struct(">I")
+MAX_FRAME_BYTES: Final = 1 << 30
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -29,7 +26,8 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Configure(Message, frozen=True, kw_only=True, tag=True):
-    """First request of the driver: what this slot is. ``plan`` is a cloudpickle of :class:`slots.plan.SlotPlan`."""
+    """First request of the driver, once in a slot's life: what it is. ``plan`` is a cloudpickle of
+    :class:`slots.plan.SlotPlan`."""
 
     plan: bytes
 
@@ -241,49 +239,36 @@ Reply: TypeAlias = (
     Ok | Failed | FeedAck | Restored | Finished | Committed | SnapshotState | SlotStatus | StateValue
 )
 
+ALLOWED: Final[Mapping[Role, frozenset[type[Message]]]] = {
+    Role.TASK: frozenset({Feed, ReadOutput}),
+    Role.DRIVER: frozenset(get_args(Request)) - {Feed, ReadOutput},
+}
+"""What each caller may ask."""
+
 _ENCODER = msgspec.msgpack.Encoder()
 _REQUESTS = msgspec.msgpack.Decoder(Request)
 _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
-def answer(token: str, challenge: bytes) -> bytes:
-    """The proof that one knows the token."""
-    return hmac.new(token.encode(), challenge, hashlib.sha256).digest()
+def send(channel: Channel, message: Message) -> None:
+    """Send one message."""
+    channel.send(_ENCODER.encode(message))
 
 
-def send(connection: socket.socket, message: Message) -> None:
-    """Send one frame."""
-    data = _ENCODER.encode(message)
-    connection.sendall(_LENGTH.pack(len(data)) + data)
-
-
-def receive_exactly(connection: socket.socket, count: int) -> bytes:
-    """``count`` bytes, or ``SlotLost`` when the other side is gone."""
-    parts = bytearray()
-    while len(parts) < count:
-        part = connection.recv(min(count - len(parts), 1 << 20))
-        if not part:
-            raise errors.SlotLost(f"the connection ended after {len(parts)} of {count} bytes")
-        parts += part
-    return bytes(parts)
-
-
-def _receive_frame(connection: socket.socket) -> bytes:
-    (length,) = _LENGTH.unpack(receive_exactly(connection, _LENGTH.size))
-    if length > MAX_FRAME_BYTES:
-        raise errors.SlotLost(
-            f"a frame of {length} bytes was announced; the other side is no sparkstate process"
-        )
-    return receive_exactly(connection, length)
-
-
-def receive_request(connection: socket.socket) -> Request:
-    """The next request."""
-    request: Request = _REQUESTS.decode(_receive_frame(connection))
+def receive_request(channel: Channel) -> Request:
+    """The next request. Raises ``SlotLost`` for what is none."""
+    request: Request = _decoded(_REQUESTS, channel)
     return request
 
 
-def receive_reply(connection: socket.socket) -> Reply:
-    """The next reply."""
-    reply: Reply = _REPLIES.decode(_receive_frame(connection))
+def receive_reply(channel: Channel) -> Reply:
+    """The next reply. Raises ``SlotLost`` for what is none."""
+    reply: Reply = _decoded(_REPLIES, channel)
     return reply
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Any], channel: Channel) -> Any:
+    try:
+        return decoder.decode(view(channel.receive(MAX_FRAME_BYTES)))
+    except msgspec.MsgspecError as error:
+        raise errors.SlotLost(f"a frame holds no message of this protocol: {error}") from error

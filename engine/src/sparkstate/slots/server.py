@@ -1,10 +1,8 @@
-"""The slot's sockets: authenticated connections, a thread each, requests answered in order."""
+"""The slot's sockets: connections that have proved themselves, a thread each, requests answered in order."""
 
 from __future__ import annotations
 
 import contextlib
-import hmac
-import os
 import socket
 import threading
 from collections.abc import Callable
@@ -13,26 +11,40 @@ from typing import Final
 
 import cloudpickle
 
-from sparkstate import errors
-from sparkstate.slots import batches, protocol
+from sparkstate import clock, errors
+from sparkstate.slots import batches, handshake, protocol
+from sparkstate.slots.channel import Channel
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 
-_AUTHENTICATION_TIMEOUT_S: Final = 10.0
+_PROOF_S: Final = 10.0
+"""For the whole handshake, however its bytes come."""
+MAX_UNPROVEN: Final = 64
+"""Connections that have not proved themselves, each of which holds a thread; one more ends the oldest."""
 
 
 class SlotServer:
-    """Listens on a Unix socket and, if asked, on TCP. ``make_runtime`` builds the runtime once the plan is known."""
+    """Listens on a Unix socket and, if asked, on TCP. ``make_runtime`` builds the runtime once the plan is known.
+
+    ``key``: the attempt's, for slots. ``identity``: of this process, told to those who are to call it.
+    """
 
     def __init__(
         self,
-        token: str,
+        key: str,
+        identity: str,
         unix_path: Path,
         tcp_host: str | None,
         make_runtime: Callable[[SlotPlan], SlotRuntime],
+        clock: clock.Clock,
     ) -> None:
-        self._token = token
+        self._key = key
+        self._identity = identity
+        self._clock = clock
         self._make_runtime = make_runtime
+        self._unproven: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        self._was_configured = False
         self._runtime: SlotRuntime | None = None
         self.stopped = threading.Event()
         self._listeners = [_listen_unix(unix_path)]
@@ -70,14 +82,42 @@ class SlotServer:
                 connection, _ = listener.accept()
             except OSError:
                 return
+            self._make_room(connection)
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _make_room(self, connection: socket.socket) -> None:
+        """Among those that have not proved themselves."""
+        with self._lock:
+            self._unproven[connection] = None
+            if len(self._unproven) > MAX_UNPROVEN:
+                oldest = next(iter(self._unproven))
+                del self._unproven[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread sees the end, and closes it
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, errors.SlotLost), connection:
-            if not self._authenticated(connection):
-                return
+            try:
+                role, channel = self._prove(connection)
+            finally:
+                with self._lock:
+                    self._unproven.pop(connection, None)
+            self._serve_proven(role, channel)
+
+    def _prove(self, connection: socket.socket) -> tuple[handshake.Role, Channel]:
+        deadline = self._clock.monotonic() + _PROOF_S
+        found = handshake.answer(
+            connection, self._key, self._identity, lambda: deadline - self._clock.monotonic()
+        )
+        connection.settimeout(None)
+        return found
+
+    def _serve_proven(self, role: handshake.Role, connection: Channel) -> None:
+        with contextlib.suppress(OSError, errors.SlotLost):
             while not self.stopped.is_set():
                 request = protocol.receive_request(connection)
+                if type(request) not in protocol.ALLOWED[role]:
+                    return
                 try:
                     self._answer(connection, request)
                 except errors.SparkstateError as error:
@@ -88,18 +128,9 @@ class SlotServer:
                     message = f"{type(error).__name__}: {error}"
                     protocol.send(connection, protocol.Failed(reason="SparkstateError", message=message))
 
-    def _authenticated(self, connection: socket.socket) -> bool:
-        challenge = os.urandom(protocol.CHALLENGE_BYTES)
-        connection.settimeout(_AUTHENTICATION_TIMEOUT_S)
-        connection.sendall(challenge)
-        expected = protocol.answer(self._token, challenge)
-        good = hmac.compare_digest(protocol.receive_exactly(connection, len(expected)), expected)
-        connection.settimeout(None)
-        return good
-
-    def _answer(self, connection: socket.socket, request: protocol.Request) -> None:
+    def _answer(self, connection: Channel, request: protocol.Request) -> None:
         if isinstance(request, protocol.Configure):
-            self._runtime = self._make_runtime(cloudpickle.loads(request.plan))
+            self._configure(request)
             protocol.send(connection, protocol.Ok())
             return
         if isinstance(request, protocol.Stop):
@@ -115,7 +146,15 @@ class SlotServer:
         else:
             protocol.send(connection, _reply(self._runtime, request))
 
-    def _feed(self, connection: socket.socket, runtime: SlotRuntime, request: protocol.Feed) -> None:
+    def _configure(self, request: protocol.Configure) -> None:
+        """Unpickling runs code, so it is done for one plan in a slot's life, whatever becomes of it."""
+        with self._lock:
+            if self._was_configured:
+                raise errors.SlotLost("this slot has its plan; it takes no other")
+            self._was_configured = True
+        self._runtime = self._make_runtime(cloudpickle.loads(request.plan))
+
+    def _feed(self, connection: Channel, runtime: SlotRuntime, request: protocol.Feed) -> None:
         try:
             incoming = runtime.begin_feed(request)
         except errors.SparkstateError:
@@ -133,9 +172,7 @@ class SlotServer:
             raise incoming.failure
         protocol.send(connection, protocol.FeedAck(rows=incoming.rows))
 
-    def _send_output(
-        self, connection: socket.socket, runtime: SlotRuntime, request: protocol.ReadOutput
-    ) -> None:
+    def _send_output(self, connection: Channel, runtime: SlotRuntime, request: protocol.ReadOutput) -> None:
         schema, output = runtime.output(request)
         protocol.send(connection, protocol.Ok())
         batches.send_all(connection, schema, output)

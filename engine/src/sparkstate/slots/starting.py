@@ -1,7 +1,7 @@
 """Starting slot processes.
 
 A slot must outlive who starts it (Spark kills idle Python workers after a minute) and end with a process that it
-watches. So it is started by ``setsid --fork``, in a session of its own and no zombie of anybody. Its token goes through
+watches. So it is started by ``setsid --fork``, in a session of its own and no zombie of anybody. The key goes through
 a pipe, never onto a command line. It loads its modules at once and then waits to be told what it is, so that it can be
 started before that is known.
 """
@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +35,8 @@ class Identity:
 
     slot: int
     incarnation: int
-    token: str
+    key: str = field(repr=False)
+    """The attempt's, for slots."""
     watched_pid: int
     """The slot ends when this process does."""
     python_path: tuple[str, ...]
@@ -65,7 +66,7 @@ class Starting:
         host = socket.gethostname()
         directory = self._base / f"{identity.incarnation}-{identity.slot}"
         configuration = {
-            "token": identity.token,
+            "key": identity.key,
             "slot": identity.slot,
             "directory": str(directory),
             "watched_pid": identity.watched_pid,
@@ -87,6 +88,7 @@ class Starting:
             told["tcp_port"],
             identity.tcp_host,
             os.environ.get("SPARK_EXECUTOR_ID", ""),
+            told["identity"],
         )
 
     def _talk(self, line: bytes) -> bytes:
@@ -109,14 +111,14 @@ class Here:
         self._count = count
         self._begun = self._begin()
 
-    def start(self, incarnation: int, token: str, python_path: tuple[str, ...]) -> tuple[SlotAddress, ...]:
+    def start(self, incarnation: int, key: str, python_path: tuple[str, ...]) -> tuple[SlotAddress, ...]:
         """The slots of this incarnation, in order."""
         begun, self._begun = self._begun or self._begin(), []
         identities = [
             Identity(
                 slot=slot,
                 incarnation=incarnation,
-                token=token,
+                key=key,
                 watched_pid=os.getpid(),
                 python_path=python_path,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sparkstate import clock, columns, errors, phases
 from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
+from sparkstate.slots.handshake import Role
 
 ACK_DDL = "slot int, attempt bigint, rows bigint, largest binary, reason string, message string"
 ACK_SCHEMA = pa.schema(
@@ -51,7 +52,7 @@ class FeedTask:
     """Streams one partition to the slot of the same number and returns an acknowledgement row."""
 
     addresses: tuple[client.SlotAddress, ...]
-    token: str
+    key: str = field(repr=False)
     incarnation: int
     epoch: int
     operator: str
@@ -79,7 +80,7 @@ class FeedTask:
         self, address: client.SlotAddress, attempt: int, batches: Iterator[pa.RecordBatch]
     ) -> tuple[int, dict[int, int], protocol.Reply]:
         rows, largest = 0, dict[int, int]()
-        with client.connect(address, self.token, socket.gethostname()) as connection:
+        with client.connect(address, self.key, Role.TASK, socket.gethostname()) as connection:
             protocol.send(
                 connection,
                 protocol.Feed(
@@ -134,7 +135,7 @@ class OutputTask:
     """Partition ``i`` reads the output that slot ``i`` finished in this epoch."""
 
     addresses: tuple[client.SlotAddress, ...]
-    token: str
+    key: str = field(repr=False)
     incarnation: int
     epoch: int
     operator: str
@@ -152,7 +153,7 @@ class OutputTask:
         request = protocol.ReadOutput(
             incarnation=self.incarnation, epoch=self.epoch, operator=self.operator, tag=self.tag
         )
-        with client.connect(address, self.token, socket.gethostname()) as connection:
+        with client.connect(address, self.key, Role.TASK, socket.gethostname()) as connection:
             protocol.send(connection, request)
             reply = protocol.receive_reply(connection)
             if isinstance(reply, protocol.Failed):

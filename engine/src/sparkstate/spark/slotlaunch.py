@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,12 +37,12 @@ class NoPlace:
 class StartSlot:
     """Runs in a Spark task: starts one slot in the executor.
 
-    ``places``: how many slots fit an executor.
+    ``key``: the attempt's, for slots. ``places``: how many slots fit an executor.
     """
 
     directory: str
     incarnation: int
-    token: str
+    key: str = field(repr=False)
     python_path: tuple[str, ...]
     places: int
 
@@ -60,7 +60,7 @@ class StartSlot:
         identity = Identity(
             slot=index,
             incarnation=self.incarnation,
-            token=self.token,
+            key=self.key,
             watched_pid=jvm,
             python_path=self.python_path,
             tcp_host=own_address(os.environ, host),
