@@ -126,7 +126,7 @@ class PlayedRuntime(SlotRuntime):
 
 
 def main() -> None:
-    """Serve until standard input ends; told, as one JSON line: ``token``, ``folder``, ``slots``, and :class:`Play`."""
+    """Serve until standard input ends; told, as one JSON line: ``key``, ``folder``, ``slots``, and :class:`Play`."""
     told: Mapping[str, Any] = json.loads(sys.stdin.readline())
     play = Play(told["files"], told["changed"], told["slowest_s"])
     servers = []
@@ -137,7 +137,9 @@ def main() -> None:
         def make(plan: SlotPlan, directory: Path = directory) -> SlotRuntime:
             return PlayedRuntime(plan, directory, play)
 
-        servers.append(SlotServer(told["token"], directory / "s", None, make))
+        servers.append(
+            SlotServer(told["key"], f"{slot:032x}", directory / "s", None, make, clock.SystemClock())
+        )
     for server in servers:
         server.start()
     print("ready", flush=True)

@@ -81,7 +81,7 @@ class Wire:
 
 @contextmanager
 def played(
-    folder: Path, token: str, slots: int, options: argparse.Namespace
+    folder: Path, key: str, slots: int, options: argparse.Namespace
 ) -> Iterator[tuple[SlotAddress, ...]]:
     """So many slots, in few processes."""
     processes = []
@@ -94,7 +94,7 @@ def played(
             processes.append(process)
             assert process.stdin is not None
             told = {
-                "token": token,
+                "key": key,
                 "folder": str(folder / "slots"),
                 "slots": list(range(share, slots, PROCESSES)),
                 "files": options.files,
@@ -107,7 +107,9 @@ def played(
             assert process.stdout is not None
             process.stdout.readline()
         yield tuple(
-            SlotAddress(slot, "here", os.getpid(), str(folder / "slots" / str(slot) / "s"))
+            SlotAddress(
+                slot, "here", os.getpid(), str(folder / "slots" / str(slot) / "s"), identity=f"{slot:032x}"
+            )
             for slot in range(slots)
         )
     finally:
@@ -119,9 +121,7 @@ def played(
 class Driver:
     """The driver's parts around checkpoints, without a session of Spark."""
 
-    def __init__(
-        self, folder: Path, addresses: tuple[SlotAddress, ...], token: str, interval_s: float
-    ) -> None:
+    def __init__(self, folder: Path, addresses: tuple[SlotAddress, ...], key: str, interval_s: float) -> None:
         slots = len(addresses)
         self._clock = clock.SystemClock()
         checkpoint = CheckpointSettings(storage=str(folder / "storage"), interval_s=interval_s)
@@ -135,7 +135,7 @@ class Driver:
         self.view = JobView(
             documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "rocksdb", self._clock
         )
-        self.group = SlotGroup(addresses, token, 1, "here")
+        self.group = SlotGroup(addresses, key, 1, "here")
         sink = SinkPlan(uid="out", operator="none", tag=None, sink=FileSink(str(folder / "out")))
 
         def plan(slot: int) -> SlotPlan:
@@ -178,10 +178,10 @@ class Driver:
 def measure(slots: int, options: argparse.Namespace, wire: Wire) -> dict[str, Any]:
     """The figures for so many slots."""
     folder = Path(tempfile.mkdtemp(prefix="ss-slots-"))
-    token = secrets.token_hex(16)
+    key = secrets.token_hex(16)
     try:
-        with played(folder, token, slots, options) as addresses:
-            driver = Driver(folder, addresses, token, options.interval_s)
+        with played(folder, key, slots, options) as addresses:
+            driver = Driver(folder, addresses, key, options.interval_s)
             driver.checkpoint(0)  # every file is new
             gc.collect()
             idle = _busy(options.idle_s, lambda: None)
