@@ -22,6 +22,7 @@ PERMISSIVE = {
     "CC0-1.0",
     "ISC",
     "MIT",
+    "MIT-0",  # MIT without its condition
     "MIT-CMU",
     "PSF-2.0",
     "Unlicense",

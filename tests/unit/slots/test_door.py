@@ -86,11 +86,13 @@ def configure(caller: client.SlotClient, folder: Path) -> None:
     expected="the slot closes the connection unread; no code runs; the driver's own connection works",
 )
 def test_who_passes_a_handshake_on_gains_nothing(address: SlotAddress, tmp_path: Path) -> None:
-    with Between(("127.0.0.1", address.tcp_port)) as between:
-        with client.connect(at(address, between.port), KEY, DRIVER, "another host"):
-            assert between.slot_side is not None
-            between.slot_side.sendall(evil(tmp_path / "code-ran"))
-            assert ended(between.slot_side)
+    with (
+        Between(("127.0.0.1", address.tcp_port)) as between,
+        client.connect(at(address, between.port), KEY, DRIVER, "another host"),
+    ):
+        assert between.slot_side is not None
+        between.slot_side.sendall(evil(tmp_path / "code-ran"))
+        assert ended(between.slot_side)
     assert not (tmp_path / "code-ran").exists()
     configure(remote(address), tmp_path)
 
@@ -139,7 +141,7 @@ def _flip_last(frame: bytes) -> bytes:
 
 
 EDITS = {
-    "a bit flipped": lambda frame: _flip_last(frame),
+    "a bit flipped": _flip_last,
     "one frame twice": lambda frame: frame + frame,
     "a frame before it": lambda frame: struct.pack(">I", 20) + bytes(20) + frame,
     "not sealed": lambda frame: struct.pack(">I", 1) + b"\x90" + frame,
