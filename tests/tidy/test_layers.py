@@ -41,6 +41,7 @@ PLANTED = {
     "runner/__init__.py": ("import uvicorn", "FastAPI and uvicorn only in sparkstate.control"),
     "sinks/__init__.py": ("import click", "click only in the command line of each distribution"),
     "serde/__init__.py": ("import httpx", "httpx only in the two clients of the control endpoint"),
+    "slots/__init__.py": ("import cryptography", "cryptography only in sparkstate.slots.channel"),
 }
 PLANTED_IN_THE_OPERATOR = {
     "queue.py": ("import kopf", "kopf only in sparkstate_operator.edges.handlers: it watches, nothing else"),
