@@ -75,7 +75,8 @@ RUN sh /opt/packaging/install.sh own engine /opt/own
 # A Java of the modules that Spark, its libraries and whoever looks at a running job may use; compilers are not among
 # them. The class files are packed: nearly all that are loaded come from the archives of classes, of which this writes
 # the JVM's own. They are without debugging information, a tenth of both archives (stack traces do without the lines
-# in Java's own classes). Certificates are those of Debian's ca-certificates.
+# in Java's own classes). Certificates are those of Debian's ca-certificates. dpkg-status tells the SBOM which of
+# Debian's packages it was made of.
 FROM runtime AS java
 ARG MODULES=java.se,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,\
 jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.nio.mapmode,jdk.security.auth,\
@@ -87,6 +88,7 @@ RUN jlink --add-modules "$MODULES" --compress=zip-6 --strip-java-debug-attribute
           --output /opt/java \
  && cp -L /etc/ssl/certs/java/cacerts /opt/java/lib/security/cacerts \
  && cp /usr/share/doc/openjdk-21-jre-headless/copyright /opt/java/legal/copyright \
+ && dpkg --status openjdk-21-jre-headless > /opt/java/legal/dpkg-status \
  && /opt/java/bin/java -Xshare:dump
 
 # All of the job's image that changes seldom.

@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults soak e2e e2e-smoke images check bench bench-memory bench-operator bench-checkpoints bench-slots doctor reference format clean
+.PHONY: help setup demo test faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,12 @@ e2e-smoke: ## The shortest way through that: install, apply, run, lose the drive
 
 images: setup ## Build the operator's and the job's container image into build/images/ (Docker, or buildah as root)
 	@$(PY) scripts/images.py $(ARGS)
+
+sbom: setup ## What the images consist of (SPDX JSON beside each archive; ARGS=--check holds them against the schema)
+	@$(PY) scripts/sbom.py $(ARGS)
+
+vulnerabilities: setup ## Known ones of the locked packages and the images, by an OSV database: ARGS="--database PATH"
+	@$(PY) scripts/vulnerabilities.py $(ARGS)
 
 check: setup ## Style, types, layers, generated files, licences, feature list
 	@$(PY) scripts/run_checks.py

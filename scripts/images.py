@@ -26,6 +26,7 @@ from pathlib import Path
 import bootstrap
 import images_base
 import images_check
+import sbom
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "images"
@@ -87,7 +88,7 @@ def _build(target: str, builder: str, base: str, folder: Path, options: argparse
     if not failed:
         report(one, builder, time.monotonic() - started, push=options.push)
         if options.check and builder == "buildah":
-            failed = int(not images_check.check(target, one.tag))
+            failed = int(not images_check.check(target, one.tag) or sbom.main(["--check", str(one.archive)]))
     if failed:
         say(f"{target} failed")
     return int(bool(failed))
@@ -249,6 +250,7 @@ def report(one: Image, builder: str, seconds: float, *, push: str | None) -> Non
             ["buildah", "push", "--quiet", f"localhost/{one.tag}", f"docker-archive:{one.archive}:{one.tag}"],
             check=True,
         )
+    sbom.write(one.archive)
     size = one.archive.stat().st_size / 1e6
     (OUTPUT / f"{one.target}.json").write_text(
         json.dumps({"tag": one.tag, "archive": one.archive.name, "bytes": one.archive.stat().st_size})
