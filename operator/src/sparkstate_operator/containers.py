@@ -45,6 +45,7 @@ class Ended:
 class Containers:
     """The container that is called like the pod's role, and whatever is wrong beside it."""
 
+    ready: bool
     restarts: int
     waiting: str
     waiting_message: str
@@ -52,6 +53,7 @@ class Containers:
     last_ended: Ended | None
     stays_ended: bool
     trouble: tuple[str, str] | None
+    preparing: str
 
 
 def read(body: Document, role: str) -> Containers:
@@ -66,6 +68,7 @@ def read(body: Document, role: str) -> Containers:
     if ended is None and status.get("phase") == "Failed" and not state.get("running"):
         ended = next(_failed(inits), None)
     return Containers(
+        ready=bool(own.get("ready")),
         restarts=int(own.get("restartCount", 0)),
         waiting=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
@@ -74,7 +77,16 @@ def read(body: Document, role: str) -> Containers:
         stays_ended=ended is not None
         and (policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)),
         trouble=next(_troubles(inits, [one for one in statuses if one["name"] != role]), None),
+        preparing=next(_preparing(inits, body.get("spec", {}).get("initContainers") or []), ""),
     )
+
+
+def _preparing(inits: list[Document], specs: list[Document]) -> Iterator[str]:
+    """Init containers that the others wait for: one that runs, or a sidecar among them that has not started yet."""
+    sidecars = {one["name"] for one in specs if one.get("restartPolicy") == "Always"}
+    for one in inits:
+        if _state(one).get("running") and not (one["name"] in sidecars and one.get("started")):
+            yield one["name"]
 
 
 def _failed(inits: list[Document]) -> Iterator[Ended]:

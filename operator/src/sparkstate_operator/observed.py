@@ -39,6 +39,7 @@ class Pod:
     node: str = ""
     ip: str = ""
     ready: bool = False
+    """The driver's container (not those beside it) answers its probe, and its node has not been given up."""
     deleting_at: datetime | None = None
     """When its grace period ends; None while it is not being deleted."""
     life: int = 0
@@ -55,6 +56,8 @@ class Pod:
     """The container has ended and the kubelet will not start it again, whatever else runs in the pod."""
     trouble: tuple[str, str] | None = None
     """Reason and message of a container beside it, or of one before it (init), that waits or has failed."""
+    preparing: str = ""
+    """The init container that runs, for whose end the driver waits."""
     unschedulable: str = ""
     node_lost: bool = False
     disrupted: str = ""
@@ -331,13 +334,18 @@ def pod_of(body: Document) -> Pod:
         reason=status.get("reason", ""),
         node=spec.get("nodeName", ""),
         ip=status.get("podIP", ""),
-        ready=ready.get("status") == "True",
         deleting_at=clock.parse(meta.get("deletionTimestamp")),
-        **vars(found),
+        **{**vars(found), "ready": found.ready and _node_answers(ready)},
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",
     )
+
+
+def _node_answers(ready: Document) -> bool:
+    """By the pod's condition ``Ready``: the kubelet gives a reason where it denies it (another container is not ready),
+    the node controller gives none when it does so for a node that is silent."""
+    return ready.get("status") == "True" or ready.get("reason", "") not in ("", "NodeLost")
 
 
 def task_of(body: Document, result: Document) -> Task:

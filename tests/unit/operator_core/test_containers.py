@@ -164,3 +164,63 @@ def test_an_init_container_that_ends_the_pod_counts_as_a_failure_of_the_attempt(
     assert status["lastFailure"]["reason"] == "InitContainerFailed"
     assert f"init container fetch ended with exit code {code}" in status["lastFailure"]["message"]
     assert len(status["restarts"]["recent"]) == 1
+
+
+def test_a_driver_that_waits_for_an_init_container_says_for_which() -> None:
+    waiting = seen(BEGINS, init=RUNS, phase="Pending")
+    assert looked(waiting).status["message"] == "the driver waits for init container fetch"
+    begun = looked(seen(RUNS, init=ended(0)), message="the driver waits for init container fetch")
+    assert not begun.status.get("message")
+
+
+@pytest.mark.parametrize(("started", "waits_for"), [(False, "fetch"), (True, "")])
+def test_a_sidecar_among_the_init_containers_is_waited_for_until_it_has_started(
+    started: bool, waits_for: str
+) -> None:
+    body = {
+        "metadata": {"name": "orders-driver-1", "uid": "pod-1", "resourceVersion": "1"},
+        "spec": {"initContainers": [{"name": "fetch", "restartPolicy": "Always"}]},
+        "status": {
+            "phase": "Running" if started else "Pending",
+            "initContainerStatuses": [{"name": "fetch", "state": RUNS, "started": started}],
+            "containerStatuses": [{"name": "driver", "state": RUNS if started else BEGINS}],
+        },
+    }
+    assert observed.pod_of(body).preparing == waits_for
+
+
+@pytest.mark.parametrize(
+    ("condition", "driver_ready", "leaves"),
+    [
+        pytest.param({"status": "True"}, True, True, id="all are ready"),
+        pytest.param({"status": "False", "reason": "ContainersNotReady"}, True, True, id="a sidecar is not"),
+        pytest.param(
+            {"status": "False", "reason": "ContainersNotReady"}, False, False, id="the driver is not"
+        ),
+        pytest.param({"status": "False"}, True, False, id="its node is silent"),
+        pytest.param({"status": "False", "reason": "NodeLost"}, True, False, id="its node is lost"),
+    ],
+)
+def test_whether_a_deleted_driver_is_about_to_end_is_its_own_container_s_and_its_node_s_word(
+    condition: dict[str, str], driver_ready: bool, leaves: bool
+) -> None:
+    """A sidecar that has ended, or crashes, makes the pod unready for good; a silent node makes it so too."""
+    body = {
+        "metadata": {
+            "name": "orders-driver-1",
+            "uid": "pod-1",
+            "resourceVersion": "1",
+            "deletionTimestamp": clock.text(NOW),
+        },
+        "spec": {"nodeName": "node-1", "restartPolicy": "OnFailure"},
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.1",
+            "conditions": [{"type": "Ready", **condition}],
+            "containerStatuses": [
+                {"name": "logs", "state": ended(0), "ready": False},
+                {"name": "driver", "state": RUNS, "ready": driver_ready},
+            ],
+        },
+    }
+    assert observed.pod_of(body).takes_leave == leaves

@@ -52,7 +52,7 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
     report = draft.seen.report
     if pod.last_ended is not None:
         _remember(draft, pod, pod.last_ended)
-    draft.say("")
+    draft.say(f"the driver waits for init container {pod.preparing}" if pod.preparing else "")
     if pod.waiting in PULL_ERRORS or pod.waiting.startswith("CreateContainer"):
         draft.degraded = (pod.waiting, pod.waiting_message or f"the driver's container waits: {pod.waiting}")
     elif pod.unschedulable:
