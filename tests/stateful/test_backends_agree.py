@@ -11,10 +11,8 @@ import copy
 import itertools
 import os
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from support import memory
 from support.backend_life import BACKENDS, DEFAULT_ROOM, KEYS, SPECS, Engine, Model, Taken
 from support.faults import in_full
 
@@ -86,10 +85,7 @@ class BackendsAgree(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")  # thousands of small files: in memory where there is such a folder
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="sparkstate-agree-", dir=memory if memory.is_dir() else None)
-        )
+        self.folder = memory.folder("sparkstate-agree-")  # thousands of small files
         self.unflushed = mock.patch.object(os, "fsync")
         self.unflushed.start()
         self.engines = {backend: Engine(backend, self.folder / backend) for backend in BACKENDS}

@@ -13,13 +13,12 @@ import secrets
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support import golang
+from support import golang, memory
 
 from sparkstate.settings import S3Settings
 
@@ -86,7 +85,7 @@ class S3Server:
                 stdin=subprocess.DEVNULL,
                 cwd=self.folder,
             )
-        (self.folder / "pid").write_text(str(self.process.pid))
+        (self.folder / memory.SERVER).write_text(str(self.process.pid))
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -116,8 +115,7 @@ class S3Server:
 @contextlib.contextmanager
 def running(place: Place | None = None) -> Iterator[S3Server]:
     """A started server with the bucket ``state``; stopped and its folder removed afterwards."""
-    memory = Path("/dev/shm")  # every object is flushed to its disk: in memory where there is such a folder
-    folder = Path(tempfile.mkdtemp(prefix="sparkstate-s3-", dir=memory if memory.is_dir() else None))
+    folder = memory.folder("sparkstate-s3-")  # every object is flushed to its disk
     for name in ("data", "side"):
         (folder / name).mkdir()
     server = S3Server(find_binary(), folder, free_port(), place or Place())

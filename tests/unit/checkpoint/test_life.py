@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support import memory
 from support.checkpoints import JOB, take
 from support.faults import in_full
 from support.stores import WRITES, Crash, HookedStore, ManualClock
@@ -66,10 +67,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.unflushed = mock.patch.object(os, "fsync")
         self.unflushed.start()
-        memory = Path("/dev/shm")  # thousands of small files: in memory where there is such a folder
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="sparkstate-life-", dir=memory if memory.is_dir() else None)
-        )
+        self.folder = memory.folder("sparkstate-life-")  # thousands of small files
         self.disk = LocalStore(str(self.folder / "storage"))
         self.drivers: list[Driver] = []
         self.attempt = 0

@@ -1,0 +1,67 @@
+"""What a killed test run leaves in memory is cleared by the next one, a server that runs on included."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from support import memory
+
+PROGRAM = """\
+import subprocess, sys
+from pathlib import Path
+from support import memory
+made = memory.folder("sparkstate-s3-", Path(sys.argv[1]))
+(made / "data").mkdir()
+(made / "data" / "object").write_bytes(bytes(1000))
+server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], cwd=made)
+(made / memory.SERVER).write_text(str(server.pid))
+print(made, server.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_process_leaves_nothing_beyond_the_next_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    tests = str(Path(__file__).resolve().parents[2])
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": tests}
+    ) as one:
+        assert one.stdout is not None
+        folder, server = one.stdout.readline().split()
+        assert memory.clear(tmp_path) == [], "its process lives"
+        one.send_signal(signal.SIGKILL)
+    assert Path(folder).exists()
+    assert alive(server), "the server outlives it"
+
+    foreign = tmp_path / "sparkstate-of-somebody"
+    foreign.mkdir()
+    mine = memory.folder("sparkstate-s3-", tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([foreign, mine])
+    deadline = time.monotonic() + 10
+    while alive(server):
+        assert time.monotonic() < deadline, "the server runs on"
+        time.sleep(0.05)
+
+
+def test_a_process_with_the_number_of_a_server_that_is_gone_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "sparkstate-s3-old"
+    folder.mkdir()
+    (folder / memory.OWNER).write_text('{"pid": 1, "started": -1}')
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], cwd="/") as other:
+        (folder / memory.SERVER).write_text(str(other.pid))
+        assert memory.clear(tmp_path) == [folder]
+        assert alive(str(other.pid))
+        other.kill()
+    assert not folder.exists()
+
+
+def alive(pid: str) -> bool:
+    """Whether it runs; a zombie that nobody waits for has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
