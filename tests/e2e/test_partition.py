@@ -10,6 +10,10 @@ from support.kubernetes.flights import FlightsJob
 from support.kubernetes.node_job import merged
 from support.kubernetes.nodes import NodeCluster
 
+AWAY_S = 30
+"""How long a driver tolerates a node that does not answer (the operator's own toleration)."""
+HARMLESS_S = 120 + 30 + 60 + 10
+"""From the request to end on: the pod's grace period, then fenceTimeout, sinkTimeout and a margin."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
@@ -20,15 +24,18 @@ def preferring(node: str) -> dict[str, object]:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
+def near(job: FlightsJob, node: str) -> None:
+    """The job's driver goes to that node, as long as it is there."""
+    template = job.manifest()["spec"]["driverTemplate"]
+    job.changes["driverTemplate"] = merged(template, {"spec": {"affinity": preferring(node)}})
+
+
 def test_a_driver_behind_a_cut_network_is_replaced_and_changes_nothing_when_it_is_back(
     make_job: Callable[..., FlightsJob], machine: NodeCluster
 ) -> None:
     far = machine.nodes[1] if len(machine.nodes) > 1 else machine.add_node()
     job = make_job(fenceTimeout="20s", sinkTimeout="5s")
-    template = merged(
-        job.manifest()["spec"]["driverTemplate"], {"spec": {"affinity": preferring(far.names.node)}}
-    )
-    job.changes["driverTemplate"] = template
+    near(job, far.names.node)
     job.apply()
     job.feed(interval_s=10.0)
     newest = int(job.until_checkpoint_after(0, 240)["lastCheckpoint"]["id"])
@@ -49,3 +56,46 @@ def test_a_driver_behind_a_cut_network_is_replaced_and_changes_nothing_when_it_i
     job.finish()
     job.check()
     assert job.status["attempt"] == 2
+
+
+def test_a_lost_node_is_answered_in_the_time_that_the_documents_name(
+    make_job: Callable[..., FlightsJob], machine: NodeCluster
+) -> None:
+    """With the times that a job has by itself. A cluster's own default waits 50 s, not 20, for a silent node."""
+    far = machine.nodes[1] if len(machine.nodes) > 1 else machine.add_node()
+    job = make_job()
+    near(job, far.names.node)
+    job.apply()
+    job.feed(interval_s=10.0)
+    newest = int(job.until_checkpoint_after(0, 240)["lastCheckpoint"]["id"])
+    assert job.driver()["spec"]["nodeName"] == far.names.node
+    far.cut()
+    began = time.monotonic()
+
+    def passed(what: str) -> float:
+        print(f"{time.monotonic() - began:6.1f} s after the node was lost {what}", flush=True)
+        return time.monotonic() - began
+
+    try:
+        job.cluster.until(lambda: not answers(machine, far.names.node), "the node counts as lost", 90)
+        silent_s = passed("it counts as that")
+        job.cluster.until(lambda: not job.pods(), "the driver's pod is asked to end", 120)
+        asked_s = passed("its pod was asked to end")
+        job.cluster.until(job.pods, "there is another driver's pod", 400)
+        next_s = passed("the next attempt had a pod")
+        job.until_checkpoint_after(newest + 2)
+        passed("it had completed a checkpoint")
+    finally:
+        far.heal()
+    job.cluster.until_gone("pod", f"{job.name}-driver-1", job.namespace, timeout_s=180)
+    job.finish()
+    job.check()
+    assert asked_s - silent_s < AWAY_S + 20
+    assert next_s - asked_s < HARMLESS_S + 20
+
+
+def answers(machine: NodeCluster, node: str) -> bool:
+    """Whether the node is ready, as the control plane sees it."""
+    found = machine.cluster.get("node", node) or {}
+    conditions = {one["type"]: one["status"] for one in found["status"]["conditions"]}
+    return conditions.get("Ready") == "True"
