@@ -131,13 +131,13 @@ def _metrics(port: int) -> str:
         return str(answer.read().decode())
 
 
-def _phases(port: int) -> int:
-    """Jobs that have their driver pod."""
+def _phases(port: int, phase: str = "Starting") -> int:
+    """Jobs in that phase; those that are starting have their driver pod."""
     try:
         text = _metrics(port)
     except OSError:
         return 0
-    found = re.findall(r'^sparkstate_operator_jobs\{phase="Starting"\} (\S+)', text, re.M)
+    found = re.findall(rf'^sparkstate_operator_jobs\{{phase="{phase}"\}} (\S+)', text, re.M)
     return int(float(found[0])) if found else 0
 
 
@@ -154,9 +154,10 @@ def _requests(port: int) -> dict[str, float]:
     return found
 
 
-def _rss_mib(pid: int) -> float:
+def _rss_mib(pid: int, line: str = "VmHWM") -> float:
+    """The most so far; ``VmRSS``: now."""
     text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) / 1024
+    return int(re.findall(rf"{line}:\s+(\d+) kB", text)[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -39,6 +39,33 @@ def test_further_reconciles_write_nothing(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
+def test_progress_costs_one_look_and_its_echo_none(operated: Operated) -> None:
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
+    operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "180"])
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(1)
+        operated.running()
+        operated.cluster.until(lambda: _checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        time.sleep(3)
+        mark = operated.cluster.audit.mark()
+        driver.checkpoints_done(2)
+        operated.cluster.until(lambda: _checkpoint(operated) == 2, "the second checkpoint is told", 40)
+        time.sleep(3)
+        requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
+    jobs = [(one.verb, one.subresource) for one in requests if one.resource == "statefulsparkjobs"]
+    assert jobs == [("get", ""), ("update", "status")]
+    listed = [one.uri for one in requests if one.verb == "list"]
+    assert listed
+    assert [uri for uri in listed if "limit=" in uri] == [], "a limit leads past the watch cache"
+
+
+def _checkpoint(operated: Operated) -> int | None:
+    return (operated.status().get("lastCheckpoint") or {}).get("id")
+
+
+@pytest.mark.own_cluster
 def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     first = operated.start(kubeconfig=kubeconfig)

@@ -27,7 +27,11 @@ class Config:
     """All its children are compared this often without any event."""
     listen_s: float = 10.0
     """Between two looks the driver of a running job is asked this often: that costs the API server nothing."""
+    polls_per_s: float = 100.0
+    """Drivers that are asked in a second at most, all jobs together, as ``pacing`` spreads it."""
     progress_s: float = 60.0
     """Progress is written into the status at most this often."""
+    progress_writes_per_s: float = 20.0
+    """Jobs whose progress is written in a second at most, all together."""
     workers: int = 8
     """Reconciles at once."""

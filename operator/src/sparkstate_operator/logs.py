@@ -69,5 +69,5 @@ def configure(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in ("kopf", "aiohttp", "httpx", "httpcore", "asyncio"):
+    for name in ("kopf", "aiohttp", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

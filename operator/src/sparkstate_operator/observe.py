@@ -13,6 +13,7 @@ from typing import Any
 from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import naming, revisions
 from sparkstate_operator.decide import recovering
+from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.objects import children
@@ -40,6 +41,8 @@ class Memory:
     """The driver that can be asked between two looks."""
     news: observed.News = observed.NO_NEWS
     """What it said at the last look."""
+    echo: Echo = field(default_factory=Echo)
+    """Of what was written into the job's status."""
     stirred: bool = True
     """Whether there was an event since the last look."""
     look_due_s: float = 0.0
@@ -61,6 +64,18 @@ class Look:
     """Objects with the job's name whose job is another one, or none."""
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What a driver said between two looks."""
+
+    speaker: observed.Speaker
+    report: observed.Report | None
+
+    @property
+    def news(self) -> observed.News:
+        return self.report.news if self.report is not None else observed.NO_NEWS
+
+
 class Observer:
     """Reads what a decision needs, and no more."""
 
@@ -69,8 +84,18 @@ class Observer:
         self._drivers = drivers
         self._key = key
 
-    async def look(self, namespace: str, name: str, memory: Memory, now: datetime, *, deep: bool) -> Look:
-        """The job with its children. ``deep`` reads also what hardly ever changes."""
+    async def look(
+        self,
+        namespace: str,
+        name: str,
+        memory: Memory,
+        now: datetime,
+        *,
+        deep: bool,
+        heard: Heard | None = None,
+    ) -> Look:
+        """The job with its children. ``deep`` reads also what hardly ever changes; ``heard``: what a driver has just
+        said, so that the same one need not be asked again."""
         body = await self._kube.get(k.JOBS, namespace, name)
         job = observed.job_of(body) if body is not None else None
         uid = job.uid if job is not None else ""
@@ -105,7 +130,7 @@ class Observer:
             sightings=dict(memory.sightings),
             snapshots=snapshots,
             tasks=_tasks(mine),
-            report=await self._report(job, memory.speaker),
+            report=await self._report(job, memory.speaker, heard),
             never_made=memory.never_made,
             unwritten=bool(uid) and memory.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
@@ -181,8 +206,12 @@ class Observer:
         known = await self._revisions(job, (), memory)
         return known.get(str(job.status.get("revision") or ""))
 
-    async def _report(self, job: observed.Job, speaker: observed.Speaker | None) -> observed.Report | None:
+    async def _report(
+        self, job: observed.Job, speaker: observed.Speaker | None, heard: Heard | None
+    ) -> observed.Report | None:
         trigger = (job.status.get("intent") or {}).get("triggerId")
+        if heard is not None and heard.speaker == speaker and heard.report is not None and not trigger:
+            return heard.report
         return await self._ask(speaker, trigger) if speaker is not None else None
 
     async def _ask(self, speaker: observed.Speaker, trigger: str | None) -> observed.Report | None:
@@ -206,10 +235,9 @@ class Observer:
             _log.warning("the driver of attempt %s answers nonsense: %s", speaker.attempt, error)
             return None
 
-    async def listen(self, memory: Memory) -> observed.News:
+    async def listen(self, speaker: observed.Speaker) -> Heard:
         """Ask the driver alone; no request goes to the API server."""
-        report = await self._ask(memory.speaker, None) if memory.speaker is not None else None
-        return report.news if report is not None else observed.NO_NEWS
+        return Heard(speaker, await self._ask(speaker, None))
 
     async def _terminating(self, namespace: str) -> bool:
         body = await self._kube.get(k.NAMESPACES, None, namespace)

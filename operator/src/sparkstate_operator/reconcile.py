@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
-from sparkstate_operator import actions, clock, errors, judging, labels, observed, plan
+from sparkstate_operator import actions, clock, errors, judging, labels, observed, pacing, plan
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide, deletion, snapshot
+from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Look, Memory, Observer
+from sparkstate_operator.observe import Heard, Look, Memory, Observer
 from sparkstate_operator.queue import Later
 
 _log = logging.getLogger(__name__)
@@ -64,10 +65,16 @@ class Reconciler:
         """Of all jobs that were looked at."""
         return [memory.phase for memory in list(self._memories.values()) if memory.phase]
 
-    def stir(self, key: Key) -> None:
-        """There is an event: the next step is a look at the whole job."""
-        if key in self._memories:
-            self._memories[key].stirred = True
+    def stir(self, key: Key, version: str = "") -> bool:
+        """There is an event, with the object itself in ``version``: the next step is a look at the whole job. False
+        for the echo of our own write."""
+        memory = self._memories.get(key)
+        if memory is None:
+            return True
+        if version and not memory.echo.is_news(version):
+            return False
+        memory.stirred = True
+        return True
 
     async def reconcile(self, key: Key) -> Later | None:
         """One step for one key."""
@@ -91,35 +98,42 @@ class Reconciler:
 
     async def _job(self, key: Key) -> Later | None:
         memory = self._memories.setdefault(key, Memory())
-        if not memory.stirred and (later := await self._listened(memory)) is not None:
-            return later
+        heard = None
+        pause_s = memory.look_due_s - self._clock.monotonic()
+        if not memory.stirred and memory.speaker is not None and pause_s > 0:
+            heard = await self._observer.listen(memory.speaker)
+            if not memory.stirred and not self._is_news(heard.news, memory):
+                return Later(min(self._listen_s, max(0.2, pause_s)))
         memory.stirred = False
         try:
-            return await self._look(key, memory)
+            return await self._look(key, memory, heard)
         except BaseException:
             memory.stirred = True
             raise
 
-    async def _listened(self, memory: Memory) -> Later | None:
-        """Ask only the driver of a running job; None if a look at the whole job is due."""
-        now_s = self._clock.monotonic()
-        if memory.speaker is None or now_s >= memory.look_due_s:
-            return None
-        news = await self._observer.listen(memory)
-        if news.state != memory.news.state or (news.progress != memory.news.progress and self._due(memory)):
-            return None
-        return Later(min(self._config.listen_s, max(0.2, memory.look_due_s - now_s)))
+    def _is_news(self, news: observed.News, memory: Memory) -> bool:
+        """Whether what the driver says is worth a look at the whole job now."""
+        if news.state != memory.news.state:
+            return True
+        return news.progress != memory.news.progress and self._due(memory)
+
+    @property
+    def _listen_s(self) -> float:
+        return pacing.listen_s(self._config, len(self._memories))
 
     def _due(self, memory: Memory) -> bool:
         """Whether it is time to write progress into the status."""
         now_s = self._clock.monotonic()
-        return memory.progress_s is None or now_s - memory.progress_s >= self._config.progress_s
+        pause_s = pacing.progress_s(self._config, len(self._memories))
+        return memory.progress_s is None or now_s - memory.progress_s >= pause_s
 
-    async def _look(self, key: Key, memory: Memory) -> Later | None:
+    async def _look(self, key: Key, memory: Memory, heard: Heard | None) -> Later | None:
         now_s = self._clock.monotonic()
         deep = memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
         written_s = memory.progress_s
-        look = await self._observer.look(key.namespace, key.name, memory, self._clock.now(), deep=deep)
+        look = await self._observer.look(
+            key.namespace, key.name, memory, self._clock.now(), deep=deep, heard=heard
+        )
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
         if look.seen is None:
@@ -154,8 +168,10 @@ class Reconciler:
         memory.look_due_s = self._clock.monotonic() + wait_s
         if memory.phase != "Running" or decision.status.get("intent"):
             memory.speaker = None
+        if memory.stirred:
+            return Later(0.0, exact=True)  # there was an event beside our write
         if memory.speaker is not None:
-            wait_s = min(wait_s, self._config.listen_s)
+            wait_s = min(wait_s, self._listen_s)
         return Later(wait_s, exact=wait_s < 1.0)
 
     def _decide(
@@ -208,7 +224,7 @@ class Reconciler:
             else:
                 await self._applier.carry_out(action, seen, known, memory)
         if dict(decision.status) != dict(job.status):
-            version = await self._applier.status(k.JOBS, job, job.namespace, decision.status)
+            version = await self._put_status(job, decision.status, memory)
             memory.unwritten = ""
             self._note_phase(seen.job, decision, memory)
             memory.progress_s = self._clock.monotonic()
@@ -224,6 +240,19 @@ class Reconciler:
             # can help, who looks at the job's Events.
             await self._tell(k.JOBS, job, job.namespace, actions.Note(error.reason, str(error), warning=True))
             raise
+
+    async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
+        """Where only progress changed, what comes back through the watch is no event."""
+        changed = {name for name in {*job.status, *status} if job.status.get(name) != status.get(name)}
+        if not changed <= set(PROGRESS_FIELDS):
+            return await self._applier.status(k.JOBS, job, job.namespace, status)
+        memory.echo.begin()
+        version = ""
+        try:
+            version = await self._applier.status(k.JOBS, job, job.namespace, status)
+        finally:
+            memory.stirred |= memory.echo.end(version)
+        return version
 
     async def _act(
         self,

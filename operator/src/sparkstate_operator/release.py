@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from sparkstate_operator import clock, errors, labels
 from sparkstate_operator.edges import kube as k
@@ -17,6 +19,8 @@ from sparkstate_operator.lease import Leadership, LeaseSettings
 _log = logging.getLogger(__name__)
 TRIES = 5
 """Somebody else may write an object between our look and our patch."""
+AT_ONCE = 32
+"""Requests under way."""
 
 
 async def release(lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: str | None = None) -> int:
@@ -40,32 +44,60 @@ async def release(lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: s
 
 
 async def _let_go(kube: k.Kube, namespaces: Sequence[str]) -> int:
-    count = 0
-    for kind in (k.SNAPSHOTS, k.JOBS):
-        for namespace in namespaces or (None,):
-            for body in await kube.list(kind, namespace):
-                meta = body["metadata"]
-                if labels.FINALIZER in meta.get("finalizers", ()):
-                    await _take_finalizer(kube, kind, meta["namespace"], meta["name"])
-                    _log.info("let go", extra={"object": f"{kind.kind} {meta['namespace']}/{meta['name']}"})
-                    count += 1
-    return count
+    """Many at once: tens of thousands are to be done within the Job's time. Page by page and by their metadata alone:
+    all of them would not fit into its memory. One that cannot be let go holds no other up."""
+    tally = _Tally()
+    places = asyncio.Semaphore(AT_ONCE)
+    async with asyncio.TaskGroup() as group:
+        for kind in (k.SNAPSHOTS, k.JOBS):
+            for namespace in namespaces or (None,):
+                async for body in kube.each(kind, namespace, meta=True):
+                    if labels.FINALIZER in body["metadata"].get("finalizers", ()):
+                        await places.acquire()  # before the next page is read
+                        group.create_task(_one(kube, kind, body["metadata"], places, tally))
+    if tally.failed:
+        raise errors.ApiError(
+            0, f"{tally.failed} objects could not be let go, {tally.count} were; run it again"
+        )
+    return tally.count
 
 
-async def _take_finalizer(kube: k.Kube, kind: k.Kind, namespace: str, name: str) -> None:
+@dataclass
+class _Tally:
+    count: int = 0
+    failed: int = 0
+
+
+async def _one(
+    kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any], places: asyncio.Semaphore, tally: _Tally
+) -> None:
+    about = f"{kind.kind} {meta['namespace']}/{meta['name']}"
+    try:
+        await _take_finalizer(kube, kind, meta)
+        tally.count += 1
+        _log.info("let go", extra={"object": about})
+    except errors.ApiError as error:
+        tally.failed += 1
+        _log.warning("not let go: %s", error, extra={"object": about})
+    finally:
+        places.release()
+
+
+async def _take_finalizer(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -> None:
+    """As it was listed, and read again only if somebody else has written it since."""
+    namespace, name = str(meta["namespace"]), str(meta["name"])
     for left in reversed(range(TRIES)):
-        body = await kube.get(kind, namespace, name)
-        if body is None or labels.FINALIZER not in body["metadata"].get("finalizers", ()):
-            return
-        kept = [each for each in body["metadata"]["finalizers"] if each != labels.FINALIZER]
-        version = body["metadata"]["resourceVersion"]
+        kept = [each for each in meta.get("finalizers", ()) if each != labels.FINALIZER]
+        change = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"]}}
         try:
-            await kube.merge(
-                kind, namespace, name, {"metadata": {"finalizers": kept, "resourceVersion": version}}
-            )
+            await kube.merge(kind, namespace, name, change)
             return
         except errors.NotFound:
             return
         except errors.Conflict:
             if left == 0:
                 raise
+        body = await kube.get(kind, namespace, name)
+        if body is None or labels.FINALIZER not in body["metadata"].get("finalizers", ()):
+            return
+        meta = body["metadata"]

@@ -104,9 +104,9 @@ class _Operator:
         places = config.namespaces or (None,)
         self._watches = Watches(kind.path(place) for kind in handlers.KINDS for place in places)
 
-        def enqueue(key: Key) -> None:
-            reconciler.stir(key)
-            queue.add(key)
+        def enqueue(key: Key, version: str = "") -> None:
+            if reconciler.stir(key, version):
+                queue.add(key)
 
         registry = handlers.registry(stop.set, enqueue, reconciler.saw_pod, process.kubeconfig, self._watches)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")

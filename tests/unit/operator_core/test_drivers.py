@@ -35,10 +35,11 @@ class Clock:
 
 class Server:
     """Many drivers, one for each address of 127/8. What each does is said by the second byte of its address:
-    0 answers, 1 is silent, 2 drips, and the rest are bodies."""
+    0 answers, 1 is silent, 2 drips, 6 redirects to one that answers, and the rest are bodies."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self.port = 0
         self.bodies = {
             "3": b"[" * 200_000,
             "4": b'"text"',
@@ -49,9 +50,14 @@ class Server:
         self.asked += 1
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            kind = writer.get_extra_info("sockname")[0].split(".")[1]
+            address = writer.get_extra_info("sockname")[0]
+            kind = address.split(".")[1] if "." in address else "0"
             if kind == "1":
                 await reader.read()
+            elif kind == "6":
+                writer.write(b"HTTP/1.1 307 x\r\nLocation: http://127.0.0.1:%d/v1/status\r\n" % self.port)
+                writer.write(HEAD.partition(b"\r\n")[2] + b"Content-Length: 0\r\n\r\n")
+                await writer.drain()
             elif kind == "2":
                 writer.write(HEAD + b"Content-Length: 100000\r\n\r\n")
                 while not reader.at_eof():
@@ -68,7 +74,8 @@ class Server:
 async def drivers(clock: Clock) -> AsyncIterator[tuple[driver.Drivers, Server]]:
     server = Server()
     listening = await asyncio.start_server(server.answer, "0.0.0.0", 0, backlog=1024)
-    found = driver.Drivers(clock, listening.sockets[0].getsockname()[1])
+    server.port = listening.sockets[0].getsockname()[1]
+    found = driver.Drivers(clock, server.port)
     try:
         yield found, server
     finally:
@@ -133,7 +140,6 @@ def test_a_driver_that_did_not_answer_is_polled_after_growing_pauses(
     async def scenario() -> None:
         clock = Clock()
         async with drivers(clock) as (found, server):
-            found._client.timeout = 5.0  # of each operation: it must not be needed
             pauses_s = []
             for asked in (1, 2, 3, 4, 5, 6):
                 async with asyncio.timeout(3.0):
@@ -164,5 +170,33 @@ def test_an_answer_that_cannot_be_one_is_none(kind: str, why: str) -> None:
     async def scenario() -> None:
         async with drivers(Clock()) as (found, _):
             assert why in await refused(found, f"127.{kind}.0.1")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.fault(
+    broken="a driver answers with a redirection",
+    when="it is asked for its status",
+    expected="nobody else is asked: the token stays between operator and driver",
+)
+def test_a_redirection_is_not_followed() -> None:
+    async def scenario() -> None:
+        async with drivers(Clock()) as (found, server):
+            assert ": 307" in await refused(found, "127.6.0.1")
+            assert server.asked == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:
+    async def scenario() -> None:
+        server = Server()
+        listening = await asyncio.start_server(server.answer, "::1", 0)
+        found = driver.Drivers(Clock(), listening.sockets[0].getsockname()[1])
+        try:
+            assert await found.status("::1", "token", "uid", 1) == {"phase": "RUNNING"}
+        finally:
+            await found.close()
+            listening.close()
 
     asyncio.run(scenario())

@@ -1,1 +1,1 @@
-"""Where the operator touches the world. One importer each: kopf (handlers), kubernetes (kube), httpx (driver)."""
+"""Where the operator touches the world: kopf in `handlers`, the Kubernetes client in `kube`, aiohttp in all of them."""

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import kopf
@@ -24,7 +24,14 @@ from sparkstate_operator.reconcile import Key
 _log = logging.getLogger(__name__)
 RESTART_S = 3.0
 SIGNALS_S = 0.5
-Enqueue = Callable[[Key], None]
+
+
+class Enqueue(Protocol):
+    """Takes a key with the version of the object that the event is about; empty: the event is about another one."""
+
+    def __call__(self, key: Key, version: str = "") -> None: ...
+
+
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
 KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
@@ -59,8 +66,8 @@ def registry(
         return _traced(info, server, watches) if info is not None else None
 
     @kopf.on.event(GROUP, VERSION, k.JOBS.plural, registry=found)  # type: ignore[arg-type]
-    async def job_event(namespace: str, name: str, **_: Any) -> None:
-        enqueue(Key("job", namespace, name))
+    async def job_event(namespace: str, name: str, meta: Mapping[str, Any], **_: Any) -> None:
+        enqueue(Key("job", namespace, name), str(meta.get("resourceVersion") or ""))
 
     @kopf.on.event(GROUP, VERSION, k.SNAPSHOTS.plural, registry=found)  # type: ignore[arg-type]
     async def snapshot_event(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +24,8 @@ Object = dict[str, Any]
 FIELD_MANAGER = "sparkstate-operator"
 REQUEST_TIMEOUT_S = 15.0
 PAGE = 500
+JSON = "application/json"
+META_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -104,16 +106,25 @@ class Kube:
             return None
 
     async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Object]:
-        """All objects that the label selector takes, page by page, without managed fields."""
-        found: list[Object] = []
+        """All objects that the label selector takes, without managed fields. In pages only where there is none: what
+        a selector takes is a job's own, and a page would be read past the API server's watch cache, by going through
+        all objects of the namespace (Kubernetes before 1.34)."""
+        return [item async for item in self.each(kind, namespace, selector, limit=0 if selector else PAGE)]
+
+    async def each(
+        self, kind: Kind, namespace: str | None, selector: str = "", *, limit: int = PAGE, meta: bool = False
+    ) -> AsyncIterator[Object]:
+        """The same one by one, of which no more than ``limit`` are held; ``meta``: their metadata alone."""
         token = ""
         while True:
-            query = {"labelSelector": selector, "limit": str(PAGE), "continue": token}
-            page = await self._request("list", "GET", kind, kind.path(namespace), query=query)
-            found.extend(_trimmed(item) for item in page.get("items", ()))
+            query = {"labelSelector": selector, "limit": str(limit) if limit else "", "continue": token}
+            accept = META_ONLY if meta else JSON
+            page = await self._request("list", "GET", kind, kind.path(namespace), query=query, accept=accept)
+            for item in page.get("items") or ():
+                yield _trimmed(item)
             token = page["metadata"].get("continue", "")
             if not token:
-                return found
+                return
 
     async def create(self, kind: Kind, namespace: str, body: Object, *, dry_run: bool = False) -> Object:
         """Create. Raises ``AlreadyExists``."""
@@ -179,9 +190,10 @@ class Kube:
         *,
         body: Object | None = None,
         query: Mapping[str, str] | None = None,
-        content: str = "application/json",
+        content: str = JSON,
+        accept: str = JSON,
     ) -> Object:
-        headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": FIELD_MANAGER}
+        headers = {"Accept": accept, "Content-Type": content, "User-Agent": FIELD_MANAGER}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         given = {key: value for key, value in (query or {}).items() if value}
         url = self._client.configuration.host + path + (f"?{urlencode(given)}" if given else "")

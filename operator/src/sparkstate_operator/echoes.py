@@ -1,0 +1,36 @@
+"""Which events are only the echo of what this very process wrote.
+
+A status whose progress was written comes back through the watch, and there is nothing in it that the next look should
+be hurried for: with thousands of jobs these echoes would be half of all looks. Known by the resourceVersion: an object
+in that version is what was written, and nobody has touched it since.
+"""
+
+from __future__ import annotations
+
+
+class Echo:
+    """Of one object. The event may come before the answer to the write that it is the echo of."""
+
+    def __init__(self) -> None:
+        self._written = ""
+        self._writing = False
+        self._heard: set[str] = set()
+
+    def is_news(self, version: str) -> bool:
+        """Whether an event with the object in this version says anything new. While a write is under way that is not
+        known yet: :meth:`end` tells."""
+        if self._writing:
+            self._heard.add(version)
+            return False
+        return version != self._written
+
+    def begin(self) -> None:
+        """A write begins."""
+        self._writing = True
+
+    def end(self, version: str) -> bool:
+        """The write has ended with the object in this version (empty: it failed). Whether there was news meanwhile."""
+        news = bool(self._heard - {version})
+        self._written, self._writing = version, False
+        self._heard.clear()
+        return news
