@@ -55,7 +55,7 @@ bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/r
 bench-memory: setup ## Resident memory of a slot with 2 GiB of state on 256 MiB; 10 minutes
 	@$(PY) benchmarks/memory.py $(ARGS)
 
-bench-operator: setup ## Memory of the operator with 1,000 jobs, time to reconcile all, requests per idle minute
+bench-operator: setup ## What 1,000 idle jobs cost the operator; ARGS=--drivers: 5,000 whose drivers answer and fail
 	@$(PY) benchmarks/operator_scale.py $(ARGS)
 
 bench-checkpoints: setup ## Pause, upload and restore of checkpoints with 1 GiB in a slot

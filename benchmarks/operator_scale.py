@@ -2,7 +2,7 @@
 
 A control plane without nodes, so that pods stay pending: what is measured is the operator alone. Each job has two
 executor pods and ten registered snapshots. ``make bench-operator ARGS=--jobs=50`` for a
-quick look.
+quick look. With ``--drivers`` it is `operator_drivers.py` that runs: jobs whose drivers answer, change and fail.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ AIM_MIB, AIM_REQUESTS = 200, 2.0
 
 def main() -> int:
     """Print the figures as one JSON document; the exit code says whether the aims were met."""
+    if "--drivers" in sys.argv:
+        import operator_drivers
+
+        sys.argv.remove("--drivers")
+        return operator_drivers.main()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--idle-seconds", type=float, default=120.0)
