@@ -40,11 +40,12 @@ PLANTED = {
     "log/__init__.py": ("import botocore.exceptions", "boto3 and botocore only in sparkstate.storage.s3"),
     "runner/__init__.py": ("import uvicorn", "FastAPI and uvicorn only in sparkstate.control"),
     "sinks/__init__.py": ("import click", "click only in the command line of each distribution"),
-    "serde/__init__.py": ("import httpx", "httpx only in the two clients of the control endpoint"),
+    "serde/__init__.py": ("import httpx", "httpx only in the engine's client of the control endpoint"),
     "slots/__init__.py": ("import cryptography", "cryptography only in sparkstate.slots.channel"),
 }
 PLANTED_IN_THE_OPERATOR = {
     "queue.py": ("import kopf", "kopf only in sparkstate_operator.edges.handlers: it watches, nothing else"),
+    "answers.py": ("import aiohttp", "aiohttp only in the operator's edges"),
     "events.py": ("import kubernetes", "The Kubernetes client only in sparkstate_operator.edges.kube"),
     "errors.py": (
         "from sparkstate_operator import model",
