@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sparkstate import errors
-from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore, Upload
 
-WRITES = frozenset({"put_if_absent", "put_file", "copy", "delete"})
+WRITES = frozenset({"put_if_absent", "put_file", "upload", "part", "complete", "copy", "delete"})
 
 
 class Crash(BaseException):
@@ -44,6 +44,9 @@ class HookedStore:
 
     def put_file(self, key: str, source: Path) -> None:
         self._around("put_file", key, lambda: self.store.put_file(key, source))
+
+    def upload(self, key: str) -> Upload:
+        return HookedUpload(self, key, self._around("upload", key, lambda: self.store.upload(key)))
 
     def get(self, key: str) -> bytes:
         return self._around("get", key, lambda: self.store.get(key))
@@ -117,3 +120,19 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
+
+
+class HookedUpload:
+    """An upload of a :class:`HookedStore`; its steps are ``part``, ``complete`` and ``abort``."""
+
+    def __init__(self, store: HookedStore, key: str, upload: Upload) -> None:
+        self._store, self._key, self._upload = store, key, upload
+
+    def part(self, number: int, offset: int, data: bytes) -> None:
+        self._store._around("part", self._key, lambda: self._upload.part(number, offset, data))
+
+    def complete(self, parts: int, size: int) -> None:
+        self._store._around("complete", self._key, lambda: self._upload.complete(parts, size))
+
+    def abort(self) -> None:
+        self._store._around("abort", self._key, self._upload.abort)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkstate.backends.base import Timer
-from sparkstate.backends.heap_timers import HeapTimerTable, iterate_frozen
-from sparkstate.backends.layers import ABSENT, LayeredDict
+from sparkstate.backends import canonical
+from sparkstate.backends.base import StateKind, TableSpec, Timer
+from sparkstate.backends.heap_timers import HeapTimerTable, rows
+from sparkstate.backends.layers import ABSENT, LayeredDict, View
+from sparkstate.serde.types import Types
+
+SPEC = TableSpec("op", "timers", StateKind.EVENT_TIMERS, Types.STRING())
 
 STEPS = st.lists(
     st.one_of(
@@ -70,6 +74,11 @@ TIMERS = st.builds(
 )
 
 
+def timers_of(view: View) -> list[Timer]:
+    """As a snapshot has them."""
+    return [canonical.TableCodec(SPEC).timer(row) for row in rows(view, SPEC, 0)]
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from(["add", "add", "remove", "due", "freeze", "release"]), TIMERS), max_size=40
@@ -96,4 +105,7 @@ def test_timers_in_memory_are_a_sorted_set_and_their_views_are_copies(steps):
         assert len(table) == len(plain)
         assert table.contains(timer) == (timer in plain)
         assert table.next_timestamp() == min((t.timestamp for t in plain), default=None)
-        assert all(set(iterate_frozen(view)) == copied for view, copied in views)
+        for view, copied in views:
+            found = timers_of(view)
+            assert set(found) == copied
+            assert [t.timestamp for t in found] == sorted(t.timestamp for t in copied)

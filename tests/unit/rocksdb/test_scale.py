@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +72,57 @@ def test_a_million_timers_fire_once_each_in_order(backend: Any, service: Any, tm
     assert table.next_timestamp() == MILLION // 2
     assert sum(1 for _ in table.due(MILLION)) == MILLION // 2
     factory.close()
+
+
+TIMERS_OF_A_SHARD = 150_000
+
+
+def peak_bytes(action: Callable[[], object]) -> int:
+    """Of Python's memory above what there is, while ``action`` runs."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        action()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_canonical_snapshot_of_many_timers_sorts_none_in_memory(make_slot: Any, tmp_path: Path) -> None:
+    """RocksDB has them by time; so does the file, and its reader does not care."""
+    slot = make_slot(managed_memory_bytes=64 * MIB)
+    store = slot.store()
+    chance = random.Random(3)
+    for start in range(0, TIMERS_OF_A_SHARD, 25_000):
+        commit(
+            store,
+            cells.timers(cells.timer(chance.randrange(10**9), key) for key in range(start, start + 25_000)),
+        )
+    snapshot = store.prepare_snapshot(1, slot.folder(), True)
+    sizes: list[int] = []
+
+    def send() -> None:
+        (stream,) = snapshot.streams()
+        sizes.extend(len(data) for data in stream.chunks())
+
+    assert peak_bytes(send) < 2 * MIB < sum(sizes) / 2
+    again = store.prepare_snapshot(2, slot.folder(), True)
+    restored = slot.restored(again)
+    fired = list(restored.table(TIMERS).due(10**9))
+    assert len(fired) == TIMERS_OF_A_SHARD
+    assert [timer.timestamp for timer in fired] == sorted(timer.timestamp for timer in fired)
+    snapshot.release()
+    again.release()
+
+
+def test_a_restore_of_long_rows_holds_few_of_them(make_slot: Any) -> None:
+    slot = make_slot(managed_memory_bytes=64 * MIB)
+    store = slot.store()
+    for start in range(96):
+        commit(store, cells.values({key: bytes([key]) * MIB for key in range(start, start + 1)}, BLOBS))
+    snapshot = store.prepare_snapshot(1, slot.folder(), True)
+    assert snapshot.files()[0].size > 90 * MIB
+    restored = []
+    assert peak_bytes(lambda: restored.append(slot.restored(snapshot))) < 24 * MIB
+    assert restored[0].table(BLOBS).get(group_of(95), 95) == bytes([95]) * MIB
+    snapshot.release()

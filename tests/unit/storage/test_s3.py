@@ -67,14 +67,15 @@ def test_a_multipart_upload_that_fails_leaves_no_parts(s3, tmp_path, monkeypatch
     store = module.S3Store("s3://state/parts", s3.settings)
     source = tmp_path / "file"
     source.write_bytes(os.urandom(module.SINGLE_PUT_LIMIT + 5))
-    put_part = store._put_part
+    put_part = module._S3Upload.part
 
-    def cut_after_the_first(name, upload, path, number, size):
+    def cut_after_the_first(upload, number, offset, data):
         if number == 2:
-            raise ConnectionResetError("cut")
-        return put_part(name, upload, path, number, size)
+            with store._mapped("store", "big"):
+                raise ConnectionResetError("cut")
+        put_part(upload, number, offset, data)
 
-    monkeypatch.setattr(store, "_put_part", cut_after_the_first)
+    monkeypatch.setattr(module._S3Upload, "part", cut_after_the_first)
     with pytest.raises(errors.StorageUnavailable, match="cut"):
         store.put_file("big", source)
     uploads = store._client.list_multipart_uploads(Bucket="state")

@@ -18,7 +18,7 @@ Key groups travel beside the keys (``kg``): they are computed in Spark and never
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -145,6 +145,14 @@ class SnapshotFile:
     identity: str = ""
 
 
+@dataclass(frozen=True)
+class SnapshotStream:
+    """A file of a snapshot that is on no disk. ``chunks`` makes its bytes as they are read, in any thread, once."""
+
+    name: str
+    chunks: Callable[[], Generator[bytes, None, None]]
+
+
 class ShardSnapshot(Protocol):
     """The result of the synchronous part. ``files`` does the slow part, in another thread beside commits."""
 
@@ -155,6 +163,19 @@ class ShardSnapshot(Protocol):
 
     def release(self) -> None:
         """Free what the snapshot holds (memory views, local hard links). Called once, also after a failure."""
+
+
+@runtime_checkable
+class StreamedSnapshot(Protocol):
+    """A snapshot that can do without a local copy. Either ``streams`` or ``files`` is called."""
+
+    format: str
+
+    def streams(self) -> Sequence[SnapshotStream]:
+        """What :meth:`ShardSnapshot.files` would write, to be read instead; exclusive files only."""
+
+    def release(self) -> None:
+        """As of any snapshot; nothing is read any more."""
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,17 @@
     section = kind (1 byte: H, B, T) ‖ length (4 bytes, big endian) ‖ crc32 of kind and payload (4 bytes) ‖
     payload
 
-Rows of one table are written together, in order of their key groups, so that a reader skips the blocks
-outside its range without decoding rows. A file without a trailer was cut short: ``CorruptData``. One of a later
-version is no damage: ``UnknownFormat``.
+Rows of one table are written together: those of states in order of their key groups, so that a reader skips the
+blocks outside its range without decoding rows; timers in order of time, as stores have them, so that a snapshot need
+not sort them (older versions wrote them by key group, and readers never cared). A file without a trailer was cut
+short: ``CorruptData``. One of a later version is no damage: ``UnknownFormat``.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -148,41 +149,82 @@ class TableCodec:
         )
 
 
+class _Sections:
+    """Makes the bytes of one file, section by section, from rows in the order in which they are to be read."""
+
+    def __init__(self, tables: Sequence[TableSpec], block_bytes: int) -> None:
+        self._tables = tables
+        self._block_bytes = block_bytes
+        self._rows: list[_RowTuple] = []
+        self._size = 0
+        self._table = -1
+        self._blocks = self._count = 0
+
+    def header(self) -> bytes:
+        """The beginning of the file."""
+        return (
+            MAGIC
+            + bytes([VERSION])
+            + _section(b"H", _encode([describe_table(spec) for spec in self._tables]))
+        )
+
+    def add(self, row: CanonicalRow) -> bytes:
+        """The block before ``row``, if it is full or of another table; most often nothing."""
+        table, key_group, key, namespace, sub, value = row
+        full = self._block() if table != self._table or self._size >= self._block_bytes else b""
+        self._table = table
+        self._rows.append((key_group, key, namespace, sub, value))
+        self._size += len(key) + len(sub) + len(value) + 8
+        return full
+
+    def end(self) -> bytes:
+        """The last block and the trailer."""
+        return self._block() + _section(b"T", _encode((self._blocks, self._count)))
+
+    def _block(self) -> bytes:
+        if not self._rows:
+            return b""
+        groups = [row[0] for row in self._rows]  # of timers, which come by time, in no order
+        data = _section(b"B", _encode((self._table, min(groups), max(groups), self._rows)))
+        self._blocks += 1
+        self._count += len(self._rows)
+        self._rows = []
+        self._size = 0
+        return data
+
+
+def _section(kind: bytes, payload: bytes) -> bytes:
+    return _SECTION.pack(kind, len(payload), zlib.crc32(payload, zlib.crc32(kind))) + payload
+
+
+def stream(
+    tables: Sequence[TableSpec], rows: Iterable[CanonicalRow], block_bytes: int = BLOCK_BYTES
+) -> Generator[bytes, None, None]:
+    """The bytes of a file with these rows, a block at a time. All rows of a table come together. Without the end, what
+    there is can never be read as whole."""
+    sections = _Sections(tables, block_bytes)
+    yield sections.header()
+    for row in rows:
+        data = sections.add(row)
+        if data:
+            yield data
+    yield sections.end()
+
+
 class CanonicalWriter:
     """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as
     whole."""
 
     def __init__(self, path: Path, tables: Sequence[TableSpec], block_bytes: int = BLOCK_BYTES) -> None:
         self._file: IO[bytes] = path.open("wb")
-        self._block_bytes = block_bytes
-        self._rows: list[_RowTuple] = []
-        self._size = 0
-        self._table = -1
-        self._blocks = self._count = 0
-        self._file.write(MAGIC + bytes([VERSION]))
-        self._section(b"H", _encode([describe_table(spec) for spec in tables]))
+        self._sections = _Sections(tables, block_bytes)
+        self._file.write(self._sections.header())
 
     def write(self, row: CanonicalRow) -> None:
-        """Append a row. All rows of a table come together, in order of their key groups."""
-        table, key_group, key, namespace, sub, value = row
-        if table != self._table or self._size >= self._block_bytes:
-            self._flush()
-            self._table = table
-        self._rows.append((key_group, key, namespace, sub, value))
-        self._size += len(key) + len(sub) + len(value) + 8
-
-    def _flush(self) -> None:
-        if not self._rows:
-            return
-        self._section(b"B", _encode((self._table, self._rows[0][0], self._rows[-1][0], self._rows)))
-        self._blocks += 1
-        self._count += len(self._rows)
-        self._rows = []
-        self._size = 0
-
-    def _section(self, kind: bytes, payload: bytes) -> None:
-        self._file.write(_SECTION.pack(kind, len(payload), zlib.crc32(payload, zlib.crc32(kind))))
-        self._file.write(payload)
+        """Append a row. All rows of a table come together."""
+        data = self._sections.add(row)
+        if data:
+            self._file.write(data)
 
     def __enter__(self) -> CanonicalWriter:
         return self
@@ -192,8 +234,7 @@ class CanonicalWriter:
     ) -> None:
         with self._file:
             if kind is None:
-                self._flush()
-                self._section(b"T", _encode((self._blocks, self._count)))
+                self._file.write(self._sections.end())
 
 
 class CanonicalFile:

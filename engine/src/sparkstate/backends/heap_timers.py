@@ -9,7 +9,8 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from sparkstate.backends.base import Timer
+from sparkstate.backends import canonical
+from sparkstate.backends.base import CanonicalRow, TableSpec, Timer
 from sparkstate.backends.layers import ABSENT, LayeredDict, View
 
 
@@ -86,12 +87,18 @@ class HeapTimerTable:
         return min(ready + self._heap[:1], default=None)
 
     def freeze(self) -> View:
-        """A view for a snapshot in another thread; pass it to :func:`iterate_frozen`, and release it."""
+        """A view for a snapshot in another thread; pass it to :func:`rows`, and release it."""
         return self._buckets.freeze()
 
 
-def iterate_frozen(view: View) -> Iterator[Timer]:
-    """All timers of a view, in no order."""
-    for timestamp, bucket in view.merged().items():
-        for (key, namespace), key_group in bucket.items():
-            yield Timer(timestamp, key, key_group, namespace)
+def rows(view: View, spec: TableSpec, number: int) -> Iterator[CanonicalRow]:
+    """All timers of a view as canonical rows of table ``number``, by time, and in an order of their own at one time, so
+    that equal timers give equal rows. One time's timers are in memory a second time."""
+    codec = canonical.TableCodec(spec)
+    buckets = view.merged()
+    for timestamp in sorted(buckets):
+        timers = (
+            Timer(timestamp, key, key_group, namespace)
+            for (key, namespace), key_group in buckets[timestamp].items()
+        )
+        yield from sorted(codec.timer_row(number, timer) for timer in timers)

@@ -8,7 +8,10 @@ read.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -16,15 +19,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparkstate import errors
-from sparkstate.backends.base import ShardSnapshot, SnapshotFile
+from sparkstate.backends.base import ShardSnapshot, SnapshotFile, SnapshotStream, StreamedSnapshot
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage import layout, naming, streams
 from sparkstate.storage.arriving import file_checksum
 from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.storage.sending import Sender
 
 MERGE_LIMIT = MIB
 """Exclusive files up to this size, in bytes, are merged."""
+STREAMS_AT_ONCE = 2
+"""Shards whose rows are read while they are sent: one thread cannot keep the network busy, and more of them would wait
+for the interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +68,60 @@ class _Plan:
 
     shard: int
     format: str
-    files: dict[str, FileHandle | Future[FileHandle]] = field(default_factory=dict)
+    files: dict[str, FileHandle | Future[FileHandle | None]] = field(default_factory=dict)
+    """None: the file was laid into the merged object, and its handle comes with that."""
     reused: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Small:
+    """A small exclusive file, and where it lies in the merged object."""
+
+    plan: _Plan
+    name: str
+    identity: str
+    offset: int
+    size: int
+    checksum: str
+
+
+class _Merged:
+    """Small exclusive files of a slot, one after another in one stream, which decides by its length whether it becomes
+    an object. Thread-safe until it ends."""
+
+    def __init__(self, stream: streams.CheckpointStateOutputStream) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._files: list[_Small] = []
+
+    def add(self, plan: _Plan, name: str, data: bytes, identity: str = "") -> None:
+        """Lay down one file."""
+        with self._lock:
+            at = self._stream.get_pos()
+            self._files.append(_Small(plan, name, identity, at, len(data), _checksum(data)))
+            self._stream.write(data)
+
+    def end(self) -> FileHandle | None:
+        """Store the object and put the files' handles into their plans; the object, None if there is none."""
+        if not self._files:
+            return None
+        merged = self._stream.close_and_get_handle()
+        if merged is None:
+            raise AssertionError("a merged file is empty. This is a bug. Please report.")
+        for file in self._files:
+            file.plan.files[file.name] = FileHandle(
+                name=file.name,
+                size=file.size,
+                checksum=file.checksum,
+                path=merged.path,
+                offset=file.offset,
+                identity=file.identity,
+            )
+        return merged
+
+    def close(self) -> None:
+        """Drop what was not stored."""
+        self._stream.close()
 
 
 class Uploader:
@@ -84,6 +143,8 @@ class Uploader:
         self._write_buffer = write_buffer_bytes
         self._ids = ids
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="upload")
+        self._streaming = ThreadPoolExecutor(STREAMS_AT_ONCE, thread_name_prefix="stream")
+        self._sender = Sender(max(1, threads))
 
     def upload(
         self,
@@ -94,28 +155,53 @@ class Uploader:
         """Store the snapshots (by shard) and return their handles, in order of shards.
 
         ``base``: shared files by identity that are known to be complete (``KnownFiles.base``); they are
-        referred to, not stored again. The snapshots are not released here. On an error all transfers have
-        ended when it is raised; what they stored is a leftover of this checkpoint's id, which the driver
-        discards.
+        referred to, not stored again. What a snapshot can make while it is sent is on no disk here. The snapshots are
+        not released here. On an error all transfers have ended when it is raised; what they stored is a leftover of
+        this checkpoint's id, which the driver discards.
         """
-        plans, small = [], []
-        for shard, snapshot in sorted(snapshots.items()):
-            plan = _Plan(shard, snapshot.format)
-            plans.append(plan)
-            for file in snapshot.files():
-                known = (base or {}).get(file.identity) if file.shared and file.identity else None
-                if known is not None and known.size == file.size:
-                    plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
-                    plan.reused.add(file.name)
-                elif not file.shared and file.size <= MERGE_LIMIT:
-                    small.append((plan, file))
-                else:
-                    plan.files[file.name] = self._pool.submit(self._upload_file, target, file)
+        plans = [_Plan(shard, snapshot.format) for shard, snapshot in sorted(snapshots.items())]
+        merged = self._new_merged(target)
         try:
-            self._upload_small(target, small)
+            for plan in plans:
+                self._begin(target, plan, snapshots[plan.shard], base or {}, merged)
+            for future in [
+                each for plan in plans for each in plan.files.values() if isinstance(each, Future)
+            ]:
+                future.result()
+            whole = merged.end()
+            if whole is not None:
+                self._require_size(whole.path, whole.size)
             return [_result(plan) for plan in plans]
         finally:
             _settle(plans)
+            merged.close()
+
+    def _begin(
+        self,
+        target: UploadTarget,
+        plan: _Plan,
+        snapshot: ShardSnapshot,
+        base: Mapping[str, FileHandle],
+        merged: _Merged,
+    ) -> None:
+        """Begin the transfers of one shard, and lay its small files down."""
+        if isinstance(snapshot, StreamedSnapshot):
+            for stream in snapshot.streams():
+                plan.files[stream.name] = self._streaming.submit(
+                    self._upload_stream, target, plan, stream, merged
+                )
+            return
+        for file in snapshot.files():
+            known = base.get(file.identity) if file.shared and file.identity else None
+            if known is not None and known.size == file.size:
+                plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
+                plan.reused.add(file.name)
+            elif not file.shared and file.size <= MERGE_LIMIT:
+                handle = self._lay(plan, file.name, file.path.read_bytes(), merged, file.identity)
+                if handle is not None:
+                    plan.files[file.name] = handle
+            else:
+                plan.files[file.name] = self._pool.submit(self._upload_file, target, file)
 
     def put_bytes(self, target: UploadTarget, name: str, data: bytes) -> FileHandle:
         """Store a few bytes (the source position) as an exclusive file, inline up to the threshold."""
@@ -129,47 +215,42 @@ class Uploader:
     def close(self) -> None:
         """Wait for what is under way and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._streaming.shutdown(wait=True, cancel_futures=True)
+        self._sender.close()
 
-    def _upload_small(self, target: UploadTarget, small: Sequence[tuple[_Plan, SnapshotFile]]) -> None:
-        """Inline, or one after another into one stream, which decides by its length whether it becomes an
-        object.
-        """
-        to_merge = []
-        for plan, file in small:
-            if file.size <= self._threshold:
-                data = file.path.read_bytes()
-                plan.files[file.name] = FileHandle(
-                    name=file.name,
-                    size=len(data),
-                    checksum=_checksum(data),
-                    inline=data,
-                    identity=file.identity,
-                )
-            else:
-                to_merge.append((plan, file))
-        if not to_merge:
-            return
-        stream = self._streams(target, inline=False).create_checkpoint_state_output_stream(
-            streams.StateScope.EXCLUSIVE, "merged"
-        )
-        parts = []
-        for plan, file in to_merge:
-            data = file.path.read_bytes()
-            parts.append((plan, file, stream.get_pos(), len(data), _checksum(data)))
-            stream.write(data)
-        merged = stream.close_and_get_handle()
-        if merged is None:
-            raise AssertionError("a merged file is empty. This is a bug. Please report.")
-        self._require_size(merged.path, merged.size)
-        for plan, file, offset, size, checksum in parts:
-            plan.files[file.name] = FileHandle(
-                name=file.name,
-                size=size,
-                checksum=checksum,
-                path=merged.path,
-                offset=offset,
-                identity=file.identity,
+    def _new_merged(self, target: UploadTarget) -> _Merged:
+        return _Merged(
+            self._streams(target, inline=False).create_checkpoint_state_output_stream(
+                streams.StateScope.EXCLUSIVE, "merged"
             )
+        )
+
+    def _lay(
+        self, plan: _Plan, name: str, data: bytes, merged: _Merged, identity: str = ""
+    ) -> FileHandle | None:
+        """A small file: inline up to the threshold, else into the merged object, whose end brings its handle."""
+        if len(data) <= self._threshold:
+            return FileHandle(
+                name=name, size=len(data), checksum=_checksum(data), inline=data, identity=identity
+            )
+        merged.add(plan, name, data, identity)
+        return None
+
+    def _upload_stream(
+        self, target: UploadTarget, plan: _Plan, stream: SnapshotStream, merged: _Merged
+    ) -> FileHandle | None:
+        with contextlib.closing(stream.chunks()) as chunks:
+            head = bytearray()
+            for data in chunks:
+                head += data
+                if len(head) > MERGE_LIMIT:
+                    break
+            else:
+                return self._lay(plan, stream.name, bytes(head), merged)
+            path = _join(target.exclusive, self._new_name(target))
+            size, checksum = self._sender.send(self._store, path, itertools.chain((head,), chunks))
+        self._require_size(path, size)
+        return FileHandle(name=stream.name, size=size, checksum=checksum, path=path)
 
     def _upload_file(self, target: UploadTarget, file: SnapshotFile) -> FileHandle:
         path = _join(target.shared if file.shared else target.exclusive, self._new_name(target))
@@ -223,9 +304,10 @@ def _checksum(data: bytes) -> str:
 
 
 def _result(plan: _Plan) -> ShardHandle:
-    files = tuple(
-        future.result() if isinstance(future, Future) else future for _, future in sorted(plan.files.items())
+    found = (
+        entry.result() if isinstance(entry, Future) else entry for _, entry in sorted(plan.files.items())
     )
+    files = tuple(handle for handle in found if handle is not None)
     return ShardHandle(
         shard=plan.shard,
         format=plan.format,

@@ -19,7 +19,7 @@ from typing import IO
 from sparkstate import errors
 from sparkstate.storage import naming
 from sparkstate.storage.arriving import CHUNK, arriving
-from sparkstate.storage.objectstore import ObjectInfo
+from sparkstate.storage.objectstore import ObjectInfo, Upload
 
 TEMPORARY = ".tmp"
 STALE_TEMPORARY_S = 24 * 3600.0
@@ -62,6 +62,10 @@ class LocalStore:
         source.stat()  # the caller's file: its absence is not the storage's error
         with self._mapped("store", key):
             self._publish(key, lambda temporary: _copy(source, temporary))
+
+    def upload(self, key: str) -> Upload:
+        with self._mapped("store", key):
+            return _LocalUpload(self, key)
 
     def get(self, key: str) -> bytes:
         with self._mapped("read", key):
@@ -109,30 +113,37 @@ class LocalStore:
         return self._root / naming.check_key(key)
 
     def _publish(self, key: str, fill: Callable[[Path], None]) -> None:
-        path = self._path(key)
+        self._path(key)
         self._require_root()
         with self._temporary() as temporary:
             fill(temporary)
-            for attempt in range(_ATTEMPTS):
-                parent = self._make_parent(key)
-                try:
-                    os.link(temporary, path)
-                except FileNotFoundError:
-                    # A delete elsewhere pruned the empty folder between our mkdir and the link.
-                    if attempt == _ATTEMPTS - 1:
-                        raise
-                else:
-                    _flush_directory(parent)
-                    return
+            self._link(temporary, key)
+
+    def _link(self, temporary: Path, key: str) -> None:
+        """Give a whole and flushed file its name."""
+        for attempt in range(_ATTEMPTS):
+            parent = self._make_parent(key)
+            try:
+                os.link(temporary, self._path(key))
+            except FileNotFoundError:
+                # A delete elsewhere pruned the empty folder between our mkdir and the link.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                _flush_directory(parent)
+                return
 
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[Path]:
+        path = self._new_temporary()
+        with _removed(path):
+            yield path
+
+    def _new_temporary(self) -> Path:
         folder = self._root / TEMPORARY
         self._require_root()
         folder.mkdir(exist_ok=True)
-        path = folder / f"{self._prefix}-{self._ids()}"
-        with _removed(path):
-            yield path
+        return folder / f"{self._prefix}-{self._ids()}"
 
     def _make_parent(self, key: str) -> Path:
         parent = self._path(key).parent
@@ -218,6 +229,47 @@ class LocalStore:
         if isinstance(error, FileExistsError | IsADirectoryError):
             return errors.StorageError(f"{what}; it must be a folder")
         return errors.StorageUnavailable(what)
+
+
+class _LocalUpload:
+    """Parts go to their places in a temporary file."""
+
+    def __init__(self, store: LocalStore, key: str) -> None:
+        self._store, self._key = store, key
+        store._path(key)
+        self._temporary = store._new_temporary()
+        self._file = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._open = True
+
+    def part(self, number: int, offset: int, data: bytes | bytearray) -> None:
+        del number
+        with self._store._mapped("store", self._key):
+            left = memoryview(data)
+            while left:
+                written = os.pwrite(self._file, left, offset)
+                left, offset = left[written:], offset + written
+
+    def complete(self, parts: int, size: int) -> None:
+        del parts, size
+        if not self._open:
+            return
+        with self._store._mapped("store", self._key):
+            os.fsync(self._file)
+            try:
+                self._store._link(self._temporary, self._key)
+            except FileExistsError:
+                # Ours, of a try before whose directory could not be flushed; a name is used once.
+                if not self._store._path(self._key).samefile(self._temporary):
+                    raise
+        self.abort()
+
+    def abort(self) -> None:
+        """After :meth:`complete` nothing is left to do."""
+        if self._open:
+            self._open = False
+            os.close(self._file)
+        with contextlib.suppress(OSError):
+            self._temporary.unlink()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The seam to durable storage: eight operations, two implementations (a local folder, S3).
+"""The seam to durable storage: nine operations, two implementations (a local folder, S3).
 
 Keys are relative, ``/``-separated names without a leading slash; the store's ``url`` is their root.
 Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable`
@@ -23,6 +23,20 @@ class ObjectInfo:
     modified_ms: int
 
 
+class Upload(Protocol):
+    """An object under way, in parts. It appears whole, with :meth:`complete`, or not at all."""
+
+    def part(self, number: int, offset: int, data: bytes | bytearray) -> None:
+        """Store part ``number`` (from 1), which begins at ``offset``. Several threads may, in any order; to repeat one
+        with the same bytes is no error. At least 5 MiB each but the last (S3's rule)."""
+
+    def complete(self, parts: int, size: int) -> None:
+        """All ``parts`` are stored, ``size`` bytes in all: make the object. To repeat it is no error."""
+
+    def abort(self) -> None:
+        """Drop what is stored, as far as that can be; raises nothing."""
+
+
 class ObjectStore(Protocol):
     """Bytes by name. Safe to call from several threads."""
 
@@ -37,6 +51,9 @@ class ObjectStore(Protocol):
 
     def put_file(self, key: str, source: Path) -> None:
         """Store a local file under a name never used before; large files in parts."""
+
+    def upload(self, key: str) -> Upload:
+        """Begin an object of unknown size under a name never used before."""
 
     def get(self, key: str) -> bytes:
         """The bytes of an object; raises ``NotFound``."""

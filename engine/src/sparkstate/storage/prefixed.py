@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sparkstate.storage import naming
-from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore, Upload
 
 
 class PrefixedStore:
@@ -28,6 +28,9 @@ class PrefixedStore:
 
     def put_file(self, key: str, source: Path) -> None:
         self._store.put_file(self._full(key), source)
+
+    def upload(self, key: str) -> Upload:
+        return self._store.upload(self._full(key))
 
     def get(self, key: str) -> bytes:
         return self._store.get(self._full(key))

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sparkstate import errors
 from sparkstate.clock import Clock
-from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore, Upload
 
 T = TypeVar("T")
 
@@ -55,6 +55,9 @@ class RetryingStore:
     def put_file(self, key: str, source: Path) -> None:
         self._retried(lambda: self._store.put_file(key, source))
 
+    def upload(self, key: str) -> Upload:
+        return _RetryingUpload(self._retried(lambda: self._store.upload(key)), self._retried)
+
     def get(self, key: str) -> bytes:
         return self._retried(lambda: self._store.get(key))
 
@@ -85,3 +88,20 @@ class RetryingStore:
                 if failures >= self._policy.attempts:
                     raise
                 self._clock.sleep(self._policy.pause_s(failures, self._rng))
+
+
+class _RetryingUpload:
+    """An :class:`Upload` whose parts and whose end are tried again; what made the bytes is asked for them once."""
+
+    def __init__(self, upload: Upload, retried: Callable[[Callable[[], None]], None]) -> None:
+        self._upload = upload
+        self._retried = retried
+
+    def part(self, number: int, offset: int, data: bytes | bytearray) -> None:
+        self._retried(lambda: self._upload.part(number, offset, data))
+
+    def complete(self, parts: int, size: int) -> None:
+        self._retried(lambda: self._upload.complete(parts, size))
+
+    def abort(self) -> None:
+        self._upload.abort()

@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import botocore.config
@@ -27,7 +27,7 @@ from sparkstate import errors
 from sparkstate.settings import MIB, S3Settings
 from sparkstate.storage import naming, s3_errors
 from sparkstate.storage.arriving import CHUNK, arriving
-from sparkstate.storage.objectstore import ObjectInfo
+from sparkstate.storage.objectstore import ObjectInfo, Upload
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -80,6 +80,12 @@ class S3Store:
                 self._client.put_object(
                     Bucket=self._bucket, Key=self._full(key), Body=data, ContentMD5=_md5(data)
                 )
+
+    def upload(self, key: str) -> Upload:
+        name = self._full(key)
+        with self._mapped("store", key):
+            begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=name)["UploadId"]
+        return _S3Upload(self, key, begun)
 
     def get(self, key: str) -> bytes:
         with self._mapped("read", key):
@@ -180,40 +186,26 @@ class S3Store:
         return self._prefix + naming.check_key(key)
 
     def _put_parts(self, key: str, source: Path, size: int) -> None:
-        """Multipart upload, aborted on any error, so that no invisible parts are left to be paid for."""
-        name = self._full(key)
         part_size = max(PART_SIZE, -(-size // MAX_PARTS))
-        upload = self._client.create_multipart_upload(Bucket=self._bucket, Key=name)["UploadId"]
-        try:
-            numbers = range(1, -(-size // part_size) + 1)
-            parts = list(
-                self._parts.map(
-                    lambda number: self._put_part(name, upload, source, number, part_size), numbers
-                )
-            )
-            self._client.complete_multipart_upload(
-                Bucket=self._bucket, Key=name, UploadId=upload, MultipartUpload={"Parts": parts}
-            )
-        except BaseException:
-            with contextlib.suppress(botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError):
-                self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
-            raise
-
-    def _put_part(
-        self, name: str, upload: str, source: Path, number: int, part_size: int
-    ) -> CompletedPartTypeDef:
-        with source.open("rb") as file:
-            file.seek((number - 1) * part_size)
-            data = file.read(part_size)
-        answer = self._client.upload_part(
-            Bucket=self._bucket,
-            Key=name,
-            UploadId=upload,
-            PartNumber=number,
-            Body=data,
-            ContentMD5=_md5(data),
+        upload = _S3Upload(
+            self,
+            key,
+            self._client.create_multipart_upload(Bucket=self._bucket, Key=self._full(key))["UploadId"],
         )
-        return {"PartNumber": number, "ETag": answer["ETag"]}
+
+        def put(number: int) -> None:
+            offset = (number - 1) * part_size
+            with source.open("rb") as file:
+                file.seek(offset)
+                upload.part(number, offset, file.read(part_size))
+
+        try:
+            parts = -(-size // part_size)
+            list(self._parts.map(put, range(1, parts + 1)))
+            upload.complete(parts, size)
+        except BaseException:
+            upload.abort()
+            raise
 
     @contextlib.contextmanager
     def _mapped(self, operation: str, key: str) -> Iterator[None]:
@@ -249,6 +241,57 @@ class S3Store:
             raise errors.StorageUnavailable(
                 f"s3://{self._bucket}/{full}: {operation} failed: {error}"
             ) from error
+
+
+class _S3Upload:
+    """A multipart upload; aborted on any error, so that no invisible parts are left to be paid for."""
+
+    def __init__(self, store: S3Store, key: str, upload_id: str) -> None:
+        self._store, self._key, self._id = store, key, upload_id
+        self._name = store._full(key)
+        self._tags: dict[int, str] = {}
+
+    def part(self, number: int, offset: int, data: bytes | bytearray) -> None:
+        del offset
+        with self._store._mapped("store", self._key):
+            answer = self._store._client.upload_part(
+                Bucket=self._store._bucket,
+                Key=self._name,
+                UploadId=self._id,
+                PartNumber=number,
+                Body=cast(bytes, data),
+                ContentMD5=_md5(data),
+            )
+            self._tags[number] = answer["ETag"]
+
+    def complete(self, parts: int, size: int) -> None:
+        listed: list[CompletedPartTypeDef] = [
+            {"PartNumber": number, "ETag": self._tags[number]} for number in range(1, parts + 1)
+        ]
+        try:
+            with self._store._mapped("store", self._key):
+                self._store._client.complete_multipart_upload(
+                    Bucket=self._store._bucket,
+                    Key=self._name,
+                    UploadId=self._id,
+                    MultipartUpload={"Parts": listed},
+                )
+        except errors.StorageUnavailable:
+            # It may have been completed, by this try or one before whose answer was lost; then the upload is gone.
+            if not self._is_there(size):
+                raise
+
+    def _is_there(self, size: int) -> bool:
+        try:
+            return self._store.head(self._key).size == size
+        except errors.StorageError:
+            return False
+
+    def abort(self) -> None:
+        with contextlib.suppress(botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError):
+            self._store._client.abort_multipart_upload(
+                Bucket=self._store._bucket, Key=self._name, UploadId=self._id
+            )
 
 
 @contextlib.contextmanager
@@ -315,5 +358,5 @@ def _may_be_cut(headers: Mapping[str, str]) -> bool:
     return last.lower() in ("content-length", "last-modified")
 
 
-def _md5(data: bytes) -> str:
+def _md5(data: bytes | bytearray) -> str:
     return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

@@ -179,7 +179,7 @@ def _check_snapshot_is_isolated(kit: Kit, in_canonical: bool) -> None:
         )
         after = content(store)
         restored = kit.store()
-        restored.restore({file.name: file.path for file in taken.files()}, taken.format)
+        restored.restore(kit.written(taken), taken.format)
     _equal(content(restored), before, "the snapshot")
     _equal(content(store), after, "the store after its snapshot was released")
     store.commit(changes(values={"a": 1}, lists={"a": ListChange(items=["last"])}), KEYS)
@@ -208,7 +208,7 @@ def check_snapshots_may_overlap(kit: Kit) -> None:
             store.commit(changes(values={"a": 2}, lists={"a": ListChange(items=["2"])}), KEYS)
             for taken, wanted in ((first, first_content), (second, second_content)):
                 restored = kit.store()
-                restored.restore({file.name: file.path for file in taken.files()}, taken.format)
+                restored.restore(kit.written(taken), taken.format)
                 _equal(content(restored), wanted, "one of two overlapping snapshots")
     _equal(table(store, VALUES).get(0, "a"), 2, "a value after both")
 

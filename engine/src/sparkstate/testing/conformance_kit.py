@@ -17,6 +17,7 @@ from sparkstate.backends.base import (
     ShardStore,
     StateKind,
     StoreFactory,
+    StreamedSnapshot,
     TableChanges,
     TableSpec,
     Timer,
@@ -89,7 +90,17 @@ class Kit:
     def copy(self, store: ShardStore, target: ShardStore, *, in_canonical: bool) -> None:
         """Snapshot one store and restore another from it."""
         with self.snapshot(store, in_canonical=in_canonical) as taken:
-            target.restore({file.name: file.path for file in taken.files()}, taken.format)
+            target.restore(self.written(taken), taken.format)
+
+    def written(self, taken: ShardSnapshot) -> dict[str, Path]:
+        """Its files by name: as it streams them, where it does, else as it writes them."""
+        if not isinstance(taken, StreamedSnapshot):
+            return {file.name: file.path for file in taken.files()}
+        folder, found = self.folder(), dict[str, Path]()
+        for stream in taken.streams():
+            found[stream.name] = folder / stream.name
+            found[stream.name].write_bytes(b"".join(stream.chunks()))
+        return found
 
     def close(self) -> None:
         """Close all stores and factories."""

@@ -7,13 +7,13 @@ here may run in another thread beside commits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparkstate.backends import base, canonical, heap_timers
-from sparkstate.backends.base import CanonicalRow, SnapshotFile, StateKind, TableSpec
+from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
 from sparkstate.backends.hashmap import tables
 from sparkstate.backends.layers import View
 
@@ -40,12 +40,19 @@ class HashMapSnapshot:
 
     def files(self) -> Sequence[SnapshotFile]:
         """Write the file."""
-        with canonical.CanonicalWriter(self._path, [table.spec for table in self._frozen]) as writer:
-            for number, table in enumerate(self._frozen):
-                for row in _rows(number, table):
-                    writer.write(row)
+        with self._path.open("wb") as file:
+            for data in self._chunks():
+                file.write(data)
         size = self._path.stat().st_size
         return [SnapshotFile(name=canonical.FORMAT, path=self._path, size=size, shared=False)]
+
+    def streams(self) -> Sequence[SnapshotStream]:
+        """The same, without the file."""
+        return [SnapshotStream(canonical.FORMAT, self._chunks)]
+
+    def _chunks(self) -> Generator[bytes, None, None]:
+        rows = (row for number, table in enumerate(self._frozen) for row in _rows(number, table))
+        return canonical.stream([table.spec for table in self._frozen], rows)
 
     def release(self) -> None:
         """Let the tables fold their layers, and delete the file."""
@@ -55,11 +62,10 @@ class HashMapSnapshot:
 
 
 def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow]:
-    codec = canonical.TableCodec(table.spec)
     if table.spec.kind in TIMERS:
-        rows = [codec.timer_row(number, timer) for timer in heap_timers.iterate_frozen(table.view)]
-        yield from sorted(rows)
+        yield from heap_timers.rows(table.view, table.spec, number)
         return
+    codec = canonical.TableCodec(table.spec)
     cells = table.view.merged()
     by_group: defaultdict[int, list[base.Cell]] = defaultdict(list)
     for cell in cells:

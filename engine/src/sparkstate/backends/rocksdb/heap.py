@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparkstate.backends import canonical, heap_timers
-from sparkstate.backends.base import CanonicalRow, TableChanges, TableSpec
+from sparkstate.backends.base import TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 
 FILE = "timers"
@@ -26,20 +26,13 @@ def apply(table: HeapTimerTable, changes: TableChanges) -> None:
             table.remove(timer)
 
 
-def rows(table: HeapTimerTable, spec: TableSpec, number: int) -> list[CanonicalRow]:
-    """All timers as canonical rows of table ``number``, in order of their key groups."""
-    codec = canonical.TableCodec(spec)
-    view = table.freeze()
-    try:
-        stored = [codec.timer_row(number, timer) for timer in heap_timers.iterate_frozen(view)]
-    finally:
-        view.release()
-    return sorted(stored, key=lambda row: row.key_group)
-
-
 def write(path: Path, tables: Sequence[tuple[TableSpec, HeapTimerTable]]) -> None:
     """Write all heap timers of a store into one file."""
     with canonical.CanonicalWriter(path, [spec for spec, _ in tables]) as writer:
         for number, (spec, table) in enumerate(tables):
-            for row in rows(table, spec, number):
-                writer.write(row)
+            view = table.freeze()
+            try:
+                for row in heap_timers.rows(view, spec, number):
+                    writer.write(row)
+            finally:
+                view.release()

@@ -17,8 +17,11 @@ from sparkstate.backends.rocksdb.tables import PositionCounter
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import composite
+from sparkstate.settings import MIB
 
 _ROWS_AT_ONCE = 20_000
+_BYTES_AT_ONCE = 4 * MIB
+"""Of rows that are read and not yet written, whichever comes first: a row can have megabytes."""
 
 
 def place(source: Path, target: Path) -> None:
@@ -54,7 +57,7 @@ def load_rows(
     order."""
     codecs = [canonical.TableCodec(spec) for spec in file.tables]
     pending = [None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in tables]
-    waiting = 0
+    waiting = waiting_bytes = 0
     for row in file.rows(key_groups):
         target = pending[row.table]
         if target is None:
@@ -66,9 +69,10 @@ def load_rows(
         if kind is StateKind.LIST:
             positions.following = max(positions.following, composite.decode_long(row.sub) + 1)
         waiting += 1
-        if waiting >= _ROWS_AT_ONCE:
+        waiting_bytes += len(row.value)
+        if waiting >= _ROWS_AT_ONCE or waiting_bytes >= _BYTES_AT_ONCE:
             _flush(pending, write)
-            waiting = 0
+            waiting = waiting_bytes = 0
     _flush(pending, write)
     for table in tables:
         if isinstance(table, RocksTimerTable):

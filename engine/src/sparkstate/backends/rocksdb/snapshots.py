@@ -7,17 +7,20 @@ from __future__ import annotations
 import bisect
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from sparkstate import errors
-from sparkstate.backends import canonical
-from sparkstate.backends.base import CanonicalRow, SnapshotFile, StateKind, TableSpec
+from sparkstate.backends import canonical, heap_timers
+from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
+from sparkstate.backends.layers import View
 from sparkstate.backends.rocksdb import layout
 from sparkstate.serde import composite
 
+Source = Iterator[tuple[bytes, bytes]] | View
+"""Of one table: its rows in RocksDB, or its timers on the heap."""
 NATIVE = "rocksdb"
 META = "sparkstate.json"
 VERSION = 1
@@ -118,7 +121,7 @@ class NativeSnapshot:
 
 
 class CanonicalSnapshot:
-    """Views of all tables, written row by row when :meth:`files` is called, in any thread, beside commits."""
+    """Views of all tables, read row by row when the snapshot's bytes are, in any thread, beside commits."""
 
     format = canonical.FORMAT
 
@@ -126,41 +129,47 @@ class CanonicalSnapshot:
         self,
         directory: Path,
         tables: Sequence[TableSpec],
-        sources: Sequence[Iterator[tuple[bytes, bytes]] | None],
-        heap_rows: dict[int, list[CanonicalRow]],
+        sources: Sequence[Source],
         release: Callable[[], None],
     ) -> None:
         self._path = directory / canonical.FORMAT
         self._tables = tuple(tables)
         self._sources = list(sources)
-        self._heap_rows = heap_rows
         self._release = release
 
     def files(self) -> Sequence[SnapshotFile]:
         # A view can be read once, so a second call gets the file of the first.
         if not self._path.exists():
-            self._write()
+            with self._path.open("wb") as file:
+                for data in self._chunks():
+                    file.write(data)
         return [SnapshotFile(canonical.FORMAT, self._path, self._path.stat().st_size, shared=False)]
 
-    def _write(self) -> None:
-        with canonical.CanonicalWriter(self._path, self._tables) as writer:
-            for number, (spec, source) in enumerate(zip(self._tables, self._sources, strict=True)):
-                for row in self._heap_rows.get(number, ()) if source is None else rows(number, spec, source):
-                    writer.write(row)
+    def streams(self) -> Sequence[SnapshotStream]:
+        return [SnapshotStream(canonical.FORMAT, self._chunks)]
+
+    def _chunks(self) -> Generator[bytes, None, None]:
+        return canonical.stream(self._tables, self._rows())
+
+    def _rows(self) -> Iterator[CanonicalRow]:
+        for number, (spec, source) in enumerate(zip(self._tables, self._sources, strict=True)):
+            if isinstance(source, View):
+                yield from heap_timers.rows(source, spec, number)
+            else:
+                yield from rows(number, spec, source)
 
     def release(self) -> None:
         self._sources = []
-        self._heap_rows = {}
         self._release()
         self._path.unlink(missing_ok=True)
 
 
 def rows(number: int, spec: TableSpec, source: Iterable[tuple[bytes, bytes]]) -> Iterator[CanonicalRow]:
-    """All rows of one table's view as canonical rows of table ``number``, in order of their key groups."""
+    """All rows of one table's view as canonical rows of table ``number``, in their order there: of states by key group,
+    of timers by time."""
     codec = layout.RowCodec(spec)
     if spec.kind in TIMER_KINDS:
-        # Stored by time, wanted by key group.
-        for key in sorted([key for key, _ in source], key=lambda row: row[8:10]):
+        for key, _ in source:
             key_group, key_bytes, namespace, _ = codec.split(key[8:])
             yield CanonicalRow(number, key_group, key_bytes, namespace, key[:8], b"")
         return

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from sparkstate import errors
-from sparkstate.backends import base, canonical
+from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
+from sparkstate.backends.layers import View
 from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -192,24 +193,23 @@ class RocksDBShardStore:
 
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
         specs = list(self._specs.values())
-        views: list[Iterator[tuple[bytes, bytes]] | None] = []
+        views: list[snapshots.Source] = []
         database.flush()  # the views would keep memtables in memory, beyond the budget
-        heap_rows: dict[int, list[base.CanonicalRow]] = {}
-        for number, spec in enumerate(specs):
+        for spec in specs:
             table = self._tables.get((spec.uid, spec.name))
-            if isinstance(table, HeapTimerTable):
-                heap_rows[number] = heap.rows(table, spec, number)
-                views.append(None)
-            else:
-                views.append(database.view(self._family(spec)))
+            views.append(
+                table.freeze() if isinstance(table, HeapTimerTable) else database.view(self._family(spec))
+            )
 
         def release() -> None:
             while views:
                 view = views.pop()
-                if view is not None:
+                if isinstance(view, View):
+                    view.release()
+                else:
                     database.release(view)
 
-        return snapshots.CanonicalSnapshot(directory, specs, views, heap_rows, release)
+        return snapshots.CanonicalSnapshot(directory, specs, views, release)
 
     # ---- restore
 
