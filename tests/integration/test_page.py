@@ -325,6 +325,12 @@ def test_the_end_of_a_bounded_input_is_no_date(open_page: Open, job: InMemoryJob
     expect_tile(open_page(), "Watermark lag", "– the input has ended")
 
 
+def test_a_storage_that_is_away_is_named(open_page: Open, job: InMemoryJob) -> None:
+    place = documents.StorageAway(url="s3://bucket/out", doing="publish", since_ms=0, message="no answer")
+    job.update(storage_away=(place,))
+    expect(open_page().locator("#about")).to_contain_text("s3://bucket/out")
+
+
 def test_what_a_job_says_is_text_and_never_markup(open_page: Open, job: InMemoryJob) -> None:
     evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     job.update(
@@ -333,6 +339,7 @@ def test_what_a_job_says_is_text_and_never_markup(open_page: Open, job: InMemory
         sinks=(evil,),
         recoveries=(documents.Recovery(at_ms=0, cause=evil, incarnation=1),),
         slots=(slot(0, host=evil),),
+        storage_away=(documents.StorageAway(url=evil, doing=evil, since_ms=0, message=evil),),
     )
     job.history = [checkpoint(1, kind=documents.CheckpointKind.SAVEPOINT, path=evil)]
     page = open_page()

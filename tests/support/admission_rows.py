@@ -224,6 +224,13 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"checkpointing": {"writeBufferSize": "1"}},
         {"checkpointing": {"writeBufferSize": "0"}},
     ),
+    (
+        "spec.checkpointing.maxHeldOutput",
+        "must be more than 0",
+        {"checkpointing": {"maxHeldOutput": "1Mi"}},
+        {"checkpointing": {"maxHeldOutput": "0"}},
+    ),
+    _positive("maxTimeWithoutCheckpoint", "checkpointing"),
     *_locations("storage", "savepoints"),
     _positive("interval", "savepoints"),
     _positive("maxAge", "savepoints"),

@@ -20,19 +20,20 @@ from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 
-def settings(folder: Path, count: int = 1) -> JobSettings:
+def settings(folder: Path, count: int = 1, **checkpointing: float) -> JobSettings:
     """Of a job with so many slots; its storage is ``folder/storage``."""
     checkpoint = CheckpointSettings(storage=str(folder / "storage"), interval_s=3600.0)
+    checkpoint = dataclasses.replace(checkpoint, **checkpointing)  # type: ignore[arg-type]
     return JobSettings(name="job", entry=EntryPoint(module="a.job"), slots=count, checkpoint=checkpoint)
 
 
 class Running:
     """The operator ``sum``, whose output goes to files in ``folder/out``."""
 
-    def __init__(self, folder: Path, count: int = 1) -> None:
+    def __init__(self, folder: Path, count: int = 1, **checkpointing: float) -> None:
         self.out = folder / "out"
         time = clock.SystemClock()
-        self.durable = Durable(settings(folder, count), time, 1, "a test")
+        self.durable = Durable(settings(folder, count, **checkpointing), time, 1, "a test")
         self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
         self.durable.sink_paths = {"sum": str(self.out)}
         self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
@@ -54,7 +55,7 @@ class Running:
         self.checkpoints = Checkpoints(
             self.group,
             self.durable,
-            settings(folder, count).checkpoint,
+            settings(folder, count, **checkpointing).checkpoint,
             self.requests,
             view,
             time,

@@ -63,6 +63,11 @@ class CheckpointSettings:
     retained: int = 1
     inline_threshold_bytes: int = 20 * 1024
     write_buffer_bytes: int = 4096
+    max_held_bytes: int = 1024 * MIB
+    """Per slot: output of file sinks that waits for a checkpoint. At half of it a checkpoint is due; at all of it the
+    job takes nothing in until one has completed."""
+    max_time_without_s: float = 600.0
+    """While a storage is away, the job takes nothing in when its newest checkpoint is older than that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ CHECKPOINT: dict[str, Any] = {
 STATUS: dict[str, Any] = {
     "phase": str, "lineage": str, "backend": str, "state_bytes": int, "restarts": int, "waits_for_attempt": int,
     "checkpoints_completed": int, "slots": [{"shards": list}], "last_checkpoint": CHECKPOINT,
-    "last_savepoint": CHECKPOINT,
+    "last_savepoint": CHECKPOINT, "storage_away": [{"url": str, "doing": str, "failures": int}],
 }  # fmt: skip
 SAVEPOINT: dict[str, Any] = {"status": str, "location": str, "url": str, "epoch": int, "trigger_id": str}
 RESTORE_INFO: dict[str, Any] = {

@@ -144,6 +144,16 @@ class Report:
         return None if found is None else int(found)
 
     @property
+    def storage_away(self) -> str:
+        """Which storages do not answer, and what the driver needs them for, in one sentence; empty: they all do.
+
+        One failed call is nothing that somebody should look at; one without an answer (0 failures) is.
+        """
+        places = [place for place in self.document.get("storage_away") or () if place.get("failures", 2) != 1]
+        told = [f"{place.get('url', '')[:300]} (to {place.get('doing', '')[:100]})" for place in places[:3]]
+        return f"the driver goes on trying to reach {', '.join(told)}" if told else ""
+
+    @property
     def news(self) -> News:
         """What may be worth a look at the whole job."""
         told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))

@@ -121,3 +121,33 @@ def test_only_the_pending_one_can_end():
     for end in (lambda: c.complete(begun(), 4, 1.0), lambda: c.fail(c.initial(5, 0.0), 5, "x", 1.0)):
         with pytest.raises(AssertionError, match="not pending"):
             end()
+
+
+HELD = CheckpointSettings(interval_s=10.0, max_held_bytes=1000, max_time_without_s=60.0)
+
+
+def test_half_of_the_held_output_makes_a_checkpoint_due():
+    state = c.initial(1, 0.0)
+    assert c.decide(state, HELD, 1.0, held_bytes=499) == c.Wait(9.0)
+    assert c.decide(state, HELD, 1.0, held_bytes=500) == PERIODIC
+
+
+def test_after_a_failure_held_output_waits_for_the_interval_as_everything_does():
+    state = c.fail(begun(10.0), 5, "storage away", 12.0, storage_away=True)
+    assert c.decide(state, HELD, 13.0, held_bytes=5000) == c.Wait(7.0)
+    assert c.decide(state, HELD, 20.0, held_bytes=5000) == PERIODIC
+
+
+@pytest.mark.parametrize(
+    ("held", "unsaved_s", "away", "why"),
+    [
+        pytest.param(999, 59.0, True, None, id="below both limits"),
+        pytest.param(1000, 0.0, False, "maxHeldOutput", id="held output, whatever the storage does"),
+        pytest.param(0, 60.0, True, "maxTimeWithoutCheckpoint", id="too long while a storage is away"),
+        pytest.param(0, 6000.0, False, None, id="a slow checkpoint is no storage that is away"),
+    ],
+)
+def test_when_a_job_takes_nothing_in(held, unsaved_s, away, why):
+    told = c.hold_back(HELD, held, unsaved_s, storage_away=away)
+    assert (told is None) == (why is None)
+    assert why is None or why in told

@@ -111,7 +111,7 @@ class Job:
         self.epochs = itertools.count()
         self.durable.log.begin_incarnation("", 1)
         # A stop that is asked for rightly ends the job; here the next request comes.
-        self.durable.close_lineage = lambda url, trigger_id: None  # type: ignore[method-assign]
+        self.durable.close_lineage = lambda *_: None  # type: ignore[method-assign]
         self.checkpoints = Checkpoints(
             self.group, self.durable, settings_of(folder).checkpoint, self.requests, self.view, clock.SystemClock(),
             phases.Phases("driver", clock.SystemClock(), {}), base=-1,

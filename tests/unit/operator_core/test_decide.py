@@ -217,6 +217,33 @@ def test_a_start_instruction_is_carried_on_with_the_number_that_it_was_given_to(
     assert after["start"] == {"empty": True, "since": 2}
 
 
+PLACE = {"url": "s3://bucket/out", "doing": "publish the output of checkpoint 7", "failures": 4}
+
+
+@pytest.mark.parametrize(
+    ("phase", "places", "told"),
+    [
+        pytest.param("RUNNING", [PLACE], "s3://bucket/out (to publish the output", id="runs"),
+        pytest.param("STARTING", [PLACE], "s3://bucket/out (to publish the output", id="restores"),
+        pytest.param("RUNNING", [{**PLACE, "failures": 0}], "s3://bucket/out", id="no answer at all"),
+        pytest.param("PAUSED", [], "pauses until its storage is back", id="paused"),
+        pytest.param(
+            "PAUSED", [PLACE], "is back; the driver goes on trying to reach s3://bucket/out", id="both"
+        ),
+        pytest.param("RUNNING", [{**PLACE, "failures": 1}], None, id="one failed call"),
+        pytest.param("RUNNING", [], None, id="sound"),
+    ],
+)
+def test_a_storage_that_is_away_is_told_by_its_name(phase: str, places: list[Any], told: str | None) -> None:
+    report = observed.Report({"phase": phase, "storage_away": places})
+    decision = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),), report=report))
+    (condition,) = [one for one in decision.status["conditions"] if one["type"] == "Degraded"]
+    assert (condition["status"], condition["reason"] == "StorageUnavailable") == (
+        ("False", False) if told is None else ("True", True)
+    )
+    assert told is None or told in condition["message"]
+
+
 def test_a_completed_checkpoint_makes_the_start_instruction_void() -> None:
     report = observed.Report({"phase": "RUNNING", "checkpoints_completed": 1, "slots": [{}, {}]})
     status = running_status(start={"empty": True, "since": 1})

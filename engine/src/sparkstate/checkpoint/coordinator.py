@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sparkstate import errors
-from sparkstate.settings import CheckpointSettings
+from sparkstate.settings import MIB, CheckpointSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,14 @@ def initial(next_id: int, now_s: float) -> CoordinatorState:
     return CoordinatorState(next_id=next_id, last_started_s=now_s)
 
 
-def decide(state: CoordinatorState, settings: CheckpointSettings, now_s: float) -> Action:
-    """What to do at an epoch's end, or when the last ``Wait`` is over."""
+def decide(
+    state: CoordinatorState, settings: CheckpointSettings, now_s: float, held_bytes: int = 0
+) -> Action:
+    """What to do at an epoch's end, or when the last ``Wait`` is over.
+
+    ``held_bytes``: the most output that one slot holds back. Half of its limit makes a checkpoint due before its
+    interval is over, unless the last one failed.
+    """
     if state.pending is not None:
         left = state.pending.started_s + settings.timeout_s - now_s
         if left > 0:
@@ -101,7 +107,28 @@ def decide(state: CoordinatorState, settings: CheckpointSettings, now_s: float) 
         -float("inf") if state.last_started_s is None else state.last_started_s + settings.interval_s,
         -float("inf") if state.last_ended_s is None else state.last_ended_s + settings.min_pause_s,
     )
-    return Start("checkpoint") if now_s >= due else Wait(due - now_s)
+    full = 2 * held_bytes >= settings.max_held_bytes and not state.last_failure
+    return Start("checkpoint") if full or now_s >= due else Wait(due - now_s)
+
+
+def hold_back(
+    settings: CheckpointSettings, held_bytes: int, unsaved_s: float, *, storage_away: bool
+) -> str | None:
+    """Why the job must take nothing in before a checkpoint has completed; None: it need not wait.
+
+    ``unsaved_s``: since the newest completed checkpoint, or the begin of the incarnation.
+    """
+    if held_bytes >= settings.max_held_bytes:
+        return (
+            f"a slot holds {held_bytes / MIB:,.0f} MiB of output for the next checkpoint, "
+            f"{settings.max_held_bytes / MIB:,.0f} MiB are allowed (checkpointing.maxHeldOutput)"
+        )
+    if storage_away and unsaved_s >= settings.max_time_without_s:
+        return (
+            f"no checkpoint has completed for {unsaved_s:,.0f} s, {settings.max_time_without_s:g} s are allowed while "
+            "a storage is away (checkpointing.maxTimeWithoutCheckpoint)"
+        )
+    return None
 
 
 def request_savepoint(state: CoordinatorState, trigger_id: str) -> CoordinatorState:

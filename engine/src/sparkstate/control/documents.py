@@ -97,6 +97,10 @@ class SlotStatus(Document):
     shards: tuple[int, ...] = Field(default=(), description="Numbers of the shards that the slot owns.")
     state_bytes: int = 0
     rows: int = Field(default=0, description="Rows of state (values, list elements, map entries, timers).")
+    held_bytes: int = Field(
+        default=0,
+        description="Output of file sinks on the slot's disk, which the next checkpoints publish.",
+    )
     memory: SlotMemory = SlotMemory()
     rss_bytes: int | None = Field(
         default=None, description="Resident memory of the process, as the system counts it."
@@ -141,6 +145,16 @@ class Failure(Document):
     at_ms: int
     reason: str = Field(description="The error's class, one word.")
     message: str
+
+
+class StorageAway(Document):
+    """A storage that does not answer while the job needs it. The job goes on trying."""
+
+    url: str = Field(description="The place: a bucket or folder, without credentials.")
+    doing: str = Field(description="What the job needs it for.")
+    since_ms: int
+    failures: int = Field(default=1, description="Calls that failed since then.")
+    message: str = Field(default="", description="What the last call was told.")
 
 
 class JobStatus(Document):
@@ -196,6 +210,12 @@ class JobStatus(Document):
     restarts: int = 0
     recoveries: tuple[Recovery, ...] = Field(default=(), description="The newest hundred, oldest first.")
     last_failure: Failure | None = None
+    storage_away: tuple[StorageAway, ...] = Field(
+        default=(), description="Storages that do not answer now. They may be why a job is `PAUSED`."
+    )
+    storage_failures_total: int = Field(
+        default=0, description="Calls that failed because a storage was away, since this driver started."
+    )
     restored_from: str | None = None
     sinks: tuple[str, ...] = ()
     notices: tuple[str, ...] = Field(

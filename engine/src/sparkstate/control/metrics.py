@@ -41,12 +41,15 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_slot_state_rows": "Rows of committed state in the slot.",
     "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables, overlays.",
     "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
+    "sparkstate_slot_held_output_bytes": "Output of file sinks on the slot's disk, which the next checkpoints publish.",
+    "sparkstate_storage_away_seconds": "For how long a storage that the job needs has not answered.",
 }
 COUNTERS: Final[dict[str, str]] = {
     "sparkstate_rows": "Rows fed into keyed operators since the driver started.",
     "sparkstate_late_rows": "Rows whose event time lay before the watermark, since the driver started.",
     "sparkstate_dropped_rows": "Rows for side outputs that nothing in the job reads, since the driver started.",
     "sparkstate_restarts": "Restarts after a failure.",
+    "sparkstate_storage_failures": "Calls that failed because a storage was away, since the driver started.",
     "sparkstate_checkpoints_completed": "Completed checkpoints and savepoints.",
     "sparkstate_checkpoints_failed": "Failed checkpoints and savepoints.",
 }
@@ -58,6 +61,8 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "sparkstate_slot_state_rows": ("slot",),
     "sparkstate_slot_memory_bytes": ("slot", "part"),
     "sparkstate_slot_resident_memory_bytes": ("slot",),
+    "sparkstate_slot_held_output_bytes": ("slot",),
+    "sparkstate_storage_away_seconds": ("url",),
 }
 Reading = tuple[str, tuple[str, ...], float]
 """Name, values of the labels in the order of ``LABELS``, value."""
@@ -141,6 +146,7 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
         "sparkstate_late_rows": status.late_rows_total,
         "sparkstate_dropped_rows": status.dropped_rows_total,
         "sparkstate_restarts": status.restarts,
+        "sparkstate_storage_failures": status.storage_failures_total,
         "sparkstate_checkpoints_completed": status.checkpoints_completed,
         "sparkstate_checkpoints_failed": status.checkpoints_failed,
     }
@@ -148,6 +154,8 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
     for part, size in (("full", last.state_bytes), ("delta", last.uploaded_bytes)) if last else ():
         if size is not None:
             yield "sparkstate_last_checkpoint_size_bytes", (part,), float(size)
+    for place in status.storage_away:
+        yield "sparkstate_storage_away_seconds", (place.url,), (now_ms - place.since_ms) / 1000
     for slot in status.slots:
         yield from _read_slot(slot)
 
@@ -157,6 +165,7 @@ def _read_slot(slot: documents.SlotStatus) -> Iterator[Reading]:
     yield "sparkstate_slot_up", (label,), float(slot.alive)
     yield "sparkstate_slot_state_bytes", (label,), float(slot.state_bytes)
     yield "sparkstate_slot_state_rows", (label,), float(slot.rows)
+    yield "sparkstate_slot_held_output_bytes", (label,), float(slot.held_bytes)
     for part, size in slot.memory.model_dump().items():
         if size is not None:
             yield "sparkstate_slot_memory_bytes", (label, part), float(size)

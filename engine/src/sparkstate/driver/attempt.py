@@ -50,7 +50,7 @@ def run(
         return None
 
     if settings.pod is not None:
-        grace = ending.Grace(settings.pod.grace_s, requests, lambda: view.phase, last_word)
+        grace = ending.Grace(settings.pod.grace_s, requests, lambda: phase_of(view), last_word)
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
         saved = grace.saved
     token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
@@ -93,6 +93,12 @@ def run(
             requests.fail_open("the job has ended")
         view.note_phase(Phase.FINISHED)
     return outcome
+
+
+def phase_of(view: JobView) -> Phase:
+    """As far as there may be something to save: a driver that has not claimed the job's state has nothing, also while
+    it waits for the storage (``PAUSED``)."""
+    return view.phase if view.has_lineage else Phase.STARTING
 
 
 def _write_status(path: Path | None, document: dict[str, object]) -> None:

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase, SavepointRequest
 from sparkstate.driver.answers import await_slots
+from sparkstate.driver.away import Ending
+from sparkstate.driver.due import Due
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started, completed_info, info_of, parts_of
+from sparkstate.driver.unsaved import Unsaved
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
@@ -30,6 +34,7 @@ from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 _Staged = tuple[Committable, ...]
+_T = TypeVar("_T")
 _OF_THE_JOB = (errors.Fenced, errors.SlotLost)
 """Whatever else goes wrong with a savepoint is the failure of who asked for it."""
 
@@ -51,7 +56,7 @@ class Checkpoints:
         self._group = group
         self._durable = durable
         self._settings = settings
-        self._state = coordinator.initial(durable.peek_checkpoint_id(), clock_.monotonic())
+        self._due = Due(settings, clock_, durable.peek_checkpoint_id())
         self._requests = requests
         self._view = view
         self._clock = clock_
@@ -61,7 +66,7 @@ class Checkpoints:
         self._fatal: errors.SparkstateError | None = None
         self._abandoned = threading.Event()
         self.closed_by: str | None = None
-        self._worked_s = self._saved_s = 0.0
+        self.unsaved = Unsaved(clock_)
         self.usual_s: float | None = None
         """What the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
 
@@ -76,11 +81,12 @@ class Checkpoints:
         """Whether :meth:`after_commit` may have something to do at the end of the epoch at hand: a checkpoint is due
         or asked for, or the job is to stop. Then Spark must not go on before; otherwise it may.
         """
-        if self._fatal is not None or self.stop_requested() is not None:
+        if self._fatal is not None or self.stop_requested() is not None or self.hold_back() is not None:
             return True
         if self._current is not None:
             return False
-        return self._requests.next_open() is not None or self._requests.checkpoint_asked() or self._due()
+        asked = self._requests.next_open() is not None or self._requests.checkpoint_asked()
+        return asked or self._due.is_now(self.unsaved.held_bytes)
 
     def after_commit(
         self, epoch: int, watermarks: Watermarks, position: Callable[[], bytes], *, changed: bool
@@ -91,7 +97,7 @@ class Checkpoints:
             return
         request = self._requests.next_open()
         asked = self._requests.take_checkpoint()
-        if request is not None or asked or (changed and self._due()):
+        if request is not None or asked or (changed and self._due.is_now(self.unsaved.held_bytes)):
             self.start(epoch, watermarks, position(), request)
 
     def require_sound(self) -> None:
@@ -104,10 +110,25 @@ class Checkpoints:
         if self._fatal is not None:
             raise self._fatal
 
-    def _due(self) -> bool:
-        return isinstance(
-            coordinator.decide(self._state, self._settings, self._clock.monotonic()), coordinator.Start
+    def hold_back(self) -> str | None:
+        """Why the job must take nothing in before a checkpoint has completed; None: it need not wait."""
+        away, unsaved = bool(self._durable.places.away), self.unsaved
+        return coordinator.hold_back(self._settings, unsaved.held_bytes, unsaved.age_s, storage_away=away)
+
+    def is_due(self) -> bool:
+        """Whether a checkpoint may begin now, while nothing is taken in: none is under way, and its time has come or
+        what was away answers again."""
+        if self._current is not None or self._fatal is not None:
+            return self._fatal is not None
+        return self._due.is_now(self.unsaved.held_bytes) or (
+            bool(self._durable.places.away) and self._durable.probe()
         )
+
+    def given_up(self) -> bool:
+        """Whether the job is to end and must not wait for what is under way: at once, or because a storage is away
+        that may stay so."""
+        ending = self._requests.terminated.is_set() and bool(self._durable.places.away)
+        return ending or self._requests.cancelled.is_set() or self._abandoned.is_set()
 
     def start(
         self,
@@ -131,17 +152,12 @@ class Checkpoints:
             drained=drained,
             trigger_ms=self._clock.now_ms(),
             began=self._clock.monotonic(),
-            worked_s=self._worked_s,
+            mark=self.unsaved.mark(),
             savepoint=request,
             base=self._base,
         )
         self._current = started
-        self._state = coordinator.start(
-            replace(self._state, next_id=started.checkpoint_id),
-            coordinator.Start("checkpoint"),
-            range(len(self._group)),
-            self._clock.monotonic(),
-        )
+        self._due.began(started.checkpoint_id, len(self._group))
         self._view.note_checkpoint(info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS))
         if request is not None:
             self._start_savepoint(started, request)
@@ -157,17 +173,25 @@ class Checkpoints:
 
     def _tell_slots(self, started: Started) -> None:
         self._snapshot(started.checkpoint_id, started.epoch, base=started.base)
-        if started.savepoint is not None:
-            try:
-                started.savepoint_url = self._durable.begin_savepoint(
-                    started.savepoint, started.savepoint_id, self._group.incarnation
-                )
-            except _OF_THE_JOB:
-                raise
-            except Exception as error:
-                self._fail_savepoint(started, error)
-                return
-            self._snapshot(started.savepoint_id, started.epoch, url=started.savepoint_url)
+        request = started.savepoint
+        if request is None:
+            return
+        number, incarnation = started.savepoint_id, self._group.incarnation
+        begin = partial(self._durable.begin_savepoint, request, number, incarnation)
+        url = self._of_the_request(started, begin)
+        if url is not None:
+            started.savepoint_url = url
+            self._snapshot(started.savepoint_id, started.epoch, url=url)
+
+    def _of_the_request(self, started: Started, action: Callable[[], _T]) -> _T | None:
+        """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
+        try:
+            return action()
+        except _OF_THE_JOB:
+            raise
+        except Exception as error:
+            self._fail_savepoint(started, error)
+            return None
 
     def _snapshot(self, checkpoint_id: int, epoch: int, base: int = -1, url: str = "") -> None:
         request = protocol.Snapshot(
@@ -181,15 +205,35 @@ class Checkpoints:
         self._group.each(lambda _: request, protocol.Ok)
 
     def wait(self) -> None:
-        """Wait for the checkpoint under way, if there is one."""
+        """Wait for the checkpoint under way, if there is one. Raises ``Ending`` once it is given up."""
         current = self._current
         if current is not None:
-            current.ended.wait()
+            current.wait(self.given_up)
 
     def settle(self) -> None:
         """:meth:`wait`, and raise what a checkpoint's failure means for the job."""
         self.wait()
         self.require_sound()
+
+    def settle_before(self, request: SavepointRequest) -> bool:
+        """:meth:`settle`, because a savepoint that stops the job comes next. False: the request has failed, for a
+        storage is away and stayed so for as long as a checkpoint may take."""
+        until = self._clock.monotonic() + self._settings.timeout_s
+        try:
+            current = self._current
+            if current is not None:
+                current.wait(lambda: self.given_up() or (self.is_stuck and self._clock.monotonic() > until))
+        except Ending:
+            if self.given_up():
+                raise
+            told = "; ".join(f"{place.url}: {place.message}" for place in self._durable.places.away)
+            assert request.trigger_id is not None
+            self._requests.update(
+                request.trigger_id, SavepointPhase.FAILED, failure=f"a storage is away: {told}"
+            )
+            return False
+        self.require_sound()
+        return True
 
     @property
     def under_way_s(self) -> float:
@@ -204,6 +248,11 @@ class Checkpoints:
         current = self._current
         return current is not None and (current.savepoint is not None or current.committed)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a storage is away, so that what is under way, or begins now, may never end."""
+        return bool(self._durable.places.away)
+
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""
         self._abandoned.set()
@@ -213,15 +262,6 @@ class Checkpoints:
         current = self._current
         if current is not None:
             current.pause_ms = max(current.pause_ms, milliseconds)
-
-    def note_work(self, seconds: float) -> None:
-        """What an epoch took that changed something."""
-        self._worked_s += seconds
-
-    @property
-    def unsaved_s(self) -> float:
-        """What the epochs took that no completed checkpoint holds: seconds of work, without waiting for input."""
-        return self._worked_s - self._saved_s
 
     # -- in the checkpoint's thread -----------------------------------------------------------------------------
 
@@ -245,7 +285,7 @@ class Checkpoints:
             record = self._write_savepoint(started, savepoint, committables)
             savepoint = savepoint if record is not None else None
         if savepoint is not None and record is not None:
-            self._durable.record_savepoint(record)
+            self._durable.record_savepoint(record, self._abandoned.is_set)
             # From here on a restart goes back to this epoch: the output up to it must become visible.
             started.committed = True
         metadata = self._durable.commit_checkpoint(
@@ -255,13 +295,15 @@ class Checkpoints:
         )
         started.committed = True
         self._base = started.checkpoint_id
-        self._saved_s = started.worked_s
+        self.unsaved.committed(started.mark)
         self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
         self._durable.publish(metadata, self._abandoned.is_set)
         self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)
         self._tell_ended(started.checkpoint_id, completed=True)
         self._note_completed(started, metadata, CheckpointKind.CHECKPOINT)
-        self._state = coordinator.complete(self._state, started.checkpoint_id, self._clock.monotonic())
+        self._due.completed(started.checkpoint_id)
+        self._durable.places.clear()
+        self.unsaved.completed(started.mark)
         if started.savepoint is None:
             self.usual_s = self._clock.monotonic() - started.began
         if savepoint is not None and started.savepoint is not None:
@@ -274,7 +316,7 @@ class Checkpoints:
         assert request.trigger_id is not None
         self._tell_ended(started.savepoint_id, completed=True)
         if request.stop:
-            self._durable.close_lineage(started.savepoint_url, request.trigger_id)
+            self._durable.close_lineage(started.savepoint_url, request.trigger_id, self._abandoned.is_set)
             self.closed_by = started.savepoint_url
         self._note_completed(started, metadata, CheckpointKind.SAVEPOINT)
         self._requests.update(request.trigger_id, SavepointPhase.COMPLETED, location=started.savepoint_url)
@@ -282,34 +324,20 @@ class Checkpoints:
     def _savepoint_replies(self, started: Started) -> list[protocol.SnapshotState] | None:
         if started.savepoint is None or not started.savepoint_url:
             return None
-        try:
-            return self._await_slots(started.savepoint_id)
-        except _OF_THE_JOB:
-            raise
-        except errors.SparkstateError as error:
-            self._fail_savepoint(started, error)
-            return None
+        return self._of_the_request(started, partial(self._await_slots, started.savepoint_id))
 
     def _write_savepoint(
-        self,
-        started: Started,
-        replies: list[protocol.SnapshotState],
-        committables: tuple[Committable, ...],
+        self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged
     ) -> SavepointCommitted | None:
-        """Into the storage that the request names; None: that failed, which is the request's failure alone."""
-        parts = self._parts(started, replies, committables, started.savepoint_id)
+        """Into the storage that the request names."""
+        parts = self._parts(started, replies, staged, started.savepoint_id)
         until = started.began + self._settings.timeout_s
-        try:
-            return self._durable.write_savepoint(
-                parts,
-                started.savepoint_url,
-                lambda: self._abandoned.is_set() or self._clock.monotonic() > until,
-            )
-        except _OF_THE_JOB:
-            raise
-        except Exception as error:
-            self._fail_savepoint(started, error)
-            return None
+
+        def given_up() -> bool:
+            return self._abandoned.is_set() or self._clock.monotonic() > until
+
+        write = partial(self._durable.write_savepoint, parts, started.savepoint_url, given_up)
+        return self._of_the_request(started, write)
 
     def _await_slots(self, checkpoint_id: int) -> list[protocol.SnapshotState]:
         return await_slots(
@@ -330,7 +358,10 @@ class Checkpoints:
             # a new incarnation publishes.
             self._fatal = error
         else:
-            self._count_failure(started, error)
+            if isinstance(error, errors.StorageUnavailable):
+                self._durable.note_away(f"store checkpoint {started.checkpoint_id}", error)
+            lost = error if isinstance(error, (errors.Fenced, errors.SlotLost)) else None
+            self._fatal = lost or self._due.failed(started.checkpoint_id, error) or self._fatal
             self._tell_ended(started.checkpoint_id, completed=False)
             self._durable.discard(started.checkpoint_id)
         info = info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
@@ -338,23 +369,6 @@ class Checkpoints:
         if started.savepoint is not None:
             self._fail_savepoint(started, error)
         started.failure = error
-
-    def _count_failure(self, started: Started, error: errors.SparkstateError) -> None:
-        if isinstance(error, (errors.Fenced, errors.SlotLost)):
-            self._fatal = error
-        if self._state.pending is None:
-            return
-        self._state = coordinator.fail(
-            self._state,
-            started.checkpoint_id,
-            str(error),
-            self._clock.monotonic(),
-            storage_away=isinstance(error, errors.StorageUnavailable),
-        )
-        try:
-            coordinator.require_tolerable(self._state, self._settings)
-        except errors.JobFailed as failed:
-            self._fatal = self._fatal or failed
 
     def _fail_savepoint(self, started: Started, error: Exception) -> None:
         request, started.savepoint_url = started.savepoint, ""

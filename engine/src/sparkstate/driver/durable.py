@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import sparkstate
@@ -18,6 +19,7 @@ from sparkstate.checkpoint.savepoint import Savepoints, SavepointState
 from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
+from sparkstate.driver.away import Places
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName, Lineage, open_lineage
@@ -30,8 +32,9 @@ from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 
-_RETRY_S = 0.5
 _PUBLISHED_AT_ONCE = 16
+_PROBE = "_sparkstate_probe"
+"""No object has this name: whether there is one shows whether the storage answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +66,11 @@ class Durable:
         attempt: int,
         driver: str,
         before_claim: Callable[[LineageLog], object] = lambda log: None,
+        places: Places | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock_
+        self.places = places or Places(clock_)
         self.root = storage.open_store(settings.checkpoint.storage, settings.s3, check=True)
         name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
         pod = settings.pod
@@ -135,12 +140,20 @@ class Durable:
             with restore.blocked_by_damage(restored.plan):
                 position.seed(directory, archive, heartbeat=heartbeat)
 
-    def begin_incarnation(self, restored: restore.Restored, recorded: Callable[[int], None]) -> int:
-        """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled."""
+    def begin_incarnation(
+        self,
+        restored: restore.Restored,
+        recorded: Callable[[int], None],
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> int:
+        """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled.
+
+        Goes on trying while the sinks' storage is away, until ``given_up``.
+        """
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
         recorded(number)
         if restored.metadata is not None and restored.same_lineage:
-            self.publish(restored.metadata, lambda: False)
+            self.publish(restored.metadata, given_up)
         self._sweep_staging(restored, number)
         self.completed.sweep()
         self.savepoints.sweep()
@@ -167,7 +180,8 @@ class Durable:
         """``_metadata``, then the log record. Goes on trying while the storage is away, until given up."""
         target = UploadTarget.checkpoint(parts.incarnation, parts.checkpoint_id)
         metadata = self._metadata(parts, "checkpoint", self.lineage.store, target)
-        self._insist(lambda: self.completed.commit(metadata, before_record), given_up)
+        doing = f"commit checkpoint {parts.checkpoint_id}"
+        self._insist(doing, lambda: self.completed.commit(metadata, before_record), given_up)
         return metadata
 
     def write_savepoint(
@@ -177,12 +191,18 @@ class Durable:
         target = UploadTarget.savepoint(parts.incarnation, parts.checkpoint_id)
         metadata = self._metadata(parts, "savepoint", self.savepoints.folder(url), target)
         written: list[SavepointCommitted] = []
-        self._insist(lambda: written.append(self.savepoints.write(url, metadata)), given_up)
+        self.places.insist(
+            url,
+            f"write savepoint {parts.trigger_id}",
+            lambda: written.append(self.savepoints.write(url, metadata)),
+            given_up,
+        )
         return written[-1]
 
-    def record_savepoint(self, record: SavepointCommitted) -> None:
-        """Its record in the log: the savepoint is complete."""
-        self._insist(lambda: self.savepoints.record(record), lambda: False)
+    def record_savepoint(self, record: SavepointCommitted, given_up: Callable[[], bool]) -> None:
+        """Its record in the log: the savepoint is complete. Given up, that is open until a restart reads the log."""
+        doing = f"record savepoint {record.trigger_id}"
+        self._insist(doing, lambda: self.savepoints.record(record), given_up)
 
     def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
         """Name the savepoint's folder in the log."""
@@ -202,12 +222,13 @@ class Durable:
         """A completed savepoint of that trigger id, from the log."""
         return self.savepoints.find(trigger_id).committed
 
-    def close_lineage(self, url: str, trigger_id: str) -> None:
+    def close_lineage(self, url: str, trigger_id: str, given_up: Callable[[], bool]) -> None:
         """No epoch commits after the savepoint at ``url``."""
         committed = self.find_savepoint(trigger_id)
         if committed is None or committed.url != url:
             raise errors.StateError(f"the savepoint {url} is not in the log. This is a bug. Please report.")
-        self._insist(lambda: self.savepoints.close_lineage(committed), lambda: False)
+        doing = f"end with savepoint {trigger_id}"
+        self._insist(doing, lambda: self.savepoints.close_lineage(committed), given_up)
 
     def discard(self, checkpoint_id: int) -> None:
         """Delete what a failed checkpoint left; if that fails (storage away, fenced), a later sweep does it."""
@@ -231,10 +252,13 @@ class Durable:
         done, staged = metadata.checkpoint_id, metadata.committables
         if not staged or self.log.state.published >= done:
             return
-        self._publish_all([(self._open(self._url_of_output(c)), c) for c in staged], given_up)
+        doing = f"publish the output of checkpoint {done}"
+        self._publish_all([(self._url_of_output(c), c) for c in staged], doing, given_up)
         record = Tombstone(published=done, reason="published")
         self._insist(
-            lambda: self.log.append_if(lambda state: None if state.published >= done else record), given_up
+            doing,
+            lambda: self.log.append_if(lambda state: None if state.published >= done else record),
+            given_up,
         )
         by_url = {url: [c for c in staged if self._url_of_output(c) == url] for url in self._urls_of(staged)}
         for url, published in by_url.items():
@@ -242,16 +266,17 @@ class Durable:
                 file_sink.forget(self._open(url), published)
 
     def _publish_all(
-        self, staged: list[tuple[ObjectStore, Committable]], given_up: Callable[[], bool]
+        self, staged: list[tuple[str, Committable]], doing: str, given_up: Callable[[], bool]
     ) -> None:
         """Side by side: every file takes several requests, one after another, and there is one for each slot and
         sink. All have ended when this returns, or raises what went wrong with the first."""
 
-        def publish(one: tuple[ObjectStore, Committable]) -> None:
-            self._insist(lambda: file_sink.publish(*one), given_up)
+        def publish(url: str, committable: Committable) -> None:
+            action = partial(file_sink.publish, self._open(url), committable)
+            self.places.insist(url, doing, action, given_up)
 
         with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
-            ended = [pool.submit(publish, one) for one in staged]
+            ended = [pool.submit(publish, *one) for one in staged]
         for each in ended:
             each.result()
 
@@ -280,15 +305,28 @@ class Durable:
                 with contextlib.suppress(errors.StorageError):
                     file_sink.sweep_staging(self._open_existing(url), self.lineage.id, incarnation)
 
-    def _insist(self, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
-        while True:
+    def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
+        """At the lineage's own storage."""
+        self.places.insist(self.lineage.store.url, doing, action, given_up)
+
+    # -- storages that are away ---------------------------------------------------------------------------------
+
+    def note_away(self, doing: str, error: errors.StorageUnavailable) -> None:
+        """A slot could not store something: its message begins with the URL of what it wanted to store."""
+        places = {naming.normalise_url(path) for path in self.sink_paths.values()}
+        named = [url for url in places if url.removeprefix("file://") in str(error)]
+        self.places.failed(max(named, key=len, default=self.lineage.store.url), doing, error)
+
+    def probe(self) -> bool:
+        """Whether every place that was away answers now."""
+        for place in self.places.away:
             try:
-                action()
-                return
-            except errors.StorageUnavailable:
-                if given_up():
-                    raise
-                self._clock.sleep(_RETRY_S)
+                with contextlib.suppress(errors.NotFound):
+                    self._open(place.url).head(_PROBE)
+            except errors.StorageUnavailable as error:
+                self.places.failed(place.url, place.doing, error)
+                return False
+        return True
 
     def _metadata(
         self, parts: SnapshotParts, kind: str, store: ObjectStore, target: UploadTarget

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -15,12 +16,13 @@ from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
 from sparkstate.driver import failing, leaving
 from sparkstate.driver.aside import Aside
+from sparkstate.driver.away import heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.crew import Crew
 from sparkstate.driver.parts import End, Parts
+from sparkstate.driver.pausing import Pauses
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
-from sparkstate.log.fence import Verdict
 from sparkstate.slots.client import SlotAddress
 from sparkstate.spark import epochs, position, query, watermarks
 from sparkstate.spark.query import DataFrame
@@ -50,6 +52,7 @@ class Incarnation:
         self._filled = threading.Event()
         self._over = threading.Event()
         self._aside = Aside()
+        self._pauses = Pauses(parts, lambda: self._lost, self._over)
         self._last_epoch = restored.metadata.epoch if restored.metadata else -1
         self._has_committed = False
         self._stopped_by_savepoint = False
@@ -98,11 +101,11 @@ class Incarnation:
             self._watermarks(),
             parts.clock,
             parts.phases,
-            self._may_go_on,
+            self._pauses.may_go_on,
             parts.settings.sink_timeout_s,
         )
         self._manned.set()
-        read = self._crew.restore(self._restored)
+        read = heard(partial(self._crew.restore, self._restored), parts.requests.ending)
         parts.reached(f"their state is restored ({read})")
         self._checkpoints = self._new_checkpoints(self._crew)
         self._runner.end_rehearsal()
@@ -189,18 +192,21 @@ class Incarnation:
         self._save_last_epoch(self._checkpoints, self._runner.watermarks)
         self._parts.durable.release()
         self._parts.reached(self._parts.view.last_checkpoint_told())
-        self._parts.saved(self._checkpoints.unsaved_s)
+        self._parts.saved(self._checkpoints.unsaved.work_s)
         return End.TERMINATED
 
     def _save_last_epoch(self, checkpoints: Checkpoints, at: Watermarks) -> None:
         """If waiting for that costs less than what it spares the next attempt."""
+        if checkpoints.is_stuck:
+            return  # the next attempt publishes what is committed, and repeats the rest
         usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
-        worth = leaving.is_worth_its_time(checkpoints.unsaved_s, usual_s, begun_s)
+        worth = leaving.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
         if worth or checkpoints.is_awaited:
             checkpoints.wait()
-            repeat_s = checkpoints.unsaved_s
+            repeat_s = checkpoints.unsaved.work_s
             if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
-                checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at)).settle()
+                last = checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at))
+                last.settle(checkpoints.given_up)
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
@@ -221,12 +227,10 @@ class Incarnation:
         if request is not None:
             self._stop_with_savepoint(request, epoch)
             return
-        self._checkpoints.after_commit(
-            epoch,
-            result.watermarks,
-            lambda: self._position(epoch, result.watermarks),
-            changed=not self._idle_since_commit,
-        )
+        checkpoints, at = self._checkpoints, result.watermarks
+        changed = not self._idle_since_commit
+        checkpoints.after_commit(epoch, at, lambda: self._position(epoch, at), changed=changed)
+        self._pauses.hold_back(checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at)))
 
     def _await_state(self, frame: DataFrame | None) -> None:
         """What the first epoch does until the slots hold their state."""
@@ -262,8 +266,9 @@ class Incarnation:
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
+        self._checkpoints.unsaved.held_bytes = result.held_bytes
         if not idle:
-            self._checkpoints.note_work(result.duration_ms / 1000)
+            self._checkpoints.unsaved.note_work(result.duration_ms / 1000)
         self._parts.view.note_epoch(
             epoch,
             result.rows,
@@ -292,8 +297,7 @@ class Incarnation:
     def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
         """One operation: no epoch commits after it. If it fails the job goes on."""
         assert self._runner is not None and self._checkpoints is not None and self._query is not None
-        self._checkpoints.settle()
-        if self._checkpoints.stop_requested() != request:
+        if not self._checkpoints.settle_before(request) or self._checkpoints.stop_requested() != request:
             return
         self._parts.view.note_phase(Phase.STOPPING)
         archive = self._position(epoch, self._runner.watermarks)
@@ -303,7 +307,7 @@ class Incarnation:
         started = self._checkpoints.start(
             epoch, self._runner.watermarks, archive, request, drained=request.drain
         )
-        started.ended.wait()
+        started.wait(self._checkpoints.given_up)
         if self._checkpoints.closed_by is None:
             self._checkpoints.require_sound()  # else the failure was the request's alone
             if request.drain:
@@ -332,23 +336,8 @@ class Incarnation:
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         request = self._parts.requests.next_open()
         started = self._checkpoints.start(epoch, self._runner.watermarks, archive, request, drained=True)
-        started.settle()
+        started.settle(self._checkpoints.given_up)
         return End.INPUT_ENDED
-
-    def _may_go_on(self) -> None:
-        """Before every epoch, sink call and commit: still ours? While the storage is away, wait here."""
-        parts = self._parts
-        while True:
-            if self._lost is not None:
-                raise self._lost
-            if parts.guard.check() is Verdict.GO:
-                if parts.view.phase is Phase.PAUSED:
-                    parts.view.note_phase(Phase.RUNNING)
-                return
-            if parts.requests.ending():
-                raise errors.StorageUnavailable("the job was cancelled while its storage was away")
-            parts.view.note_phase(Phase.PAUSED)
-            parts.clock.sleep(0.2)
 
     # -- watching -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sparkstate import clock, errors, keygroups, phases, restart
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
 from sparkstate.driver import ending, entry
+from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.handover import Handover
 from sparkstate.driver.incarnation import Incarnation
@@ -31,6 +33,7 @@ from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import Beginning, SparkSession
+from sparkstate.storage import naming
 
 _STORAGE_RETRY_S = 2.0
 _FINAL = (
@@ -125,7 +128,10 @@ class JobDriver:
     def run(self) -> Outcome:
         """Until the job ends. Raises what ended it if that was no success."""
         try:
-            durable = self._durable = self._open_durable()
+            try:
+                durable = self._durable = self._open_durable()
+            except Ending:
+                return self._ended()
             self._reached("the state is claimed")
             self._say(
                 f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
@@ -185,6 +191,7 @@ class JobDriver:
             python_path=begun.python_path,
             slots_here=self._slots_here,
             saved=self._saved,
+            say=self._say,
             reached=self._reached,
         )
 
@@ -195,19 +202,31 @@ class JobDriver:
         """Claim the lineage; while the storage is away, wait for it."""
         pod = self._settings.pod
         who = f"{pod.namespace}/{pod.name}" if pod else f"{socket.gethostname()}:{os.getpid()}"
+        url = naming.normalise_url(self._settings.checkpoint.storage)
         while True:
             try:
-                return Durable(
-                    self._settings,
-                    self._clock,
-                    self._attempt,
-                    who,
-                    lambda log: self._handover.wait(log, self._begin),
-                )
+                # A pod's driver has nothing to save yet and ends by itself (ending.Grace); what it does while it
+                # waits for an earlier one needs the main thread.
+                durable = self._claim(who) if pod else heard(lambda: self._claim(who), self._requests.ending)
+                self._view.places.answered(url)
+                return durable
             except errors.StorageUnavailable as error:
                 self._view.note_phase(Phase.PAUSED)
+                self._view.places.failed(url, "claim the job's state", error)
                 self._say(f"waiting for the storage: {error}")
                 self._wait(_STORAGE_RETRY_S)
+            if self._requests.ending():
+                raise Ending("the job was asked to end while its storage was away")
+
+    def _claim(self, who: str) -> Durable:
+        return Durable(
+            self._settings,
+            self._clock,
+            self._attempt,
+            who,
+            lambda log: self._handover.wait(log, self._begin),
+            self._view.places,
+        )
 
     def _run(self, parts: Parts) -> Outcome:
         while True:
@@ -219,6 +238,8 @@ class JobDriver:
                 if why is error:
                     raise
                 raise why from error
+            except Ending as error:
+                self._say(str(error))
             except errors.StorageUnavailable as error:
                 self._recover_after(error, _STORAGE_RETRY_S)
             except errors.SparkstateError as error:
@@ -227,10 +248,12 @@ class JobDriver:
                 return replace(
                     _outcome(end), savepoint=self._stopped_with() if end is End.SAVEPOINT else None
                 )
-            if self._requests.terminated.is_set():
-                return _outcome(End.TERMINATED)
-            if self._requests.cancelled.is_set():
-                return _outcome(End.CANCELLED)
+            if self._requests.ending():
+                return self._ended()
+
+    def _ended(self) -> Outcome:
+        """As it was asked to."""
+        return _outcome(End.TERMINATED if self._requests.terminated.is_set() else End.CANCELLED)
 
     def _stopped_with(self) -> Mapping[str, object] | None:
         saved = self._view.status().last_savepoint
@@ -239,14 +262,17 @@ class JobDriver:
         return {"location": saved.path, "epoch": saved.epoch, "trigger_id": saved.trigger_id}
 
     def _run_incarnation(self, parts: Parts) -> End:
-        restored = parts.durable.restore_point()
+        ending = self._requests.ending
+        restored = heard(parts.durable.restore_point, ending)
         self._say(restored.plan.message)
         self._check(restored, parts.declared)
         key_space = _key_space(self._settings, restored)
         parts.durable.key_space = key_space
         parts.phases.enter(phases.Phase.RESTORE_BEGIN)
-        number = parts.durable.begin_incarnation(
-            restored, lambda number: parts.phases.enter(phases.Phase.RESTORE_SETTLE, incarnation=number)
+        settle = partial(parts.phases.enter, phases.Phase.RESTORE_SETTLE)
+        number = heard(
+            lambda: parts.durable.begin_incarnation(restored, lambda n: settle(incarnation=n), ending),
+            ending,
         )
         epoch = restored.metadata.epoch if restored.metadata else None
         self._view.note_incarnation(number, restored.plan.url or None, epoch)

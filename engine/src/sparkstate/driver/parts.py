@@ -48,5 +48,7 @@ class Parts:
     saved: Callable[[float], object]
     """Called when the pod is to end and nothing more is saved, with the seconds of work that no checkpoint holds: it
     ends the process there."""
+    say: Callable[[str], None]
+    """Prints a sentence for the log."""
     reached: Callable[[str], None]
     """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
+from sparkstate.driver.away import Ending
 from sparkstate.driver.durable import SnapshotParts
+from sparkstate.driver.unsaved import Mark
 from sparkstate.slots import protocol
 from sparkstate.spark.watermarks import Watermarks
+
+_LOOK_S = 0.1
 
 
 @dataclass
@@ -25,8 +30,7 @@ class Started:
     trigger_ms: int
     began: float
     """By the monotonic clock, s."""
-    worked_s: float
-    """What the incarnation's epochs took until then."""
+    mark: Mark
     savepoint: SavepointRequest | None = None
     savepoint_id: int = -1
     savepoint_url: str = ""
@@ -36,9 +40,15 @@ class Started:
     committed: bool = False
     failure: errors.SparkstateError | None = None
 
-    def settle(self) -> None:
-        """Wait for its end; raises why it failed."""
-        self.ended.wait()
+    def wait(self, given_up: Callable[[], bool] = lambda: False) -> None:
+        """Wait for its end. Raises ``Ending`` once ``given_up``."""
+        while not self.ended.wait(_LOOK_S):
+            if given_up():
+                raise Ending(f"the job was asked to end; checkpoint {self.checkpoint_id} was not waited for")
+
+    def settle(self, given_up: Callable[[], bool] = lambda: False) -> None:
+        """:meth:`wait`, and raise why it failed."""
+        self.wait(given_up)
         if self.failure is not None:
             raise self.failure
 

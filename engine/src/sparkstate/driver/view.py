@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sparkstate.clock import Clock
 from sparkstate.control import documents
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
+from sparkstate.driver.away import Places
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.settings import MIB
 from sparkstate.slots import protocol
@@ -60,6 +61,7 @@ class JobView:
         self._restored_from: str | None = None
         self._sinks: tuple[str, ...] = ()
         self._notices: tuple[str, ...] = ()
+        self.places = Places(clock)
         self._progress_at = clock.monotonic()
         self._work: list[tuple[int, int, int]] = []
         self._on_epoch: Callable[[float], None] = lambda _: None
@@ -79,6 +81,11 @@ class JobView:
             if phase is not self._phase:
                 self._progress_at = self._clock.monotonic()
             self._phase = phase
+
+    def note_progress(self) -> None:
+        """The job waits for something that has a limit of its own."""
+        with self._lock:
+            self._progress_at = self._clock.monotonic()
 
     def note_waits_for(self, attempt: int | None) -> None:
         """Whose end this driver waits for before it claims the state."""
@@ -184,6 +191,11 @@ class JobView:
         return self._phase
 
     @property
+    def has_lineage(self) -> bool:
+        """Whether the driver has claimed the job's state."""
+        return self._lineage is not None
+
+    @property
     def epoch(self) -> int | None:
         """The last committed epoch."""
         return self._epoch
@@ -258,6 +270,8 @@ class JobView:
                 restarts=self._restarts,
                 recoveries=tuple(recoveries),
                 last_failure=self._last_failure,
+                storage_away=self.places.away,
+                storage_failures_total=self.places.failures,
                 restored_from=self._restored_from,
                 sinks=self._sinks,
                 notices=self._notices,
@@ -287,6 +301,7 @@ def _slot(address: SlotAddress, reply: protocol.SlotStatus) -> documents.SlotSta
         shards=reply.shards,
         state_bytes=reply.state_bytes,
         rows=reply.state_rows,
+        held_bytes=reply.held_bytes,
         rss_bytes=reply.rss_bytes,
         memory=documents.SlotMemory(
             budget=memory.get("budget"),

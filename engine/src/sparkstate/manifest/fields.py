@@ -76,6 +76,8 @@ FIELDS = (
     Field("checkpointing.retained", "checkpoint.retained"),
     Field("checkpointing.inlineThreshold", "checkpoint.inline_threshold_bytes", BYTES),
     Field("checkpointing.writeBufferSize", "checkpoint.write_buffer_bytes", BYTES),
+    Field("checkpointing.maxHeldOutput", "checkpoint.max_held_bytes", BYTES),
+    Field("checkpointing.maxTimeWithoutCheckpoint", "checkpoint.max_time_without_s", SECONDS),
     Field("savepoints.storage", "savepoint.storage"),
     Field("savepoints.interval", "savepoint.interval_s", SECONDS),
     Field("savepoints.schedule", "savepoint.schedule"),

@@ -83,7 +83,11 @@ def _backoffs_disagree(view: View) -> bool:
 
 PROGRESS = (
     not_in_this_version("spec.checkpointing.mode", "changelog", "checkpointing mode changelog is"),
-    *positive("spec.checkpointing.interval", "spec.checkpointing.timeout"),
+    *positive(
+        "spec.checkpointing.interval",
+        "spec.checkpointing.timeout",
+        "spec.checkpointing.maxTimeWithoutCheckpoint",
+    ),
     *location("spec.checkpointing.storage"),
     Rule(
         "inline threshold",
@@ -97,6 +101,12 @@ PROGRESS = (
         "spec.checkpointing.writeBufferSize",
         "must be more than 0",
         lambda view: units.parse_quantity(view["spec.checkpointing.writeBufferSize"] or "1") < 1,
+    ),
+    Rule(
+        "held output",
+        "spec.checkpointing.maxHeldOutput",
+        "must be more than 0",
+        lambda view: units.parse_quantity(view["spec.checkpointing.maxHeldOutput"] or "1") < 1,
     ),
     Rule(
         "storage for a cluster",

@@ -92,10 +92,11 @@ _WRITERS: dict[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {
 
 @dataclass(frozen=True)
 class Rotated:
-    """Held output that was set aside: an Arrow file and its rows."""
+    """Held output that was set aside: an Arrow file, its rows and its bytes."""
 
     path: Path
     rows: int
+    size: int
 
 
 class FileSinkWriter:
@@ -136,6 +137,12 @@ class FileSinkWriter:
             self._writer.write_batch(batch)
             self._rows += batch.num_rows
 
+    @property
+    def held_bytes(self) -> int:
+        """What is on the disk until a checkpoint has committed."""
+        current = self._held.stat().st_size if self._writer is not None else 0
+        return current + sum(part.size for part in tuple(self._pending))
+
     def rotate(self, checkpoint_id: int) -> tuple[Rotated, ...]:
         """The short part of a checkpoint: set aside what is held.
 
@@ -146,7 +153,7 @@ class FileSinkWriter:
             self._writer = None
             path = self._directory / f"rotated-{self.uid}-{checkpoint_id}.arrow"
             self._held.rename(path)
-            self._pending.append(Rotated(path, self._rows))
+            self._pending.append(Rotated(path, self._rows, path.stat().st_size))
             self._rows = 0
         return tuple(self._pending)
 

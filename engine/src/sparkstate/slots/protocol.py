@@ -184,6 +184,8 @@ class Committed(Message, frozen=True, kw_only=True, tag=True):
     next_processing_timer: int | None = None
     waited_ms: float = 0.0
     """How long the commit waited for the synchronous part of a snapshot."""
+    held_bytes: int = 0
+    """Output of file sinks that is on the slot's disk until checkpoints have committed."""
 
 
 class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
@@ -210,6 +212,7 @@ class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     rss_bytes: int
     memory: dict[str, int]
     metrics: dict[str, float]
+    held_bytes: int = 0
 
 
 class StateValue(Message, frozen=True, kw_only=True, tag=True):

@@ -73,6 +73,7 @@ class SlotRuntime:
         self._ended: deque[SnapshotJob] = deque()
         """Snapshots of completed checkpoints whose output the sinks may let go of, at the gate."""
         self._sizes = (0, 0)
+        self._held_bytes = 0
         self._processing_time = 0
         self._warned = False
 
@@ -198,6 +199,7 @@ class SlotRuntime:
                 self._commit(request.epoch)
                 self._attempts.committed(request.epoch)
                 event, processing = self._next_timers()
+                held = self._held_bytes = self._held()
         if self._committed < 0:  # every slot is restored: what is still left is of shards that went elsewhere
             threading.Thread(target=left.clear, args=(self._directory.parent,), daemon=True).start()
         self._snapshots.committed()
@@ -205,7 +207,10 @@ class SlotRuntime:
             self._committed = max(self._committed, request.epoch)
             self._turns.notify_all()
         return protocol.Committed(
-            next_event_timer=event, next_processing_timer=processing, waited_ms=waited * 1000
+            next_event_timer=event,
+            next_processing_timer=processing,
+            waited_ms=waited * 1000,
+            held_bytes=held,
         )
 
     def release(self, request: protocol.Release) -> None:
@@ -225,6 +230,9 @@ class SlotRuntime:
             if sink.operator in by_uid:
                 spec, overlay = by_uid[sink.operator]
                 self._sinks[sink.uid].hold(outputs.visible(spec, sink.tag, overlay))
+
+    def _held(self) -> int:
+        return sum(sink.held_bytes for sink in self._sinks.values())
 
     def _next_timers(self) -> tuple[int | None, int | None]:
         pairs = [operator.next_timer() for operator in self._operators.values()]
@@ -311,6 +319,7 @@ class SlotRuntime:
             try:
                 stats = [store.stats() for store in list(self._stores.values())]
                 self._sizes = sum(stat.bytes for stat in stats), sum(stat.rows for stat in stats)
+                self._held_bytes = self._held()
             finally:
                 self._commit_gate.release()
         state_bytes, state_rows = self._sizes
@@ -324,6 +333,7 @@ class SlotRuntime:
             rss_bytes=_resident_bytes(),
             memory={**self._factory.memory(), "overlays": self._budget.used_bytes()},
             metrics=dict(self._factory.metrics()),
+            held_bytes=self._held_bytes,
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:

@@ -43,6 +43,8 @@ class EpochResult:
     next_processing_timer: int | None
     waited_ms: float
     duration_ms: float
+    held_bytes: int = 0
+    """The most output of file sinks that one slot holds back for the next checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class EpochRunner:
         self._next_event: int | None = None
         self._next_processing: int | None = None
         self._know_timers = False
+        self._held_bytes = 0
         self._rehearsed = threading.Event()
 
     # -- planning -----------------------------------------------------------------------------------------------
@@ -329,6 +332,7 @@ class EpochRunner:
         self._next_event = min(event, default=None)
         self._next_processing = min(processing, default=None)
         self._know_timers = True
+        self._held_bytes = max(reply.held_bytes for reply in replies)
         return max(reply.waited_ms for reply in replies)
 
     def _result(self, fed: Fed, totals: Sequence[int], waited: float) -> EpochResult:
@@ -343,6 +347,7 @@ class EpochRunner:
             self._next_processing,
             waited,
             (self._clock.monotonic() - fed.started) * 1000,
+            self._held_bytes,
         )
 
     def _enter(self, phase: phases.Phase, epoch: int) -> None:

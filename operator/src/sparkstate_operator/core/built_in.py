@@ -88,6 +88,8 @@ TABLE = (
     BuiltIn("checkpointing.retained", 1),
     BuiltIn("checkpointing.inlineThreshold", "20Ki"),
     BuiltIn("checkpointing.writeBufferSize", "4Ki"),
+    BuiltIn("checkpointing.maxHeldOutput", "1Gi"),
+    BuiltIn("checkpointing.maxTimeWithoutCheckpoint", "10m"),
     BuiltIn("savepoints.onStop", False),
     BuiltIn("trigger.processingTime", "0s", no_trigger),
     BuiltIn("restart.strategy", "exponential-delay"),

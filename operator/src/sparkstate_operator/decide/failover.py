@@ -67,11 +67,9 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
     elif pod.waiting == "CrashLoopBackOff":
         draft.degraded = ("CrashLoopBackOff", "the driver crashed; the kubelet starts it again")
     running = pod.ready if report is None else report.phase in ("RUNNING", "PAUSED")
-    if report is not None and report.phase == "PAUSED":
-        draft.degraded = (
-            "StorageUnavailable",
-            "the checkpoint storage is away: the driver pauses until it is back",
-        )
+    if report is not None and (report.phase == "PAUSED" or report.storage_away):
+        paused = "the driver pauses until its storage is back" if report.phase == "PAUSED" else ""
+        draft.degraded = ("StorageUnavailable", "; ".join(filter(None, (paused, report.storage_away))))
     if running and pod.waiting != "CrashLoopBackOff":
         draft.phase = "Running"
     elif report is not None and report.phase == "RECOVERING":

@@ -70,6 +70,17 @@ class Checkpointing(Model):
         UPGRADE,
         flink=(f"{CHECKPOINTING}.write-buffer-size", "state.storage.fs.write-buffer-size"),
     )
+    max_held_output: Quantity | None = spec_field(
+        "Output of file sinks that a slot may keep on its disk until a checkpoint completes. At half of it a "
+        "checkpoint is due before its interval is over; at all of it the job takes nothing in until one has "
+        "completed. Built-in: 1Gi.",
+        UPGRADE,
+    )
+    max_time_without_checkpoint: Duration | None = spec_field(
+        "While a storage is away (of checkpoints or of a sink), the job takes nothing in once its newest checkpoint "
+        "is older than that. Built-in: 10m.",
+        UPGRADE,
+    )
 
 
 class Savepoints(Model):

@@ -190,7 +190,7 @@ PROGRESS = (
     not_in_this_version(
         "spec.checkpointing", "mode", "self.mode == 'changelog'", "checkpointing mode changelog is"
     ),
-    *positive("spec.checkpointing", "interval", "timeout"),
+    *positive("spec.checkpointing", "interval", "timeout", "maxTimeWithoutCheckpoint"),
     *location("spec.checkpointing", "storage"),
     Rule(
         "spec.checkpointing",
@@ -203,6 +203,12 @@ PROGRESS = (
         "!has(self.writeBufferSize) || quantity(self.writeBufferSize).compareTo(quantity('1')) >= 0",
         "must be more than 0",
         ".writeBufferSize",
+    ),
+    Rule(
+        "spec.checkpointing",
+        "!has(self.maxHeldOutput) || quantity(self.maxHeldOutput).compareTo(quantity('1')) >= 0",
+        "must be more than 0",
+        ".maxHeldOutput",
     ),
     Rule(
         "spec",

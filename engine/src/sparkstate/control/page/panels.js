@@ -161,6 +161,8 @@ export function about(status) {
     ["Job uid", status.job_uid], ["Lineage", status.lineage], ["Restored from", status.restored_from],
     ...status.sinks.map((sink) => ["Sink", sink]),
     ["Last failure", failure && `${format.moment(failure.at_ms)}: ${failure.reason}: ${failure.message}`],
+    ...status.storage_away.map((place) => ["Storage away",
+      `${place.url}, since ${format.moment(place.since_ms)}, needed to ${place.doing}: ${place.message}`]),
     ...status.notices.map((notice) => ["Notice", notice]),
   ].filter(([, value]) => value);
   byId("about").replaceChildren(...entries.flatMap(([name, value]) => [html("dt", {}, name), html("dd", {}, value)]));

@@ -1,0 +1,142 @@
+"""Storages that do not answer while the driver needs them: which, for what, since when. And waits that hear the end.
+
+Whoever goes on trying notes every failure here, so that nobody has to guess why a job stands still.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkstate import errors
+from sparkstate.clock import Clock
+from sparkstate.control.documents import StorageAway
+
+RETRY_S = 0.5
+SLOW_S = 30.0
+"""A call that takes longer than this counts as unanswered. A server that takes requests and never answers lets one hang
+for minutes, with the client's own repetitions, before it fails."""
+_LOOK_S = 0.1
+T = TypeVar("T")
+
+
+class Ending(errors.SparkstateError):
+    """The job was asked to end during a wait; no failure."""
+
+
+@dataclass
+class _Trouble:
+    doing: str
+    since_ms: int
+    failures: int
+    message: str
+
+
+class Places:
+    """Thread-safe. A place is a URL without credentials."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._troubles: dict[str, _Trouble] = {}
+        self._calls: dict[int, tuple[str, str, float]] = {}
+        """Calls under way: URL, what for, and when they began by the monotonic clock."""
+        self._numbers = itertools.count()
+        self._failures = 0
+
+    def failed(self, url: str, doing: str, error: BaseException) -> None:
+        """``url`` did not answer while ``doing`` something."""
+        with self._lock:
+            self._failures += 1
+            known = self._troubles.get(url)
+            since_ms = known.since_ms if known else self._clock.now_ms()
+            failures = known.failures + 1 if known else 1
+            self._troubles[url] = _Trouble(doing, since_ms, failures, str(error))
+
+    def answered(self, url: str) -> None:
+        """``url`` answers, or nobody waits for it any more."""
+        with self._lock:
+            self._troubles.pop(url, None)
+
+    def clear(self) -> None:
+        """All of them answer."""
+        with self._lock:
+            self._troubles.clear()
+
+    @property
+    def away(self) -> tuple[StorageAway, ...]:
+        """The places that do not answer now, by URL."""
+        with self._lock:
+            now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
+            found = dict(self._troubles)
+            for url, doing, began_s in self._calls.values():
+                waited_s = now_s - began_s
+                if waited_s >= SLOW_S and url not in found:
+                    told = f"a call has had no answer for {waited_s:.0f} s"
+                    found[url] = _Trouble(doing, now_ms - round(waited_s * 1000), 0, told)
+            return tuple(
+                StorageAway(
+                    url=url, doing=t.doing, since_ms=t.since_ms, failures=t.failures, message=t.message
+                )
+                for url, t in sorted(found.items())
+            )
+
+    @property
+    def failures(self) -> int:
+        """Calls that failed because a storage was away, since the driver started."""
+        return self._failures
+
+    def insist(
+        self, url: str, doing: str, action: Callable[[], object], given_up: Callable[[], bool]
+    ) -> None:
+        """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``."""
+        number = next(self._numbers)
+        try:
+            while True:
+                with self._lock:
+                    self._calls[number] = (url, doing, self._clock.monotonic())
+                try:
+                    action()
+                    return
+                except errors.StorageUnavailable as error:
+                    self.failed(url, doing, error)
+                    if given_up():
+                        raise
+                    self._clock.sleep(RETRY_S)
+        finally:
+            with self._lock:
+                del self._calls[number]
+            self.answered(url)
+
+
+@dataclass
+class _Result(Generic[T]):
+    value: T | None = None
+    error: BaseException | None = None
+
+
+def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
+    """The result of ``action``, which runs in a thread of its own and may hang for as long as a storage lets it.
+
+    Raises ``Ending`` as soon as the job is asked to end. The thread is then left to the end of the process.
+    """
+    result, done = _Result[T](), threading.Event()
+
+    def run() -> None:
+        try:
+            result.value = action()
+        except BaseException as error:
+            result.error = error
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="heard", daemon=True).start()
+    while not done.wait(_LOOK_S):
+        if ending():
+            raise Ending("the job was asked to end while it waited")
+    if result.error is not None:
+        raise result.error
+    return result.value  # type: ignore[return-value]

@@ -1,0 +1,81 @@
+"""Where epochs wait: before each of their steps while the lineage's log is away, and at their end while they must not
+bring more before a checkpoint has completed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+
+from sparkstate import errors
+from sparkstate.control.documents import Phase
+from sparkstate.driver.away import Ending, heard
+from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.parts import Parts
+from sparkstate.log.fence import Verdict
+
+_LOOK_S = 0.2
+_PROBE_S = 1.0
+
+
+class Pauses:
+    """Of one incarnation. ``lost`` tells what ends it, ``over`` is set at its end. For the epochs' threads."""
+
+    def __init__(
+        self, parts: Parts, lost: Callable[[], errors.SparkstateError | None], over: threading.Event
+    ) -> None:
+        self._parts = parts
+        self._lost = lost
+        self._over = over
+
+    def may_go_on(self) -> None:
+        """Before every epoch, sink call and commit: still ours? While the log is away, wait here."""
+        parts = self._parts
+        while True:
+            self._raise_if_lost()
+            if parts.guard.check() is Verdict.GO:
+                self._go_on()
+                return
+            if parts.requests.ending():
+                raise errors.StorageUnavailable("the job was cancelled while its storage was away")
+            cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
+            parts.durable.places.failed(parts.durable.lineage.store.url, "read the log", cause)
+            parts.view.note_phase(Phase.PAUSED)
+            parts.clock.sleep(_LOOK_S)
+
+    def hold_back(self, checkpoints: Checkpoints, begin: Callable[[], object]) -> None:
+        """At the end of an epoch: wait while the job must take nothing in. ``begin`` starts a checkpoint of that epoch.
+
+        What is held back can only go with a checkpoint, so one is begun whenever it may succeed.
+        """
+        parts, looked_at = self._parts, -_PROBE_S
+        while (why := checkpoints.hold_back()) is not None:
+            self._raise_if_lost()
+            if self._ending():
+                return
+            if parts.clock.monotonic() - looked_at >= _PROBE_S:
+                looked_at = parts.clock.monotonic()
+                with contextlib.suppress(Ending):  # the loop sees why
+                    if heard(checkpoints.is_due, lambda: self._ending() or self._lost() is not None):
+                        begin()
+            if not checkpoints.is_stuck:
+                parts.view.note_progress()
+            elif parts.view.phase is Phase.RUNNING:
+                parts.view.note_phase(Phase.PAUSED)
+                parts.say(f"nothing is taken in until a checkpoint completes: {why}")
+            parts.clock.sleep(_LOOK_S)
+        self._go_on()
+
+    def _ending(self) -> bool:
+        return self._over.is_set() or self._parts.requests.ending()
+
+    def _go_on(self) -> None:
+        if self._parts.view.phase is Phase.PAUSED:
+            self._parts.durable.places.answered(self._parts.durable.lineage.store.url)
+            self._parts.view.note_phase(Phase.RUNNING)
+
+    def _raise_if_lost(self) -> None:
+        lost = self._lost()
+        if lost is not None:
+            raise lost

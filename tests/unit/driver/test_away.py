@@ -1,0 +1,112 @@
+"""Storages that do not answer are told by name, and no wait for them outlives the wish to end."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from support.stores import ManualClock
+
+from sparkstate import clock, errors
+from sparkstate.driver import away
+
+URL = "s3://bucket/out"
+
+
+class Storage:
+    """Fails as often as it is told to."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.seen: list[tuple[str, ...]] = []
+
+    def call(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise errors.StorageUnavailable(f"{URL}/file: store failed: it does not answer")
+
+
+def test_what_is_insisted_on_is_told_until_it_is_done() -> None:
+    places, storage = away.Places(ManualClock()), Storage(3)
+    told: list[away.StorageAway] = []
+
+    def call() -> None:
+        told.extend(places.away)
+        storage.call()
+
+    places.insist(URL, "publish the output", call, lambda: False)
+    assert [(place.url, place.doing, place.failures) for place in told] == [
+        (URL, "publish the output", failures) for failures in (1, 2, 3)
+    ]
+    assert told[0].since_ms == told[-1].since_ms and "does not answer" in told[0].message
+    assert places.away == () and places.failures == 3
+
+
+def test_it_ends_when_nobody_waits_any_more() -> None:
+    places, storage = away.Places(ManualClock()), Storage(1000)
+    with pytest.raises(errors.StorageUnavailable):
+        places.insist(URL, "publish the output", storage.call, lambda: storage.failures < 990)
+    assert storage.failures == 989 and places.away == ()
+
+
+def test_another_error_is_not_insisted_on() -> None:
+    places = away.Places(ManualClock())
+
+    def refused() -> None:
+        raise errors.StorageError("access denied")
+
+    with pytest.raises(errors.StorageError, match="access denied"):
+        places.insist(URL, "publish the output", refused, lambda: False)
+    assert places.away == () and places.failures == 0
+
+
+def test_a_call_without_an_answer_counts_as_away_before_it_fails() -> None:
+    manual = ManualClock()
+    places, go_on, begun = away.Places(manual), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    thread = threading.Thread(target=places.insist, args=(URL, "publish the output", hang, lambda: False))
+    thread.start()
+    assert begun.wait(30)
+    assert places.away == ()
+    manual.sleep(away.SLOW_S)
+    (place,) = places.away
+    assert (place.url, place.failures) == (URL, 0) and "no answer for 30 s" in place.message
+    assert place.since_ms == manual.now_ms() - 30_000
+    go_on.set()
+    thread.join()
+    assert places.away == ()
+
+
+def test_an_end_is_heard_while_a_call_hangs() -> None:
+    go_on, ending = threading.Event(), threading.Event()
+    threading.Timer(0.2, ending.set).start()
+    began = time.monotonic()
+    with pytest.raises(away.Ending):
+        away.heard(lambda: go_on.wait(60), ending.is_set)
+    assert time.monotonic() - began < 10
+    go_on.set()
+
+
+def test_what_is_heard_returns_and_raises_as_it_would_by_itself() -> None:
+    assert away.heard(lambda: 7, lambda: False) == 7
+
+    def fail() -> None:
+        raise errors.NotFound("no such object")
+
+    with pytest.raises(errors.NotFound, match="no such object"):
+        away.heard(fail, lambda: False)
+
+
+def test_places_that_answer_again_are_forgotten() -> None:
+    places = away.Places(clock.SystemClock())
+    for url in (URL, "s3://bucket/other"):
+        places.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
+    places.answered(URL)
+    assert [place.url for place in places.away] == ["s3://bucket/other"]
+    places.clear()
+    assert places.away == ()

@@ -1,0 +1,181 @@
+"""Where an incarnation takes nothing in: a real slot, a real storage, a sink's folder that is not there for a while."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import slots
+from support.running import Running
+
+from sparkstate import clock, errors
+from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
+from sparkstate.driver.away import Ending
+from sparkstate.driver.pausing import Pauses
+from sparkstate.driver.view import JobView
+
+
+class Paused:
+    """An incarnation between two epochs."""
+
+    def __init__(self, folder: Path, **checkpointing: float) -> None:
+        self.running = Running(folder, **checkpointing)
+        self.over = threading.Event()
+        self.lost: errors.SparkstateError | None = None
+        time_ = clock.SystemClock()
+        self.view = JobView(JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time_)
+        self.view.note_phase(Phase.RUNNING)
+        self.said: list[str] = []
+        parts: Any = SimpleNamespace(
+            view=self.view,
+            clock=time_,
+            requests=self.running.requests,
+            durable=self.running.durable,
+            say=self.said.append,
+        )
+        self.pauses = Pauses(parts, lambda: self.lost, self.over)
+
+    def commit(self, epoch: int, total: int) -> None:
+        self.running.slot.epoch(epoch, slots.rows(("a", total)))
+        self.running.checkpoints.unsaved.held_bytes = self.held()
+
+    def held(self) -> int:
+        (status,) = self.running.group.status(30)
+        return status.held_bytes
+
+    def hold_back(self, epoch: int) -> threading.Thread:
+        checkpoints = self.running.checkpoints
+        thread = threading.Thread(
+            target=self.pauses.hold_back, args=(checkpoints, lambda: self.running.start(epoch))
+        )
+        thread.start()
+        return thread
+
+    def is_paused(self) -> bool:
+        return self.view.phase is Phase.PAUSED
+
+
+@pytest.fixture
+def paused(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Paused]:
+    made = Paused(tmp_path, **getattr(request, "param", {}))
+    yield made
+    made.over.set()
+    made.running.checkpoints.abandon()
+    made.running.close()
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_slot_says_how_much_output_it_holds_back(paused: Paused) -> None:
+    assert paused.held() == 0
+    paused.commit(0, 1)
+    first = paused.held()
+    paused.commit(1, 2)
+    assert paused.held() > first > 0
+    paused.running.start(1).settle()
+    paused.commit(2, 3)
+    assert paused.held() == first
+
+
+@pytest.mark.parametrize("paused", [{"max_held_bytes": 1}], indirect=True)
+def test_held_output_at_its_limit_lets_nothing_in_until_a_checkpoint_has_completed(paused: Paused) -> None:
+    paused.commit(0, 1)
+    assert "checkpointing.maxHeldOutput" in (paused.running.checkpoints.hold_back() or "")
+    paused.hold_back(0).join(60)
+    assert [record.epoch for record in paused.running.durable.log.state.checkpoints] == [0]
+    assert paused.running.checkpoints.hold_back() is None
+    assert paused.view.phase is Phase.RUNNING and paused.said == []
+
+
+def test_nothing_waits_while_there_is_room(paused: Paused) -> None:
+    paused.commit(0, 1)
+    paused.hold_back(0).join(10)
+    assert paused.running.durable.log.state.checkpoints == ()
+
+
+@pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
+def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> None:
+    """Its storage is a folder whose volume is not mounted."""
+    running = paused.running
+    paused.commit(0, 1)
+    running.start(0).settle()
+    paused.commit(1, 2)
+    gone = running.out.with_name("gone")
+    running.out.rename(gone)
+    with pytest.raises(errors.StorageUnavailable):
+        running.start(1).settle()
+    (place,) = running.durable.places.away
+    assert place.url == f"file://{running.out}" and place.doing.startswith("store checkpoint")
+    thread = paused.hold_back(1)
+    until(paused.is_paused)
+    time.sleep(1.5)
+    assert thread.is_alive() and len(paused.said) == 1
+    assert "checkpointing.maxTimeWithoutCheckpoint" in paused.said[0]
+    gone.rename(running.out)
+    thread.join(60)
+    assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
+    assert [record.epoch for record in running.durable.log.state.checkpoints] == [1]
+    assert running.durable.places.away == ()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "terminated", "over", "lost"])
+@pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
+def test_every_end_is_heard_in_a_pause(paused: Paused, how: str) -> None:
+    paused.commit(0, 1)
+    paused.running.start(0).settle()
+    paused.commit(1, 1)
+    shutil.rmtree(paused.running.out)
+    with pytest.raises(errors.StorageUnavailable):
+        paused.running.start(1).settle()
+    ended: list[BaseException | None] = []
+
+    def hold() -> None:
+        try:
+            paused.pauses.hold_back(paused.running.checkpoints, lambda: None)
+            ended.append(None)
+        except errors.SlotLost as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    until(paused.is_paused)
+    if how == "lost":
+        paused.lost = errors.SlotLost("slot 0 is gone")
+    else:
+        (paused.over if how == "over" else getattr(paused.running.requests, how)).set()
+    thread.join(10)
+    assert not thread.is_alive() and ended == [paused.lost]
+
+
+@pytest.mark.parametrize("paused", [{"timeout_s": 0.3}], indirect=True)
+def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_place(paused: Paused) -> None:
+    checkpoints, requests = paused.running.checkpoints, paused.running.requests
+    request = SavepointRequest(trigger_id="end", stop=True)
+    requests.add(request)
+    paused.commit(0, 1)
+    go_on = threading.Event()
+    paused.running.durable.publish = lambda *_: go_on.wait(60)  # type: ignore[method-assign,assignment]
+    begun = paused.running.start(0)
+    until(lambda: begun.committed)
+    places = paused.running.durable.places
+    places.failed("s3://bucket/out", "publish the output of checkpoint 1", errors.StorageUnavailable("away"))
+    assert not checkpoints.settle_before(request)
+    status = requests.find("end")
+    assert status is not None and status.status is SavepointPhase.FAILED
+    assert "s3://bucket/out" in (status.failure or "")
+    requests.cancelled.set()
+    with pytest.raises(Ending):
+        checkpoints.wait()
+    go_on.set()
+    begun.ended.wait(60)
