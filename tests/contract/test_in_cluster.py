@@ -92,7 +92,7 @@ def settings_of(path: Path, container: dict[str, Any]) -> Any:
 def test_the_driver_understands_every_argument_that_the_operator_gives() -> None:
     options = driver_main._parse(driver_container()["args"])
     assert (options.attempt, options.in_cluster, options.fenced_exit_zero) == (3, True, True)
-    assert options.listen == f"0.0.0.0:{DRIVER_PORT}"
+    assert options.listen == f":{DRIVER_PORT}"
     assert str(options.manifest) == "/etc/sparkstate/job/job.yaml"
     documented = set(re.findall(r"`(--[a-z-]+)`", PAGE.split("### How a driver ends")[0]))
     given = {word.partition("=")[0] for word in driver_container()["args"]}

@@ -67,10 +67,10 @@ def main() -> None:
 )
 @click.option(
     "--listen",
-    default="0.0.0.0:8081",
+    default=":8081",
     show_default=True,
     metavar="HOST:PORT",
-    help="/livez, /readyz, /metrics.",
+    help="/livez, /readyz, /metrics. No host: every address; IPv6 in brackets.",
 )
 @click.option(
     "--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Reconciles at once."
@@ -103,7 +103,7 @@ def run(**options: Any) -> None:
         raise click.UsageError(
             f"--key-file {options['key_file']} holds {len(key)} bytes; it must hold at least 16"
         )
-    host, _, port = options["listen"].rpartition(":")
+    host, port = _address(options["listen"])
     config = Config(
         namespaces=tuple(options["namespaces"]),
         cluster=options["cluster"],
@@ -122,7 +122,7 @@ def run(**options: Any) -> None:
         hooks=hooks.from_environment(os.environ),
         kubeconfig=options["kubeconfig"],
         host=host,
-        port=int(port),
+        port=port,
         driver_port=options["driver_port"],
     )
     asyncio.run(process.run(config, started))
@@ -151,6 +151,16 @@ def release(**options: Any) -> None:
     )
     count = asyncio.run(letting_go.release(lease, options["namespaces"], options["kubeconfig"]))
     click.echo(f"{count} objects were let go")
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not port.isdecimal() or (":" in bare and bare == host):
+        raise click.UsageError(
+            f"--listen is {listen!r}; it must be host:port, [IPv6 address]:port, or :port for every address"
+        )
+    return bare, int(port)
 
 
 def _defaults(path: Path | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Process:
     key: bytes
     hooks: Hooks
     kubeconfig: str | None = None
-    host: str = "0.0.0.0"
+    host: str = ""
     port: int = 8081
     driver_port: int | None = None
 

@@ -187,6 +187,17 @@ def test_another_slot_of_the_same_attempt_at_the_address_is_not_taken_for_this_o
     client.SlotClient(other, KEY, other.host).call(protocol.Stop(), protocol.Ok, 10)
 
 
+@pytest.mark.parametrize("written", ["::1", "[::1]"])
+def test_a_slot_is_reached_at_an_address_of_ipv6(tmp_path: Path, written: str) -> None:
+    identity = Identity(
+        slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=(), tcp_host="::1"
+    )
+    found = dataclasses.replace(Starting(tmp_path / "slots", 0).become(identity), tcp_host=written)
+    with pytest.raises(errors.SlotLost, match="not configured yet"):  # its own answer: it has no plan
+        remote(found).call(protocol.Status(), protocol.SlotStatus, 10)
+    client.SlotClient(found, KEY, found.host).call(protocol.Stop(), protocol.Ok, 10)
+
+
 def test_a_stranger_at_a_slots_address_is_told_a_nonce_and_nothing_else(address: SlotAddress) -> None:
     heard = bytearray()
 

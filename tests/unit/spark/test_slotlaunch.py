@@ -93,11 +93,17 @@ def test_another_failure_is_not_mistaken_for_waiting() -> None:
         ({"SPARK_EXECUTOR_POD_IP": "10.1.0.4", "SPARK_LOCAL_IP": "10.2.0.4"}, "10.1.0.4"),
         ({"SPARK_LOCAL_IP": "10.2.0.4"}, "10.2.0.4"),
         ({}, "127.0.0.1"),
+        ({"SPARK_EXECUTOR_POD_IP": "[fd00::4]"}, "fd00::4"),
     ],
-    ids=["pod", "told", "by name"],
+    ids=["pod", "told", "by name", "pod of IPv6"],
 )
 def test_a_slot_s_address_is_the_pod_s_where_there_is_one(environ: dict[str, str], found: str) -> None:
     assert slotlaunch.own_address(environ, "localhost") == found
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_a_name_that_has_an_address_of_ipv6_alone_is_reached_by_it(host: str) -> None:
+    assert slotlaunch.own_address({}, host) == "::1"
 
 
 class Told:

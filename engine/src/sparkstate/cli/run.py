@@ -26,7 +26,7 @@ from sparkstate.runner import running, watching
     metavar="HOST:PORT",
     default="127.0.0.1:0",
     show_default=True,
-    help="Where the control endpoint and the job's page listen; port 0 takes a free one.",
+    help="Where the control endpoint and the job's page listen; no host: every address, port 0: a free one.",
 )
 @click.option("--no-progress", is_flag=True, help="Messages only, no progress.")
 def run(

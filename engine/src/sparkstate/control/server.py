@@ -22,6 +22,8 @@ from sparkstate.control import app, connections, metrics, port
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
+ANY: Final = ""
+"""The host that stands for every address, of IPv4 and of IPv6: which of them a pod has is its cluster's choice."""
 
 
 def random_id() -> str:
@@ -69,7 +71,7 @@ class ControlServer:
     @property
     def address(self) -> str:
         """URL by which this machine reaches the endpoint, without a trailing slash."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self._host, self._host)
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", ANY: "127.0.0.1"}.get(self._host, self._host)
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
 
     def stop(self) -> None:
@@ -122,9 +124,26 @@ def _config(application: object) -> uvicorn.Config:
     )
 
 
+def parse(listen: str) -> tuple[str, int]:
+    """Host and port of ``host:port``, ``[IPv6 address]:port``, or ``:port``, which means every address of both
+    families. Raises ``SpecInvalid``."""
+    host, colon, number = listen.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not number.isdecimal() or (":" in bare and bare == host) or "[" in bare:
+        raise errors.SpecInvalid(
+            f"--listen is {listen!r}; it must be host:port, [IPv6 address]:port, or :port for every address"
+        )
+    return bare, int(number)
+
+
 def _bind(host: str, number: int) -> socket.socket:
+    if host == ANY:
+        both = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if both else socket.AF_INET
+    else:
+        both, family = False, socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, number), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, number), family=family, dualstack_ipv6=both)
     except OSError as exc:
         raise errors.SpecInvalid(
             f"the control endpoint cannot listen on {host}:{number} ({exc.strerror}); "

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sparkstate import clock, errors, phases
+from sparkstate.control import server
 from sparkstate.control.documents import JobIdentity, Phase
-from sparkstate.control.server import ControlServer
 from sparkstate.driver import ending
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.job import JobDriver, Outcome
@@ -69,7 +69,7 @@ def run(
         lambda text: print(text, flush=True),
         saved,
     )
-    host, _, number_text = options.listen.rpartition(":")
+    host, port = server.parse(options.listen)
     control = DriverControl(
         view,
         requests,
@@ -79,10 +79,10 @@ def run(
         Targets(settings.s3, job.lineage_url).require,
         progress_timeout_s(os.environ, settings.trigger),
     )
-    with ControlServer(control, token, host, int(number_text)) as server:
-        view.observers(server.metrics.observe_epoch, server.metrics.observe_checkpoint)
+    with server.ControlServer(control, token, host, port) as endpoint:
+        view.observers(endpoint.metrics.observe_epoch, endpoint.metrics.observe_checkpoint)
         _write_status(
-            options.status_file, {"pid": os.getpid(), "address": server.address, "attempt": options.attempt}
+            options.status_file, {"pid": os.getpid(), "address": endpoint.address, "attempt": options.attempt}
         )
         try:
             outcome = job.run()

@@ -100,7 +100,7 @@ def _socket_to(address: SlotAddress, local_host: str) -> tuple[socket.socket, An
     """One that is not connected yet, and what to connect it to."""
     if address.host == local_host and address.unix_path:
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), address.unix_path
-    host = address.tcp_host or address.host
+    host = (address.tcp_host or address.host).strip("[]")  # Spark writes IPv6 in brackets
     try:
         found = socket.getaddrinfo(host, address.tcp_port, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -82,7 +82,12 @@ def jvm_pid() -> int:
 
 def own_address(environ: Mapping[str, str], host: str) -> str:
     """Where other hosts reach this executor: the pod's address, or what Spark was told, or what the name means."""
-    return environ.get("SPARK_EXECUTOR_POD_IP") or environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(host)
+    told = environ.get("SPARK_EXECUTOR_POD_IP") or environ.get("SPARK_LOCAL_IP")
+    if told:
+        return told.strip("[]")  # Spark writes IPv6 in brackets
+    found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    by_family = {family: str(address[0]) for family, *_, address in found}
+    return by_family.get(socket.AF_INET) or next(iter(by_family.values()))
 
 
 def launch(

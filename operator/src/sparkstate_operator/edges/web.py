@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+def _both(host: str) -> bool:
+    return host == "" and socket.has_dualstack_ipv6()
+
+
 class Web:
-    """``/livez``, ``/readyz`` and ``/metrics`` on ``host:port``; port 0 takes a free one."""
+    """``/livez``, ``/readyz`` and ``/metrics`` on ``host:port``. An empty host is every address of both families, which
+    of them the pod has is its cluster's choice; port 0 takes a free one."""
 
     def __init__(
         self,
@@ -41,7 +47,15 @@ class Web:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Probes every few seconds are no news."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host or _both(host) else socket.AF_INET
+
+            def server_bind(self) -> None:
+                if self.address_family == socket.AF_INET6:
+                    self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not _both(host)))
+                super().server_bind()
+
+        self._server = Server((host, port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="web", daemon=True)

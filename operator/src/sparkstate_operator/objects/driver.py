@@ -103,7 +103,7 @@ def arguments(context: Context, attempt: int) -> list[str]:
         f"--manifest={parts.JOB_DIR}/job.yaml",
         f"--work-dir={parts.work_dir(context, attempt)}",
         f"--attempt={attempt}",
-        f"--listen=0.0.0.0:{DRIVER_PORT}",
+        f"--listen=:{DRIVER_PORT}",
         f"--token-file={parts.TOKEN_DIR}/token",
         f"--status-file={parts.WORK_DIR}/status.json",
         "--termination-log=/dev/termination-log",

@@ -1,0 +1,71 @@
+"""Where the endpoint listens: IPv4, IPv6, or every address of both."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+
+import pytest
+from support import control_job
+
+from sparkstate import errors
+from sparkstate.control import server
+
+TOKEN = "a-token-of-the-tests-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:8480", ("::1", 8480)),
+        ("[::]:8480", ("::", 8480)),
+        (":8480", ("", 8480)),
+        ("localhost:1", ("localhost", 1)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_address_is_read(listen: str, found: tuple[str, int]) -> None:
+    assert server.parse(listen) == found
+
+
+@pytest.mark.parametrize("listen", ["8480", "::1:8480", "host:", "[::1]", "[::1:1", "host:x", ""])
+def test_what_is_no_address_is_refused_with_the_three_forms(listen: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"host:port, \[IPv6 address\]:port, or :port"):
+        server.parse(listen)
+
+
+def answers(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [
+        ("", {"127.0.0.1", "::1"}),
+        ("0.0.0.0", {"127.0.0.1"}),
+        ("127.0.0.1", {"127.0.0.1"}),
+        ("::1", {"::1"}),
+        ("::", {"::1"}),
+    ],
+    ids=["every address", "every IPv4", "IPv4", "IPv6", "every IPv6"],
+)
+def test_it_answers_where_it_listens(host: str, reached: set[str]) -> None:
+    with server.ControlServer(control_job.InMemoryJob(), TOKEN, host) as endpoint:
+        assert {one for one in ("127.0.0.1", "::1") if answers(one, endpoint.port)} == reached
+        shown = endpoint.address.removeprefix("http://").rpartition(":")[0].strip("[]")
+        assert answers(shown, endpoint.port)
+
+
+def test_without_ipv6_every_address_is_every_ipv4_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with server.ControlServer(control_job.InMemoryJob(), TOKEN, "") as endpoint:
+        assert answers("127.0.0.1", endpoint.port)
+        assert not answers("::1", endpoint.port)

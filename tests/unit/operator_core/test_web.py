@@ -1,0 +1,52 @@
+"""Where the operator's probes and metrics are answered: IPv4, IPv6, or every address of both."""
+
+from __future__ import annotations
+
+import http.client
+
+import click
+import pytest
+
+from sparkstate_operator import cli
+from sparkstate_operator.edges.web import Web
+
+
+def answers(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("listen", "reached"),
+    [
+        (":0", {"127.0.0.1", "::1"}),
+        ("0.0.0.0:0", {"127.0.0.1"}),
+        ("127.0.0.1:0", {"127.0.0.1"}),
+        ("[::1]:0", {"::1"}),
+        ("[::]:0", {"::1"}),
+    ],
+)
+def test_it_answers_where_it_listens(listen: str, reached: set[str]) -> None:
+    web = Web(*cli._address(listen), lambda: "", lambda: "", bytes)
+    web.start()
+    try:
+        assert {one for one in ("127.0.0.1", "::1") if answers(one, web.port)} == reached
+    finally:
+        web.stop()
+
+
+def test_the_default_is_every_address() -> None:
+    (option,) = (one for one in cli.run.params if one.name == "listen")
+    assert cli._address(str(option.default)) == ("", 8081)
+
+
+@pytest.mark.parametrize("listen", ["8081", "::1:8081", "host:", "[::1]"])
+def test_what_is_no_address_is_refused(listen: str) -> None:
+    with pytest.raises(click.UsageError, match=r"IPv6 address"):
+        cli._address(listen)
