@@ -89,6 +89,16 @@ def settings_of(path: Path, container: dict[str, Any]) -> Any:
     return replace(resolved.settings, pod=place)
 
 
+def test_the_port_for_metrics_is_named_and_is_the_one_that_the_engine_opens(tmp_path: Path) -> None:
+    assert [port["name"] for port in driver_container()["ports"]] == ["http"]
+    for spec in ({"metricsPort": 9249}, {"configuration": {"metrics.reporter.prom.port": "9249"}}):
+        container = driver_container(**spec)
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert ports == {"http": DRIVER_PORT, "metrics": 9249}
+        path = write_manifest(tmp_path, actions.Start(), **spec)
+        assert settings_of(path, container).metrics_port == 9249
+
+
 def test_the_driver_understands_every_argument_that_the_operator_gives() -> None:
     options = driver_main._parse(driver_container()["args"])
     assert (options.attempt, options.in_cluster, options.fenced_exit_zero) == (3, True, True)

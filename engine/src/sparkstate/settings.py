@@ -172,6 +172,8 @@ class JobSettings:
     sink_timeout_s: float = 60.0
     ui: bool = False
     """Spark's own UI."""
+    metrics_port: int | None = None
+    """Of the driver, where ``/metrics`` answers without a token; None: nowhere."""
     pod: PodSettings | None = None
     """Set in a driver that an operator has started."""
     work_dir: str = ""

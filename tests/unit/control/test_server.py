@@ -13,7 +13,7 @@ import pytest
 from support import control_job
 
 from sparkstate import errors
-from sparkstate.control import client, connections, documents, server
+from sparkstate.control import client, connections, documents, limits, server
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:
@@ -136,6 +136,40 @@ def test_a_head_that_never_ends_is_not_waited_for(
         slow = opened(control, stack, "127.0.0.1")
         slow.sendall(b"GET /livez HTTP/1.1\r\n")
         assert is_cut(slow, 10)
+
+
+@pytest.mark.fault(
+    broken="a caller with the token sends a body a byte at a time, without an end",
+    when="200 of them, from one address",
+    expected="each is refused in time; the kubelet and other callers are answered meanwhile",
+)
+@pytest.mark.fault_on("a driver")
+def test_a_body_that_drips_is_refused_in_time_and_holds_nobody_up(
+    control: server.ControlServer, caller: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BODY_S", 1.0)
+    head = f"POST /v1/savepoints HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {control_job.TOKEN}\r\n"
+    with contextlib.ExitStack() as stack:
+        dripping = [opened(control, stack, "127.0.2.1") for _ in range(100)]
+        for one in dripping:
+            one.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+        assert httpx.get(control.address + "/livez", timeout=5, trust_env=False).status_code == 200
+        assert caller.get("/v1/status", timeout=5).status_code == 200
+        begun = time.monotonic()
+        dripping[0].settimeout(10)
+        while not (answer := _said(dripping[0])) and time.monotonic() - begun < 10:
+            with contextlib.suppress(OSError):
+                dripping[0].sendall(b" ")
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert is_cut(dripping[1], 10)
+
+
+def _said(connection: socket.socket) -> bytes:
+    connection.settimeout(0.1)
+    try:
+        return connection.recv(100)
+    except TimeoutError:
+        return b""
 
 
 def is_cut(slow: socket.socket, patience_s: float) -> bool:

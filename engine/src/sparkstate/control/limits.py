@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -10,10 +11,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sparkstate.control import documents, shell
 
 MAX_BODY_BYTES: Final = 64 * 1024
+BODY_S: Final = 15.0
+"""For a whole body, however many bytes of it come."""
 
 
 class BodyLimit:
-    """Refuses bodies above ``max_bytes`` with 413 before anything parses them.
+    """Refuses bodies above ``max_bytes`` with 413, and those that are not there after :data:`BODY_S` with 408, before
+    anything parses them.
 
     The whole body is read here, which the limit makes cheap, so that a body without an announced length is
     bounded too and the application never sees half of one.
@@ -27,24 +31,44 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = b""
-        more = not self._announces_too_much(scope)
-        too_large = not more
-        while more and not too_large:
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await self._body(scope, receive)
+        except TimeoutError:
+            await _refuse(
+                send, 408, f"the request's body did not come within {BODY_S:.0f} s", "RequestTimeout"
+            )
+            return
+        except _TooLarge:
+            await _refuse(
+                send, 413, f"the request's body is larger than {self._max_bytes} bytes", "RequestTooLarge"
+            )
+            return
+        if body is not None:
+            await self._app(scope, _replay(body, receive), send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """All of it; None if the caller has gone."""
+        if self._announces_too_much(scope):
+            raise _TooLarge
+        body, more = b"", True
+        while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return
+                return None
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            too_large = len(body) > self._max_bytes
-        if too_large:
-            await _refuse(send, self._max_bytes)
-        else:
-            await self._app(scope, _replay(body, receive), send)
+            if len(body) > self._max_bytes:
+                raise _TooLarge
+        return body
 
     def _announces_too_much(self, scope: Scope) -> bool:
         length = dict(scope["headers"]).get(b"content-length", b"0")
         return length.isdigit() and int(length) > self._max_bytes
+
+
+class _TooLarge(Exception):
+    """A body above the limit."""
 
 
 class AnswerHeaders:
@@ -83,13 +107,13 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(send: Send, max_bytes: int) -> None:
-    problem = documents.Problem(
-        error=f"the request's body is larger than {max_bytes} bytes",
-        reason="RequestTooLarge",
-        remedy="send only the documented fields",
-    )
+async def _refuse(send: Send, status: int, error: str, reason: str) -> None:
+    problem = documents.Problem(error=error, reason=reason, remedy="send only the documented fields, at once")
     body = problem.model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what is left of the body is not waited for
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

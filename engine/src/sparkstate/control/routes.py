@@ -26,6 +26,7 @@ _INVALID: Final[dict[int | str, dict[str, Any]]] = {
 }
 _CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
     409: {"model": documents.Problem, "description": "The trigger id is known with other parameters."},
+    408: {"model": documents.Problem, "description": "The body did not come in time."},
     413: {"model": documents.Problem, "description": "The body is too large."},
     429: {"model": documents.Problem, "description": "Too many savepoints wait already."},
     502: {"model": documents.Problem, "description": "The storage of `target_directory` refuses it."},

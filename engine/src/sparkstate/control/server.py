@@ -1,6 +1,6 @@
-"""The endpoint's life: a listening socket and a daemon thread with an event loop.
+"""The endpoints' life: a listening socket and a daemon thread with an event loop.
 
-The socket is bound in :meth:`ControlServer.start`, so a port in use is an error of the caller and not of a
+The socket is bound in :meth:`HttpServer.start`, so a port in use is an error of the caller and not of a
 thread, and port 0 gives a real address at once.
 """
 
@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Final, Self
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from sparkstate import clock as clocks
 from sparkstate import errors
-from sparkstate.control import app, connections, metrics, port
+from sparkstate.control import app, connections, metrics, port, scraping
 
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
@@ -31,35 +32,24 @@ def random_id() -> str:
     return secrets.token_hex(16)
 
 
-class ControlServer:
-    """Serves one job's control endpoint and page.
+class HttpServer:
+    """Serves ``application`` at ``host:port``, port 0 for any; ``what`` names it in errors and as a thread."""
 
-    ``token`` is what callers send; it is kept nowhere else and never shown. ``metrics`` takes the driver's
-    observations of epochs and checkpoints.
-    """
-
-    def __init__(
-        self,
-        job: port.JobControl,
-        token: str,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        clock: clocks.Clock | None = None,
-        new_id: Callable[[], str] = random_id,
-    ) -> None:
+    def __init__(self, application: ASGIApp, host: str, port: int, what: str) -> None:
         self._host = host
         self._port = port
-        self.metrics = metrics.JobMetrics(job, clock or clocks.SystemClock())
-        self._server = uvicorn.Server(_config(app.create_app(job, self.metrics, token, new_id)))
+        self._what = what
+        self._server = uvicorn.Server(_config(application))
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Bind and serve; returns when requests are answered. Raises ``SpecInvalid`` for a bad address."""
-        self._socket = _bind(self._host, self._port)
+        self._socket = _bind(self._host, self._port, self._what)
         self._port = self._socket.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve, name="sparkstate-control", daemon=True)
+        self._thread = threading.Thread(
+            target=self._serve, name=f"sparkstate-{self._what.replace(' ', '-')}", daemon=True
+        )
         self._thread.start()
         self._await_start()
 
@@ -103,12 +93,41 @@ class ControlServer:
                 return
             waiting.wait(0.01)
         self.stop()
-        raise errors.SparkstateError(f"the control endpoint did not start within {START_TIMEOUT_S:.0f} s")
+        raise errors.SparkstateError(f"the {self._what} did not start within {START_TIMEOUT_S:.0f} s")
 
 
-def _config(application: object) -> uvicorn.Config:
+class ControlServer(HttpServer):
+    """Serves one job's control endpoint and page.
+
+    ``token`` is what callers send; it is kept nowhere else and never shown. ``metrics`` takes the driver's
+    observations of epochs and checkpoints.
+    """
+
+    def __init__(
+        self,
+        job: port.JobControl,
+        token: str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        clock: clocks.Clock | None = None,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.metrics = metrics.JobMetrics(job, clock or clocks.SystemClock())
+        application = app.create_app(job, self.metrics, token, new_id)
+        super().__init__(application, host, port, "control endpoint")
+
+
+class MetricsServer(HttpServer):
+    """Serves the metrics of ``control`` alone, without a token."""
+
+    def __init__(self, control: ControlServer, host: str, port: int, clock: clocks.Clock) -> None:
+        super().__init__(scraping.Door(control.metrics.render, clock), host, port, "port for metrics")
+
+
+def _config(application: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
-        application,  # type: ignore[arg-type]  # uvicorn names its own copies of the ASGI types
+        application,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -136,7 +155,7 @@ def parse(listen: str) -> tuple[str, int]:
     return bare, int(number)
 
 
-def _bind(host: str, number: int) -> socket.socket:
+def _bind(host: str, number: int, what: str) -> socket.socket:
     if host == ANY:
         both = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if both else socket.AF_INET
@@ -146,6 +165,5 @@ def _bind(host: str, number: int) -> socket.socket:
         return socket.create_server((host, number), family=family, dualstack_ipv6=both)
     except OSError as exc:
         raise errors.SpecInvalid(
-            f"the control endpoint cannot listen on {host}:{number} ({exc.strerror}); "
-            "choose a free port, or 0 for any"
+            f"the {what} cannot listen on {host}:{number} ({exc.strerror}); choose a free port, or 0 for any"
         ) from exc

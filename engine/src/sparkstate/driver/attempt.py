@@ -5,6 +5,7 @@ Imported when Spark is starting already: what this takes to load is loaded meanw
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -79,7 +80,10 @@ def run(
         Targets(settings.s3, job.lineage_url).require,
         progress_timeout_s(os.environ, settings.trigger),
     )
-    with server.ControlServer(control, token, host, port) as endpoint:
+    with contextlib.ExitStack() as doors:
+        endpoint = doors.enter_context(server.ControlServer(control, token, host, port))
+        if settings.metrics_port is not None:
+            doors.enter_context(server.MetricsServer(endpoint, host, settings.metrics_port, system_clock))
         view.observers(endpoint.metrics.observe_epoch, endpoint.metrics.observe_checkpoint)
         _write_status(
             options.status_file, {"pid": os.getpid(), "address": endpoint.address, "attempt": options.attempt}

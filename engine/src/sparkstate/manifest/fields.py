@@ -95,6 +95,7 @@ FIELDS = (
     Field("s3.region", "s3.region"),
     Field("s3.pathStyle", "s3.path_style"),
     Field("ui", "ui"),
+    Field("metricsPort", "metrics_port"),
 )
 
 STRATEGY_FIELDS = {

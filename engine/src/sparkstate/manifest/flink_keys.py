@@ -148,6 +148,7 @@ KEYS = (
     ),
     FlinkKey("s3.endpoint", ("s3.endpoint",)),
     FlinkKey("s3.pathStyle", ("s3.path.style.access", "s3.path-style-access"), "boolean"),
+    FlinkKey("metricsPort", ("metrics.reporter.prom.port",), "integer"),
 )
 
 BY_SPELLING = {spelling: key for key in KEYS for spelling in key.spellings}

@@ -197,5 +197,13 @@ class StatefulSparkJobSpec(Model):
     deletion: Deletion | None = spec_field("What happens to state when the job is deleted.", IGNORE)
     s3: S3 | None = spec_field("How S3 is reached.", UPGRADE)
     ui: bool | None = spec_field("Spark's own web UI. Built-in: false.", UPGRADE)
+    metrics_port: int | None = spec_field(
+        "A port of the driver that answers GET /metrics without a token, and nothing else: for Prometheus. The "
+        "container's port is named metrics; Flink's own number is 9249. Built-in: none.",
+        UPGRADE,
+        flink=("metrics.reporter.prom.port",),
+        ge=1,
+        le=65535,
+    )
     driver_template: PodTemplate | None = spec_field("Pod template of the driver.", UPGRADE)
     executor_template: PodTemplate | None = spec_field("Pod template of the executors.", UPGRADE)

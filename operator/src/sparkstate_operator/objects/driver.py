@@ -83,7 +83,7 @@ def _container(context: Context, attempt: int) -> Object:
     container["args"] = arguments(context, attempt)
     container["command"] = ["sparkstate-driver"]
     container["env"] = parts.environment(context, attempt)
-    container["ports"] = [{"name": "http", "containerPort": DRIVER_PORT, "protocol": "TCP"}]
+    container["ports"] = _ports(context)
     container["readinessProbe"] = _probe("/readyz", period=5, failures=3)
     # Generous: the engine pauses by itself while its storage is away, and is then alive. This ends a hung process.
     container["livenessProbe"] = {**_probe("/livez", period=20, failures=6), "initialDelaySeconds": 120}
@@ -95,6 +95,16 @@ def _container(context: Context, attempt: int) -> Object:
     if context.revision.get("configMapRef"):
         container["volumeMounts"].append({"name": "code", "mountPath": parts.CODE_DIR, "readOnly": True})
     return container
+
+
+def _ports(context: Context) -> list[Object]:
+    """By name, for probes, scrapers and policies: ``http``, and ``metrics`` where the job has one."""
+    numbers = {"http": DRIVER_PORT, "metrics": context.revision.get("metricsPort")}
+    return [
+        {"name": name, "containerPort": number, "protocol": "TCP"}
+        for name, number in numbers.items()
+        if number
+    ]
 
 
 def arguments(context: Context, attempt: int) -> list[str]:

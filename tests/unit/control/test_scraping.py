@@ -1,0 +1,142 @@
+"""The port for Prometheus: numbers without a token, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from prometheus_client import parser
+from support import control_job
+
+from sparkstate import clock, errors
+from sparkstate.control import scraping, server
+from sparkstate.testing.manual_clock import ManualClock
+
+LABELS = {"slot", "part", "kind", "le"}
+
+
+@pytest.fixture(scope="module")
+def scraper(control: server.ControlServer) -> Iterator[httpx.Client]:
+    """Knows the port and no token."""
+    with (
+        server.MetricsServer(control, "127.0.0.1", 0, clock.SystemClock()) as served,
+        httpx.Client(base_url=served.address, trust_env=False) as http,
+    ):
+        yield http
+
+
+def test_the_port_for_metrics_gives_the_same_text_as_the_endpoint_does_for_the_token(
+    scraper: httpx.Client, caller: httpx.Client
+) -> None:
+    answer = scraper.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == caller.get("/metrics").headers["content-type"]
+    names = {family.name for family in parser.text_string_to_metric_families(answer.text)}
+    assert names == {
+        family.name for family in parser.text_string_to_metric_families(caller.get("/metrics").text)
+    }
+    assert "sparkstate_rows" in names
+
+
+def test_it_shows_numbers_and_names_nothing_of_the_job(
+    scraper: httpx.Client, control_client, job: control_job.InMemoryJob
+) -> None:
+    answer = scraper.get("/metrics")
+    for family in parser.text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            assert set(sample.labels) <= LABELS
+    status = control_client.status()
+    for secret in (
+        status.name,
+        status.job_uid,
+        status.namespace,
+        status.lineage or control_job.TOKEN,
+        control_job.TOKEN,
+    ):
+        assert secret not in answer.text
+        assert secret not in str(answer.headers)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v1/status",
+        "/v1/savepoints",
+        "/v1/cancel",
+        "/livez",
+        "/ui/",
+        "/metrics/",
+        "//metrics",
+        "/v1/state",
+    ],
+)
+@pytest.mark.parametrize("with_token", [False, True], ids=["without", "with token"])
+def test_nothing_else_is_there_with_or_without_the_token(
+    scraper: httpx.Client, path: str, with_token: bool
+) -> None:
+    headers = {"Authorization": f"Bearer {control_job.TOKEN}"} if with_token else {}
+    for method in ("GET", "POST"):
+        answer = scraper.request(method, path, headers=headers)
+        assert (answer.status_code, answer.content) == (404, b"")
+
+
+def test_it_can_only_be_read(scraper: httpx.Client, job: control_job.InMemoryJob) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        answer = scraper.request(method, "/metrics", content=b"x" * 1000)
+        assert (answer.status_code, answer.content) == (405, b"")
+    assert scraper.head("/metrics").content == b""
+    assert not job.requests()
+
+
+def ask(door: scraping.Door) -> int:
+    told: list[dict] = []
+
+    async def send(message: dict) -> None:
+        told.append(message)
+
+    asyncio.run(door({"type": "http", "path": "/metrics", "method": "GET"}, None, send))
+    return told[0]["status"]
+
+
+def test_whoever_asks_often_is_given_the_text_of_this_second() -> None:
+    time, made = ManualClock(), []
+    door = scraping.Door(lambda: made.append(1) or b"text", time)
+    for _ in range(50):
+        assert ask(door) == 200
+    assert len(made) == 1
+    time.advance(1000)
+    assert ask(door) == 200
+    assert len(made) == 2
+
+
+def test_a_job_that_cannot_tell_is_not_shown_as_numbers_of_before() -> None:
+    time = ManualClock()
+    texts = [b"text"]
+    door = scraping.Door(texts.pop, time)
+    assert ask(door) == 200
+    time.advance(2000)
+    assert ask(door) == 503
+
+
+def test_idle_connections_keep_no_scraper_out(scraper: httpx.Client) -> None:
+    port = scraper.base_url.port
+    with contextlib.ExitStack() as stack:
+        for number in range(300):
+            made = socket.create_connection(
+                ("127.0.0.1", port), 5, source_address=(f"127.0.3.{number % 9 + 1}", 0)
+            )
+            stack.enter_context(made)
+        assert scraper.get("/metrics", timeout=5).status_code == 200
+
+
+def test_a_port_that_is_taken_is_said(control: server.ControlServer) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(errors.SpecInvalid, match="port for metrics"),
+    ):
+        server.MetricsServer(control, "127.0.0.1", taken.getsockname()[1], clock.SystemClock()).start()
