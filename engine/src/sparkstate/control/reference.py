@@ -33,7 +33,8 @@ _METRICS_INTRO: Final = """\
 {note}
 
 `GET /metrics` of the port that the job's `metricsPort` opens, without a token; or of the control endpoint, with one
-(`authorization.credentials_file` in Prometheus' scrape configuration). Gauges without a value yet are left out. Counters carry `_total`, as Prometheus asks.
+(`authorization.credentials_file` in Prometheus' scrape configuration). Gauges without a
+value yet are left out. Counters carry `_total`, as Prometheus asks.
 
 | name | type | labels | meaning |
 |---|---|---|---|"""
