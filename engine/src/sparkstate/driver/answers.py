@@ -13,30 +13,50 @@ POLL_S = 1.0
 its files, so none is asked for twice."""
 
 
-def await_slots(
-    group: SlotGroup, checkpoint_id: int, timeout_s: float, clock_: clock.Clock, abandoned: Callable[[], bool]
-) -> list[protocol.SnapshotState]:
-    """The answers of all slots, in order, when every one has stored its part.
+class Answers:
+    """Those to one snapshot, which is of no use any more once ``abandoned``."""
 
-    Raises what a slot says went wrong, ``StorageError`` after ``timeout_s``, ``SlotLost`` if the snapshot is
-    ``abandoned``.
-    """
-    deadline = clock_.monotonic() + timeout_s
-    request = protocol.SnapshotPoll(checkpoint_id=checkpoint_id, wait_s=POLL_S)
-    ended: dict[int, protocol.SnapshotState] = {}
-    while True:
-        waiting = [slot for slot in range(len(group)) if slot not in ended]
-        for slot, reply in group.snapshot_states(waiting, request).items():
+    def __init__(
+        self, group: SlotGroup, checkpoint_id: int, clock_: clock.Clock, abandoned: Callable[[], bool]
+    ) -> None:
+        self._group = group
+        self._checkpoint_id = checkpoint_id
+        self._clock = clock_
+        self._abandoned = abandoned
+        self._ended: dict[int, protocol.SnapshotState] = {}
+
+    def within(self, seconds: float, keep_s: float = POLL_S) -> list[protocol.SnapshotState] | None:
+        """The answers of all slots, in order, when every one has stored its part; None if one has not in so long.
+
+        Each slot may keep the question for ``keep_s``. Raises what a slot says went wrong, and ``SlotLost`` if the
+        snapshot is abandoned.
+        """
+        until = self._clock.monotonic() + seconds
+        request = protocol.SnapshotPoll(checkpoint_id=self._checkpoint_id, wait_s=min(keep_s, seconds))
+        while not self._ask(request):
+            if self._abandoned():
+                raise errors.SlotLost(f"checkpoint {self._checkpoint_id} was given up with its incarnation")
+            if self._clock.monotonic() > until:
+                return None
+            self._clock.sleep(POLL_S - keep_s)
+        return [self._ended[slot] for slot in range(len(self._group))]
+
+    def in_time(self, seconds: float, keep_s: float = POLL_S) -> list[protocol.SnapshotState]:
+        """As :meth:`within`; ``StorageError`` in place of None."""
+        found = self.within(seconds, keep_s)
+        if found is None:
+            raise errors.StorageError(
+                f"checkpoint {self._checkpoint_id} took longer than checkpointing.timeout ({seconds:g} s); "
+                "look at the storage's speed, or raise the timeout"
+            )
+        return found
+
+    def _ask(self, request: protocol.SnapshotPoll) -> bool:
+        """Whether all have answered now that they are done."""
+        waiting = [slot for slot in range(len(self._group)) if slot not in self._ended]
+        for slot, reply in self._group.snapshot_states(waiting, request).items():
             if reply.failure:
                 raise client.error_of(reply.failure_reason, f"slot {slot}: {reply.failure}")
             if reply.done:
-                ended[slot] = reply
-        if len(ended) == len(group):
-            return [ended[slot] for slot in range(len(group))]
-        if abandoned():
-            raise errors.SlotLost(f"checkpoint {checkpoint_id} was given up with its incarnation")
-        if clock_.monotonic() > deadline:
-            raise errors.StorageError(
-                f"checkpoint {checkpoint_id} took longer than checkpointing.timeout ({timeout_s:g} s); "
-                "look at the storage's speed, or raise the timeout"
-            )
+                self._ended[slot] = reply
+        return len(self._ended) == len(self._group)

@@ -5,28 +5,32 @@ snapshots are of the same epoch. The rest runs in a thread beside the epochs: wa
 append the log record (the commit), publish the sinks' files, tell the slots, drop what is subsumed.
 
 A savepoint is taken together with a checkpoint of the same epoch. The savepoint's record comes first, the checkpoint's
-second, so a restart always goes back to files of the lineage's own, never to a folder that a user may move away.
+second, so a restart always goes back to files of the lineage's own, never to a folder that a user may move away. One
+that takes long goes on beside later checkpoints (``driver.beside``), unless the job ends with it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
-from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
-from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase, SavepointRequest
-from sparkstate.driver.answers import await_slots
+from sparkstate.checkpoint.metadata import Committable
+from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.driver.answers import Answers
 from sparkstate.driver.away import Ending
+from sparkstate.driver.beside import PATIENCE_S, Beside
 from sparkstate.driver.due import Due
-from sparkstate.driver.durable import Durable, SnapshotParts
+from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.started import Started, completed_info, info_of, parts_of
+from sparkstate.driver.started import Started, parts_of
+from sparkstate.driver.told import Told
 from sparkstate.driver.unsaved import Unsaved
 from sparkstate.driver.view import JobView
+from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import protocol
@@ -58,13 +62,16 @@ class Checkpoints:
         self._settings = settings
         self._due = Due(settings, clock_, durable.peek_checkpoint_id())
         self._requests = requests
-        self._view = view
+        self._told = Told(view, requests, durable, clock_)
         self._clock = clock_
         self._phases = phases_
         self._base = base
         self._current: Started | None = None
         self._fatal: errors.SparkstateError | None = None
         self._abandoned = threading.Event()
+        self._beside = Beside(
+            group, durable, settings, clock_, self._abandoned.is_set, requests, self._savepoint_ended
+        )
         self.closed_by: str | None = None
         self.unsaved = Unsaved(clock_)
         self.usual_s: float | None = None
@@ -74,8 +81,13 @@ class Checkpoints:
 
     def stop_requested(self) -> SavepointRequest | None:
         """The next open savepoint request, if it asks to stop the job."""
-        request = self._requests.next_open()
+        request = self.next_request()
         return request if request is not None and request.stop else None
+
+    def next_request(self) -> SavepointRequest | None:
+        """The oldest savepoint request that nobody serves. One is served at a time; the others wait."""
+        request = self._requests.next_open()
+        return None if request is None or self._beside.trigger_id == request.trigger_id else request
 
     def wants_epoch(self) -> bool:
         """Whether :meth:`after_commit` may have something to do at the end of the epoch at hand: a checkpoint is due
@@ -85,7 +97,7 @@ class Checkpoints:
             return True
         if self._current is not None:
             return False
-        asked = self._requests.next_open() is not None or self._requests.checkpoint_asked()
+        asked = self.next_request() is not None or self._requests.checkpoint_asked()
         return asked or self._due.is_now(self.unsaved.held_bytes)
 
     def after_commit(
@@ -95,7 +107,7 @@ class Checkpoints:
         self.require_sound()
         if self._current is not None:
             return
-        request = self._requests.next_open()
+        request = self.next_request()
         asked = self._requests.take_checkpoint()
         if request is not None or asked or (changed and self._due.is_now(self.unsaved.held_bytes)):
             self.start(epoch, watermarks, position(), request)
@@ -158,18 +170,12 @@ class Checkpoints:
         )
         self._current = started
         self._due.began(started.checkpoint_id, len(self._group))
-        self._view.note_checkpoint(info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS))
         if request is not None:
-            self._start_savepoint(started, request)
+            started.savepoint_id = self._durable.new_checkpoint_id()
+        self._told.began(started)
         self._tell_slots(started)
         threading.Thread(target=self._run, args=(started,), name="checkpoint", daemon=True).start()
         return started
-
-    def _start_savepoint(self, started: Started, request: SavepointRequest) -> None:
-        assert request.trigger_id is not None
-        started.savepoint_id = self._durable.new_checkpoint_id()
-        self._requests.update(request.trigger_id, SavepointPhase.IN_PROGRESS, epoch=started.epoch)
-        self._view.note_checkpoint(info_of(started, CheckpointKind.SAVEPOINT, CheckpointStatus.IN_PROGRESS))
 
     def _tell_slots(self, started: Started) -> None:
         self._snapshot(started.checkpoint_id, started.epoch, base=started.base)
@@ -205,10 +211,12 @@ class Checkpoints:
         self._group.each(lambda _: request, protocol.Ok)
 
     def wait(self) -> None:
-        """Wait for the checkpoint under way, if there is one. Raises ``Ending`` once it is given up."""
+        """Wait for the checkpoint under way, if there is one, and for the savepoint beside, until only its record is
+        missing. Raises ``Ending`` once they are given up."""
         current = self._current
         if current is not None:
             current.wait(self.given_up)
+        self._beside.wait(self.given_up)
 
     def settle(self) -> None:
         """:meth:`wait`, and raise what a checkpoint's failure means for the job."""
@@ -243,10 +251,11 @@ class Checkpoints:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether what is under way is waited for in any case: a savepoint, which somebody has asked for, or what is
-        committed and has only its output to publish."""
+        """Whether what is under way is waited for in any case: a savepoint, which somebody has asked for (one beside
+        needs one more checkpoint then), or what is committed and has only its output to publish."""
         current = self._current
-        return current is not None and (current.savepoint is not None or current.committed)
+        awaited = current is not None and (current.savepoint is not None or current.committed)
+        return awaited or self._beside.trigger_id is not None
 
     @property
     def is_stuck(self) -> bool:
@@ -277,21 +286,20 @@ class Checkpoints:
             started.ended.set()
 
     def _complete(self, started: Started) -> None:
-        replies = self._await_slots(started.checkpoint_id)
+        answers = Answers(self._group, started.checkpoint_id, self._clock, self._abandoned.is_set)
+        replies = answers.in_time(self._settings.timeout_s)
         savepoint = self._savepoint_replies(started)
         self._enter(phases.Phase.CHECKPOINT_METADATA, started)
         committables = tuple(staged for reply in replies for staged in reply.committables)
-        if savepoint is not None:
-            record = self._write_savepoint(started, savepoint, committables)
-            savepoint = savepoint if record is not None else None
-        if savepoint is not None and record is not None:
+        record = None if savepoint is None else self._write_savepoint(started, savepoint, committables)
+        if record is not None:
             self._durable.record_savepoint(record, self._abandoned.is_set)
             # From here on a restart goes back to this epoch: the output up to it must become visible.
             started.committed = True
         metadata = self._durable.commit_checkpoint(
-            self._parts(started, replies, committables, started.checkpoint_id),
+            parts_of(started, replies, committables, started.checkpoint_id, self._group),
             self._abandoned.is_set,
-            lambda: self._enter(phases.Phase.CHECKPOINT_COMMIT, started),
+            lambda: self._before_record(started),
         )
         started.committed = True
         self._base = started.checkpoint_id
@@ -300,55 +308,57 @@ class Checkpoints:
         self._durable.publish(metadata, self._abandoned.is_set)
         self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)
         self._tell_ended(started.checkpoint_id, completed=True)
-        self._note_completed(started, metadata, CheckpointKind.CHECKPOINT)
+        self._told.completed(started, metadata.shards)
         self._due.completed(started.checkpoint_id)
         self._durable.places.clear()
         self.unsaved.completed(started.mark)
-        if started.savepoint is None:
+        if started.savepoint_id < 0:
             self.usual_s = self._clock.monotonic() - started.began
-        if savepoint is not None and started.savepoint is not None:
-            self._finish_savepoint(started, started.savepoint, metadata)
+        if record is not None and started.savepoint is not None:
+            self._finish_savepoint(started, started.savepoint, metadata.shards)
         self._durable.subsume()
 
+    def _before_record(self, started: Started) -> None:
+        self._enter(phases.Phase.CHECKPOINT_COMMIT, started)
+        self._beside.record()
+
     def _finish_savepoint(
-        self, started: Started, request: SavepointRequest, metadata: CheckpointMetadata
+        self, started: Started, request: SavepointRequest, shards: Sequence[ShardHandle]
     ) -> None:
         assert request.trigger_id is not None
-        self._tell_ended(started.savepoint_id, completed=True)
         if request.stop:
             self._durable.close_lineage(started.savepoint_url, request.trigger_id, self._abandoned.is_set)
             self.closed_by = started.savepoint_url
-        self._note_completed(started, metadata, CheckpointKind.SAVEPOINT)
-        self._requests.update(request.trigger_id, SavepointPhase.COMPLETED, location=started.savepoint_url)
+        self._savepoint_ended(started, shards)
+
+    def _savepoint_ended(self, started: Started, outcome: Sequence[ShardHandle] | Exception) -> None:
+        if not isinstance(outcome, Exception):
+            self._tell_ended(started.savepoint_id, completed=True)
+            self._told.savepoint_completed(started, outcome)
+            return
+        if isinstance(outcome, _OF_THE_JOB):
+            self._fatal = self._fatal or outcome
+        self._fail_savepoint(started, outcome)
 
     def _savepoint_replies(self, started: Started) -> list[protocol.SnapshotState] | None:
-        if started.savepoint is None or not started.savepoint_url:
+        """None: there is none, it has failed, or it goes on beside."""
+        request = started.savepoint
+        if request is None or not started.savepoint_url:
             return None
-        return self._of_the_request(started, partial(self._await_slots, started.savepoint_id))
+        answers = Answers(self._group, started.savepoint_id, self._clock, self._abandoned.is_set)
+        if request.stop or started.drained:
+            return self._of_the_request(started, partial(answers.in_time, self._settings.timeout_s))
+        within = self._of_the_request(started, partial(answers.within, PATIENCE_S))
+        if within is None and started.savepoint_url:
+            self._beside.begin(started, answers)
+        return within
 
     def _write_savepoint(
         self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged
     ) -> SavepointCommitted | None:
         """Into the storage that the request names."""
-        parts = self._parts(started, replies, staged, started.savepoint_id)
-        until = started.began + self._settings.timeout_s
-
-        def given_up() -> bool:
-            return self._abandoned.is_set() or self._clock.monotonic() > until
-
-        write = partial(self._durable.write_savepoint, parts, started.savepoint_url, given_up)
-        return self._of_the_request(started, write)
-
-    def _await_slots(self, checkpoint_id: int) -> list[protocol.SnapshotState]:
-        return await_slots(
-            self._group, checkpoint_id, self._settings.timeout_s, self._clock, self._abandoned.is_set
-        )
-
-    def _parts(
-        self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged, checkpoint_id: int
-    ) -> SnapshotParts:
-        slots = len(self._group)
-        return parts_of(started, replies, staged, checkpoint_id, self._group.incarnation, slots)
+        parts = parts_of(started, replies, staged, started.savepoint_id, self._group)
+        return self._of_the_request(started, partial(self._beside.write, started, parts))
 
     # -- failures -----------------------------------------------------------------------------------------------
 
@@ -364,19 +374,16 @@ class Checkpoints:
             self._fatal = lost or self._due.failed(started.checkpoint_id, error) or self._fatal
             self._tell_ended(started.checkpoint_id, completed=False)
             self._durable.discard(started.checkpoint_id)
-        info = info_of(started, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
-        self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
+        self._told.failed(started, error)
         if started.savepoint is not None:
             self._fail_savepoint(started, error)
         started.failure = error
 
     def _fail_savepoint(self, started: Started, error: Exception) -> None:
-        request, started.savepoint_url = started.savepoint, ""
-        if request is None or request.trigger_id is None:
+        if started.savepoint is None or started.savepoint.trigger_id is None:
             return
-        self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=str(error))
-        info = info_of(started, CheckpointKind.SAVEPOINT, CheckpointStatus.FAILED)
-        self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
+        started.savepoint_url = ""
+        self._told.savepoint_failed(started, error)
         self._tell_ended(started.savepoint_id, completed=False)
 
     def _tell_ended(self, checkpoint_id: int, *, completed: bool) -> None:
@@ -386,10 +393,6 @@ class Checkpoints:
         except errors.SlotLost as error:
             # Whoever feeds that slot next learns it as well; the files it would have reused are uploaded again.
             self._fatal = self._fatal or error
-
-    def _note_completed(self, started: Started, metadata: CheckpointMetadata, kind: CheckpointKind) -> None:
-        path = self._durable.url_of(started.checkpoint_id)
-        self._view.note_checkpoint(completed_info(started, metadata, kind, self._clock.now_ms(), path))
 
     def _enter(self, phase: phases.Phase, started: Started) -> None:
         self._phases.enter(

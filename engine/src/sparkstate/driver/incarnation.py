@@ -204,7 +204,8 @@ class Incarnation:
         if worth or checkpoints.is_awaited:
             checkpoints.wait()
             repeat_s = checkpoints.unsaved.work_s
-            if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+            worth = repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s)
+            if worth or checkpoints.is_awaited:
                 last = checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at))
                 last.settle(checkpoints.given_up)
 
@@ -334,7 +335,7 @@ class Incarnation:
             archive = self._position(newest, self._runner.watermarks)
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
-        request = self._parts.requests.next_open()
+        request = self._checkpoints.next_request()
         started = self._checkpoints.start(epoch, self._runner.watermarks, archive, request, drained=True)
         started.settle(self._checkpoints.given_up)
         return End.INPUT_ENDED

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sparkstate import errors
-from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
+from sparkstate.checkpoint.metadata import Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
 from sparkstate.driver.away import Ending
 from sparkstate.driver.durable import SnapshotParts
 from sparkstate.driver.unsaved import Mark
+from sparkstate.handles import ShardHandle
 from sparkstate.slots import protocol
+from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.watermarks import Watermarks
 
 _LOOK_S = 0.1
@@ -67,15 +69,15 @@ def info_of(started: Started, kind: CheckpointKind, status: CheckpointStatus) ->
 
 
 def completed_info(
-    started: Started, metadata: CheckpointMetadata, kind: CheckpointKind, now_ms: int, path: str
+    started: Started, shards: Sequence[ShardHandle], kind: CheckpointKind, now_ms: int, path: str
 ) -> CheckpointInfo:
     """As :func:`info_of`, of one that is complete. ``path``: the checkpoint's folder."""
     return info_of(started, kind, CheckpointStatus.COMPLETED).model_copy(
         update={
             "duration_ms": now_ms - started.trigger_ms,
             "sync_pause_ms": round(started.pause_ms),
-            "state_bytes": sum(shard.state_size for shard in metadata.shards),
-            "uploaded_bytes": sum(shard.uploaded for shard in metadata.shards),
+            "state_bytes": sum(shard.state_size for shard in shards),
+            "uploaded_bytes": sum(shard.uploaded for shard in shards),
             "path": started.savepoint_url if kind == CheckpointKind.SAVEPOINT else path,
         }
     )
@@ -86,22 +88,21 @@ def parts_of(
     replies: list[protocol.SnapshotState],
     committables: tuple[Committable, ...],
     checkpoint_id: int,
-    incarnation: int,
-    slots: int,
+    group: SlotGroup,
 ) -> SnapshotParts:
     """What becomes its ``_metadata``, from what every slot has answered."""
     shards = (shard for reply in replies for shard in reply.shards)
     return SnapshotParts(
         checkpoint_id=checkpoint_id,
         trigger_id=(started.savepoint.trigger_id or "") if started.savepoint else "",
-        incarnation=incarnation,
+        incarnation=group.incarnation,
         epoch=started.epoch,
         watermarks=started.watermarks,
         position=started.position,
         shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
         states=replies[0].states,
         committables=committables,
-        slots=slots,
+        slots=len(group),
         drained=started.drained,
         closed=bool(started.savepoint and started.savepoint.stop),
         trigger_ms=started.trigger_ms,

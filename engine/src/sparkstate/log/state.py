@@ -26,7 +26,7 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     doomed_savepoints: tuple[str, ...] = ()
     """URLs under a tombstone whose deletion nobody has confirmed."""
     restore_point: CheckpointCommitted | SavepointCommitted | None = None
-    """The newest completed checkpoint or savepoint: what a restart must go back to, whatever became of its
+    """The completed checkpoint or savepoint of the newest epoch: what a restart must go back to, whatever became of its
     files.
     """
     restore_point_deleted: bool = False
@@ -69,11 +69,14 @@ def _changes(state: LogState, record: records.Record, number: int) -> dict[str, 
                 "last_checkpoint_id": max(state.last_checkpoint_id, record.checkpoint_id),
             }
         case SavepointCommitted():
+            # One that was stored beside later checkpoints has its record after theirs.
+            point = state.restore_point
+            older = point is not None and record.epoch <= point.epoch
+            restore = {} if older else {"restore_point": record, "restore_point_deleted": False}
             return {
                 "savepoints": (*state.savepoints, record),
                 "started_savepoints": tuple(s for s in state.started_savepoints if s.url != record.url),
-                "restore_point": record,
-                "restore_point_deleted": False,
+                **restore,
                 "last_checkpoint_id": max(state.last_checkpoint_id, record.checkpoint_id),
             }
         case Closed():

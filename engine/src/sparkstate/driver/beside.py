@@ -1,0 +1,131 @@
+"""A savepoint that takes long is stored beside the job's next checkpoints.
+
+A checkpoint waits for the savepoint that came with it for a moment. The savepoint of a terabyte takes minutes, and a
+restart would go back ever further meanwhile. So the rest of it happens here: wait for the slots, write its
+``_metadata``, ask for a checkpoint. The log takes the savepoint's record directly before that of a checkpoint, and only
+if a checkpoint of its epoch or a later one is complete: what a restart goes back to is never the savepoint, which its
+user may move away. Output that was staged for its epoch is published with that checkpoint, so the savepoint names none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sparkstate import clock, errors
+from sparkstate.driver.answers import Answers
+from sparkstate.driver.durable import Durable, SnapshotParts
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.started import Started, parts_of
+from sparkstate.handles import ShardHandle
+from sparkstate.log.records import SavepointCommitted
+from sparkstate.settings import CheckpointSettings
+from sparkstate.slots.group import SlotGroup
+
+PATIENCE_S = 3.0
+"""How long a checkpoint waits for its savepoint. One that is stored by then costs no second checkpoint."""
+_KEEP_S = 0.0
+"""The slots' connections for snapshots are the checkpoints' in the first place."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    parts: SnapshotParts
+    record: SavepointCommitted
+
+
+class Beside:
+    """One at a time. :meth:`begin` and :meth:`record` are called by checkpoints' threads, the rest by the epochs'.
+
+    ``ended`` hears of the savepoint's end: its shards, or why it failed.
+    """
+
+    def __init__(
+        self,
+        group: SlotGroup,
+        durable: Durable,
+        settings: CheckpointSettings,
+        clock_: clock.Clock,
+        abandoned: Callable[[], bool],
+        requests: Requests,
+        ended: Callable[[Started, Sequence[ShardHandle] | Exception], None],
+    ) -> None:
+        self._group = group
+        self._durable = durable
+        self._settings = settings
+        self._clock = clock_
+        self._abandoned = abandoned
+        self._requests = requests
+        self._ended = ended
+        self._started: Started | None = None
+        self._stored: _Stored | None = None
+
+    @property
+    def trigger_id(self) -> str | None:
+        """Of the savepoint that is under way, or stored and without its record; None: there is none."""
+        started = self._started
+        return started.savepoint.trigger_id if started is not None and started.savepoint is not None else None
+
+    def begin(self, started: Started, answers: Answers) -> None:
+        """Take the savepoint over from the checkpoint that it came with."""
+        mine = replace(started, ended=threading.Event())
+        self._started, started.savepoint = mine, None
+        threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
+
+    def wait(self, given_up: Callable[[], bool]) -> None:
+        """Until it is stored, or has failed. Raises ``Ending`` once given up."""
+        started = self._started
+        if started is not None:
+            started.wait(given_up)
+
+    def record(self) -> None:
+        """Called directly before a checkpoint's record: that of the savepoint, if it may have it now."""
+        started, stored = self._started, self._stored
+        if started is None or stored is None:
+            return
+        point = self._durable.log.state.restore_point
+        if point is None or point.epoch < stored.record.epoch:
+            self._requests.ask_checkpoint()  # the one at hand is the first of its epoch or a later one
+            return
+        try:
+            self._durable.record_savepoint(stored.record, self._abandoned)
+        except (errors.StorageUnavailable, errors.Fenced):
+            raise
+        except errors.SparkstateError as error:
+            self._failed(started, error)
+            return
+        self._started = self._stored = None
+        self._ended(started, stored.parts.shards)
+
+    def _run(self, started: Started, answers: Answers) -> None:
+        try:
+            self._stored = self._store(started, answers)
+            self._requests.ask_checkpoint()  # which takes the record along
+        except Exception as error:
+            self._failed(started, error)
+        finally:
+            started.ended.set()
+
+    def _store(self, started: Started, answers: Answers) -> _Stored:
+        parts = parts_of(
+            started,
+            answers.in_time(self._settings.timeout_s, _KEEP_S),
+            (),
+            started.savepoint_id,
+            self._group,
+        )
+        return _Stored(parts, self.write(started, parts))
+
+    def write(self, started: Started, parts: SnapshotParts) -> SavepointCommitted:
+        """Its ``_metadata``, into the storage that the request names; also of one that the checkpoint waited for."""
+        until = started.began + self._settings.timeout_s
+
+        def given_up() -> bool:
+            return self._abandoned() or self._clock.monotonic() > until
+
+        return self._durable.write_savepoint(parts, started.savepoint_url, given_up)
+
+    def _failed(self, started: Started, error: Exception) -> None:
+        self._started = self._stored = None
+        self._ended(started, error)

@@ -1,0 +1,203 @@
+"""A savepoint that takes long goes on beside the job's epochs and checkpoints: a real slot, a real storage."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import slots
+from support.running import Running
+
+from sparkstate import errors
+from sparkstate.checkpoint.savepoint import open_snapshot
+from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
+from sparkstate.driver import beside, checkpoints
+from sparkstate.log import records as log_records
+from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
+from sparkstate.spark.watermarks import Watermarks
+from sparkstate.storage import open_store
+
+
+class Job:
+    """Epochs, each of which adds one to a key, and a savepoint that the slot does not store before it may."""
+
+    def __init__(self, folder: Path) -> None:
+        self.running = Running(folder, tolerable_failures=5)
+        self.epoch = -1
+        self.may_store = threading.Event()
+        runtime: Any = self.running.slot.server._runtime
+        runtime._snapshots._upload_savepoint.submit(self.may_store.wait, 60.0)
+
+    def ask(self, name: str, *, stop: bool = False) -> None:
+        self.running.requests.add(SavepointRequest(trigger_id=name, stop=stop))
+
+    def run(self) -> None:
+        """An epoch, and what is due after it, to its end."""
+        self.epoch += 1
+        self.running.slot.epoch(self.epoch, slots.rows(("a", 1)))
+        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), lambda: b"position", changed=True)
+        current = self.running.checkpoints._current
+        if current is not None:
+            current.wait()
+
+    def checkpoint(self) -> None:
+        self.running.requests.ask_checkpoint()
+        self.run()
+
+    def stored(self) -> None:
+        """The savepoint may be stored, and is."""
+        self.may_store.set()
+        self.running.checkpoints._beside.wait(lambda: False)
+
+    def status(self, name: str = "one") -> SavepointStatus:
+        found = self.running.requests.find(name)
+        assert found is not None
+        return found
+
+    def records(self) -> list[tuple[str, int]]:
+        """Kind and epoch of what was committed, in the order of the log."""
+        store = self.running.durable.lineage.store
+        found = []
+        for info in sorted(store.list("log/0"), key=lambda info: info.key):
+            record = log_records.decode(store.get(info.key), info.key).record
+            if isinstance(record, CheckpointCommitted):
+                found.append(("checkpoint", record.epoch))
+            elif isinstance(record, SavepointCommitted):
+                found.append(("savepoint", record.epoch))
+        return found
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setattr(checkpoints, "PATIENCE_S", 0.1)
+    made = Job(tmp_path)
+    yield made
+    made.may_store.set()
+    made.running.close()
+
+
+def test_epochs_and_checkpoints_go_on_while_a_savepoint_is_stored(job: Job, tmp_path: Path) -> None:
+    """Before, no checkpoint completed meanwhile, its own neither: a restart lost all of it."""
+    job.ask("one")
+    job.run()
+    job.checkpoint()
+    job.checkpoint()
+    assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("checkpoint", 2)]
+    assert job.status().status == SavepointPhase.IN_PROGRESS
+    job.stored()
+    assert job.status().status == SavepointPhase.IN_PROGRESS, "it has no record yet"
+    job.run()
+    assert job.records()[3:] == [("savepoint", 0), ("checkpoint", 3)]
+    assert job.status().status == SavepointPhase.COMPLETED
+    restored = job.running.durable.restore_point()
+    assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 3)
+    opened = open_snapshot(job.status().location or "", open_store)
+    assert (opened.metadata.epoch, opened.metadata.committables) == (0, ())
+    other = slots.Slot(tmp_path / "other", slots.plan(tmp_path / "elsewhere"))
+    other.restore(*opened.metadata.shards, url=opened.store.url)
+    assert other.value("a") == "1"
+    other.close()
+
+
+def test_what_is_stored_in_time_costs_no_second_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "PATIENCE_S", 30.0)
+    job.may_store.set()
+    job.ask("one")
+    job.run()
+    job.run()
+    assert job.records() == [("savepoint", 0), ("checkpoint", 0)]
+    assert job.status().status == SavepointPhase.COMPLETED
+
+
+def test_another_savepoint_waits_for_its_turn_and_one_that_stops_the_job_too(job: Job) -> None:
+    job.ask("one")
+    job.ask("end", stop=True)
+    job.run()
+    assert job.running.checkpoints.stop_requested() is None
+    assert job.running.checkpoints.next_request() is None
+    job.stored()
+    job.run()
+    assert job.status().status == SavepointPhase.COMPLETED
+    stop = job.running.checkpoints.stop_requested()
+    assert stop is not None and stop.trigger_id == "end"
+
+
+def test_a_savepoint_that_stops_the_job_is_waited_for(job: Job) -> None:
+    job.ask("end", stop=True)
+    running = job.running
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    started = running.checkpoints.start(0, Watermarks(()), b"position", running.requests.next_open())
+    assert not started.ended.wait(0.5)
+    job.may_store.set()
+    started.wait()
+    assert job.records() == [("savepoint", 0), ("checkpoint", 0)]
+    assert running.checkpoints.closed_by == job.status("end").location
+
+
+def refuse(what: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise errors.StorageError(f"{what} is refused")
+
+    return refused
+
+
+@pytest.mark.fault_on("a folder")
+@pytest.mark.fault(
+    broken="the storage of a savepoint that is stored beside later checkpoints",
+    when="its _metadata is written",
+    expected="the savepoint has failed, the job and its checkpoints go on, another savepoint is taken",
+)
+def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.ask("one")
+    job.run()
+    with monkeypatch.context() as broken:
+        broken.setattr(job.running.durable.savepoints, "write", refuse("_metadata"))
+        job.stored()
+    assert job.status().status == SavepointPhase.FAILED
+    assert "_metadata is refused" in (job.status().failure or "")
+    job.ask("two")
+    job.run()
+    job.run()
+    job.running.checkpoints.require_sound()
+    assert job.status("two").status == SavepointPhase.COMPLETED
+
+
+@pytest.mark.fault_on("a folder")
+@pytest.mark.fault(
+    broken="the checkpoint that came with a savepoint fails",
+    when="the savepoint is stored beside later ones",
+    expected="it has its record when a checkpoint of its epoch or a later one is complete, never before",
+)
+def test_a_savepoint_is_never_what_a_restart_goes_back_to(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output was staged for a checkpoint, and who asked for it may move it away."""
+    job.checkpoint()
+    job.ask("one")
+    with monkeypatch.context() as broken:
+        broken.setattr(job.running.durable, "commit_checkpoint", refuse("the checkpoint"))
+        job.run()
+    assert job.records() == [("checkpoint", 0)]
+    job.stored()
+    job.run()
+    assert job.records() == [("checkpoint", 0), ("checkpoint", 2)], "of an earlier epoch than the savepoint's"
+    job.run()
+    assert job.records()[2:] == [("savepoint", 1), ("checkpoint", 3)]
+
+
+def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_checkpoint(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.ask("one")
+    job.run()
+    job.checkpoint()
+    job.stored()
+    monkeypatch.setattr(beside.Beside, "record", lambda self: self._durable.record_savepoint(
+        self._stored.record, lambda: False) or refuse("the next record")())  # fmt: skip
+    job.run()
+    assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
+    restored = job.running.durable.restore_point()
+    assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 1)
