@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import secrets
@@ -19,7 +20,8 @@ from support.storage_judge import Judge
 from support.storage_life import ImpatientClock, Killed, Place
 
 from sparkstate import errors
-from sparkstate.log import log
+from sparkstate.driver import durable
+from sparkstate.log import log, records
 from sparkstate.settings import S3Settings
 from sparkstate.storage import opening
 from sparkstate.storage import s3 as s3_store
@@ -63,6 +65,7 @@ def quick(monkeypatch, clients, s3):
     monkeypatch.setattr(s3_store, "_client", kept)
     monkeypatch.setattr(opening, "SystemClock", ImpatientClock)
     monkeypatch.setattr(log, "READ_AHEAD", 4)
+    monkeypatch.setattr(durable, "LineageLog", functools.partial(log.LineageLog, base_every=7))
     monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))
 
 
@@ -77,6 +80,7 @@ class World:
         self.place = Place(f"s3://state/{name}/jobs", f"s3://state/{name}/sink", folder, through)
         self.data = server.folder / "data" / "state" / name / "jobs"
         self.deleted: list[tuple[str, int]] = []
+        self.archive: dict[str, bytes] = {}
         self.drivers: list[LifeDriver] = []
         self.attempt = 0
         self.backend = "hashmap"
@@ -98,12 +102,16 @@ class World:
             _, _, path = key.partition("/jobs/")
             lineage, _, inner = path.partition("/")
             if inner and lineage not in ("_probe", "by-name"):
-                last = (
-                    sum(1 for _ in (self.data / lineage / "log").glob("0*"))
-                    if lineage != "savepoints"
-                    else -1
-                )
-                self.deleted.append((path, last))
+                entries = sorted((self.data / lineage / "log").glob("0*")) if lineage != "savepoints" else []
+                self.deleted.append((path, int(entries[-1].name) if entries else -1))
+                self.keep(self.data / lineage, inner)
+
+    def keep(self, folder: Path, key: str) -> None:
+        """An entry of the log that is about to go; what comes under its number later is none."""
+        if key.startswith("log/0") and (folder / key).is_file():
+            data = (folder / key).read_bytes()
+            if data != records.COMPACTED:
+                self.archive.setdefault(key, data)
 
     def live(self) -> None:
         self.start(new_attempt=True)
@@ -196,7 +204,7 @@ def test_a_life_on_a_shaky_storage_loses_nothing_and_leaves_nothing(fault_seed, 
     try:
         world.live()
         proxy.use(Schedule())
-        Judge(world.place, world.deleted).judge()
+        Judge(world.place, world.deleted, world.archive).judge()
     except BaseException:
         print(f"seed {fault_seed}: {world.story}\n" + "\n".join(proxy.happened))
         raise

@@ -14,7 +14,7 @@ from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.clock import SystemClock
 from sparkstate.log import LineageLog, find, records
 from sparkstate.log.lineage import JobName, Lineage
-from sparkstate.log.log import entry_key
+from sparkstate.log.records import key_of
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.storage import open_store
 
@@ -22,10 +22,11 @@ JOB = JobName(cluster="local", namespace="default", name="job")
 
 
 class Judge:
-    """``place`` must reach the real server. ``deleted``: (key, last log number then) of every delete that was seen."""
+    """``place`` must reach the real server. ``deleted``: (key, last log number then) of every delete that was seen;
+    ``archive``: the entries of the log that compactions deleted, by key."""
 
-    def __init__(self, place: Place, deleted: list[tuple[str, int]]) -> None:
-        self.place, self.deleted = place, deleted
+    def __init__(self, place: Place, deleted: list[tuple[str, int]], archive: dict[str, bytes]) -> None:
+        self.place, self.deleted, self.archive = place, deleted, archive
         self.root = open_store(place.url, place.s3)
         lineage = find(self.root, JOB)
         assert lineage is not None, "the job's name leads nowhere"
@@ -34,9 +35,11 @@ class Judge:
 
     def read_log(self) -> list[records.Entry]:
         """All entries: numbered from 1 without a gap, each once."""
-        keys = [info.key for info in self.lineage.store.list("log/") if "_checkpoint-" not in info.key]
-        assert keys == [entry_key(number) for number in range(1, len(keys) + 1)], "the log has gaps"
-        entries = [records.decode(self.lineage.store.get(key), key) for key in keys]
+        stored = {info.key: self.lineage.store.get(info.key) for info in self.lineage.store.list("log/0")}
+        stored |= self.archive  # which has what was first under each number
+        keys = sorted(key for key, data in stored.items() if data != records.COMPACTED)
+        assert keys == [key_of(number) for number in range(1, len(keys) + 1)], "the log has gaps"
+        entries = [records.decode(stored[key], key) for key in keys]
         assert [entry.number for entry in entries] == list(range(1, len(keys) + 1))
         return entries
 

@@ -268,6 +268,18 @@ def test_a_sweep_takes_what_older_incarnations_left_and_nothing_else(store, tmp_
     }
 
 
+def test_a_sweep_does_not_list_the_log(store, tmp_path):
+    _, checkpoints = driver(store)
+    store.calls.clear()
+    checkpoints.sweep()
+    assert [key for operation, key in store.calls if operation == "list"] == [
+        "log/_checkpoint-",
+        "chk-",
+        "shared/",
+        "taskowned/",
+    ]
+
+
 def test_a_sweep_that_cannot_read_a_retained_checkpoint_deletes_nothing(store, tmp_path):
     _, checkpoints = driver(store)
     checkpoints.commit(take(store, tmp_path, {0: SST}, checkpoint_id=1))

@@ -6,8 +6,8 @@ import pytest
 from support.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
-from sparkstate.log import LineageLog, records, snapshots
-from sparkstate.log.log import SNAPSHOT_EVERY, entry_key
+from sparkstate.log import LineageLog, records
+from sparkstate.log.records import key_of
 from sparkstate.storage.local import LocalStore
 
 
@@ -81,9 +81,11 @@ def test_a_lineage_is_released_until_it_is_claimed_again(store):
     with pytest.raises(errors.Fenced):
         first.append(stone())
     second = open_log(store)
-    assert second.refresh().claim == records.Claim(attempt=1, life=1, driver="a", released=True)
+    assert second.refresh().claim == records.Claim(
+        attempt=1, life=1, driver="a", released=True, knows_floor=True
+    )
     second.claim(2, "b")
-    assert second.state.claim == records.Claim(attempt=2, life=1, driver="b")
+    assert second.state.claim == records.Claim(attempt=2, life=1, driver="b", knows_floor=True)
     with pytest.raises(errors.Fenced):
         first.release()
 
@@ -224,8 +226,8 @@ def test_a_damaged_entry_is_an_error_and_never_a_shorter_history(store, tmp_path
     log.claim(1, "me")
     for _ in range(3):
         log.append(stone())
-    store.delete([entry_key(3)])
-    store.put_if_absent(entry_key(3), b"rubbish")
+    store.delete([key_of(3)])
+    store.put_if_absent(key_of(3), b"rubbish")
     with pytest.raises(errors.CorruptData, match="log/000000000003"):
         open_log(store).refresh()
 
@@ -233,7 +235,7 @@ def test_a_damaged_entry_is_an_error_and_never_a_shorter_history(store, tmp_path
 def test_an_entry_under_a_wrong_number_is_damage(store):
     log = open_log(store)
     log.claim(1, "me")
-    store.put_if_absent(entry_key(2), store.get(entry_key(1)))
+    store.put_if_absent(key_of(2), store.get(key_of(1)))
     with pytest.raises(errors.CorruptData, match="holds the entry 1"):
         log.refresh()
 
@@ -266,41 +268,3 @@ def test_a_crash_at_any_write_leaves_a_log_that_the_next_driver_reads(tmp_path):
             store.heal()
             state = open_log(store).refresh()
             assert state.last_number == number + (1 if after else 0)
-
-
-def test_readers_begin_at_the_newest_hint(store):
-    log = open_log(store)
-    log.claim(1, "me")
-    for step in range(2, 3 * SNAPSHOT_EVERY + 3):
-        log.append(stone(f"{step}"))
-    assert len(list(store.list("log/_checkpoint-"))) == snapshots.KEEP
-    store.calls.clear()
-    reader = open_log(store)
-    assert reader.refresh() == log.state
-    gets = [key for operation, key in store.calls if operation == "get"]
-    assert len([key for key in gets if "_checkpoint" in key]) == 1
-    assert len(gets) < 25
-
-
-@pytest.mark.parametrize("damage", [b"", b"rubbish"])
-def test_a_damaged_hint_costs_time_and_nothing_else(store, damage):
-    log = open_log(store)
-    for step in range(SNAPSHOT_EVERY + 1):
-        log.append(stone(f"{step}"))
-    hint = next(store.list("log/_checkpoint-")).key
-    store.delete([hint])
-    store.put_if_absent(hint, damage)
-    assert open_log(store).refresh() == log.state
-
-
-def test_a_hint_that_cannot_be_written_does_not_fail_the_append(store):
-    log = open_log(store)
-
-    def refuse(operation, key):
-        if operation == "put_if_absent" and "_checkpoint" in key:
-            raise errors.StorageUnavailable("no")
-
-    store.before = refuse
-    for step in range(SNAPSHOT_EVERY + 1):
-        log.append(stone(f"{step}"))
-    assert log.state.last_number == SNAPSHOT_EVERY + 1

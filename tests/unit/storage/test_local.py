@@ -118,3 +118,24 @@ def test_the_object_and_its_folder_are_flushed_before_the_creation_is_reported(s
     assert flushed[0].startswith("/.tmp/")
     assert "" in flushed[1:]  # the root, which got the folder x
     assert flushed[-1] == "/x"
+
+
+def test_a_listing_opens_no_folder_in_which_such_names_cannot_lie(store, monkeypatch):
+    for key in ("log/1", "chk-1/a/b", "chk-2/c", "shared/d"):
+        store.put_if_absent(key, b"x")
+    opened = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (opened.append(os.path.basename(path)), scandir(path))[1])
+    assert [info.key for info in store.list("chk-")] == ["chk-1/a/b", "chk-2/c"]
+    assert sorted(opened) == ["a", "chk-1", "chk-2", "root"]
+
+
+def test_a_folder_that_may_not_be_read_is_no_empty_folder(store, monkeypatch):
+    store.put_if_absent("log/1", b"x")
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "no", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(errors.StorageError, match="read and write access"):
+        store.list("log/")

@@ -91,6 +91,20 @@ def test_a_storage_that_overwrites_is_refused(tmp_path):
     assert list(store.list("")) == []
 
 
+class ListsLate(HookedStore):
+    """A listing of a minute ago."""
+
+    def list(self, prefix):
+        return iter([])
+
+
+def test_a_storage_that_lists_late_is_refused(tmp_path):
+    store = ListsLate(LocalStore(str(tmp_path)))
+    with pytest.raises(errors.StorageError, match=r"a listing after that does not show it.*consistent"):
+        require_conditional_create(store)
+    assert list(store.store.list("")) == []
+
+
 def test_the_probe_is_not_fooled_by_its_own_lost_answer(shaky):
     shaky.after = fail_times(1)
     store, _ = retrying(shaky)

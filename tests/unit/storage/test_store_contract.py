@@ -94,6 +94,7 @@ def test_objects_are_listed_by_prefix_in_order_of_their_keys(root):
         root.put_if_absent(key, b"x")
     assert [info.key for info in root.list("log")] == ["log-old/1", "log/10", "log/9", "log/a/b"]
     assert [info.key for info in root.list("log/1")] == ["log/10"]
+    assert [info.key for info in root.list("log/a/")] == ["log/a/b"]
     assert list(root.list("none/")) == []
 
 

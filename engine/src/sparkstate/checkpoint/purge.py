@@ -17,8 +17,8 @@ from sparkstate.checkpoint import savepoint
 from sparkstate.checkpoint.savepoint import OpenStore, Savepoints
 from sparkstate.clock import Clock
 from sparkstate.log import lineage, records
+from sparkstate.log.bases import FOLDER as LOG_FOLDER
 from sparkstate.log.lineage import JobName, Lineage
-from sparkstate.log.log import FOLDER as LOG_FOLDER
 from sparkstate.log.log import LineageLog
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore

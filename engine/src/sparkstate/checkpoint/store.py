@@ -185,7 +185,8 @@ class CompletedCheckpointStore:
             reachable = self._reachable(state.checkpoints)
             doomed = {
                 info.key
-                for info in self._store.list("")
+                for prefix in layout.DATA_PREFIXES
+                for info in self._store.list(prefix)
                 if info.key not in reachable and self._is_leftover(info.key, state)
             }
             return self._bury(doomed, (), "orphans") if doomed else Deleted()

@@ -157,6 +157,7 @@ class Durable:
         self._sweep_staging(restored, number)
         self.completed.sweep()
         self.savepoints.sweep()
+        self.log.sweep()
         return number
 
     # -- checkpoints --------------------------------------------------------------------------------------------

@@ -12,6 +12,15 @@ from sparkstate.log import framing
 
 MAGIC = b"SSLG"
 VERSION = 1
+FOLDER = "log"
+COMPACTED = framing.frame(MAGIC, 2, b"\x80")
+"""What lies in the place of entry 1 once that is deleted. A reader gets there only if it knows of no base; a version
+that knows no floor then refuses the log instead of taking it for an empty one."""
+
+
+def key_of(number: int) -> str:
+    """The object of entry ``number``, which begins with 1."""
+    return f"{FOLDER}/{number:012d}"
 
 
 class Token(msgspec.Struct, frozen=True, order=True):
@@ -30,6 +39,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     """Who it is, for people: host, pid or pod."""
     released: bool = False
     """The same driver's second record: it has done all that it will ever do, so who waits for its end may claim."""
+    knows_floor: bool = False
+    """Whether this driver looks for the log's floor after each entry that it creates (``log.log``)."""
 
     @property
     def token(self) -> Token:

@@ -35,6 +35,8 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """The highest id that any record names."""
     published: int = 0
     """The sinks' output of the checkpoints and savepoints up to this id is visible; 0: nobody has said so."""
+    unguarded_until: int = 0
+    """The claim that took the lineage from a driver that knows no floor, the newest such; 0: there was none."""
 
     @property
     def token(self) -> records.Token | None:
@@ -53,7 +55,10 @@ def fold(state: LogState, entry: Entry) -> LogState:
 def _changes(state: LogState, record: records.Record, number: int) -> dict[str, object]:
     match record:
         case records.Claim():
-            return {"claim": record, "claim_number": number}
+            before = state.claim
+            taken = before is not None and record.knows_floor and not before.knows_floor
+            until = number if taken else state.unguarded_until
+            return {"claim": record, "claim_number": number, "unguarded_until": until}
         case records.Incarnation():
             return {"incarnation": record.number, "restored_from": record.restored_from, "closed": None}
         case CheckpointCommitted():

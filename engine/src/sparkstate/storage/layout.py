@@ -13,6 +13,8 @@ METADATA = "_metadata"
 SHARED = "shared"
 TASK_OWNED = "taskowned"
 SAVEPOINTS = "savepoints"
+DATA_PREFIXES = ("chk-", f"{SHARED}/", f"{TASK_OWNED}/")
+"""What the names of all files of checkpoints begin with: to list these leaves out the log."""
 
 _DATA_FILE = re.compile(r"(?:chk-\d+|shared|taskowned)/(\d+)-(\d+)-[0-9a-zA-Z._-]+")
 _METADATA_FILE = re.compile(r"chk-(\d+)/_metadata")

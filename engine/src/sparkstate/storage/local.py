@@ -159,15 +159,23 @@ class LocalStore:
         return parent
 
     def _walk(self, prefix: str) -> Iterator[ObjectInfo]:
-        folder = self._root / prefix.rpartition("/")[0]
-        for base, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if name != TEMPORARY]
-            for name in names:
-                path = Path(base, name)
-                key = path.relative_to(self._root).as_posix()
-                if key.startswith(prefix):
+        """Opens only folders in which such names can lie, and asks for the size of nothing else."""
+        parent, _, begin = prefix.rpartition("/")
+        folders = [(self._root / parent, f"{parent}/" if parent else "", begin)]
+        while folders:
+            folder, base, begin = folders.pop()
+            try:
+                with os.scandir(folder) as entries:
+                    found = [entry for entry in entries if entry.name.startswith(begin)]
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # deleted meanwhile, or never there
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != TEMPORARY:
+                        folders.append((folder / entry.name, f"{base}{entry.name}/", ""))
+                elif not entry.is_dir():
                     with contextlib.suppress(FileNotFoundError):
-                        yield _info(key, path.stat())
+                        yield _info(base + entry.name, entry.stat())
 
     def _prune(self, folder: Path) -> None:
         with contextlib.suppress(OSError):  # not empty, or gone already: both are fine

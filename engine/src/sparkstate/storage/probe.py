@@ -1,5 +1,5 @@
-"""Does a store honour create-if-absent? Everything that fences drivers rests on it, so it is tried, not
-believed.
+"""Does a store honour create-if-absent, and list what was created? All that fences drivers rests on these two, so they
+are tried, not believed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,20 @@ def require_writable(store: ObjectStore, ids: Callable[[], str] = naming.random_
 
 
 def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
-    """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused."""
+    """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused, and the
+    object is listed.
+    """
     key = f"{FOLDER}/{ids()}"
     try:
         # Read back if it is called taken: a retry may have met its own first try, or nothing is there at all, and then
         # the second create would rightly succeed.
         creating.create_or_read(store, key, b"first")
+        if key not in [info.key for info in store.list(key)]:
+            raise errors.StorageError(
+                f"{store.url}/{key} was created, and a listing after that does not show it; so a driver could "
+                "miss that the log was compacted. Use a storage whose listings are consistent, as those of Amazon "
+                "S3, MinIO, Ceph, versitygw and local folders are"
+            )
         try:
             store.put_if_absent(key, b"second")
         except errors.AlreadyExists:
