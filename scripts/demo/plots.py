@@ -43,7 +43,7 @@ def rows_read(sample: Sample, outcome: Outcome) -> int | None:
         return None
     if sample.watermark_ms == END_OF_INPUT_WATERMARK:
         return outcome.rows
-    largest_ms = sample.watermark_ms + int(ALLOWED_DELAY.total_seconds() * 1000)
+    largest_ms = sample.watermark_ms + int(ALLOWED_DELAY.total_seconds() * 1000) + 1
     files = bisect.bisect_right([end_ms for end_ms, _ in outcome.file_ends], largest_ms)
     return outcome.file_ends[files - 1][1] if files else 0
 

@@ -164,7 +164,7 @@ class Demonstration:
     def _has_read(self, job: JobProcess, files: int) -> bool:
         """The watermark has come as far as it does with that many files."""
         status = job.status()
-        end_ms = self._outcome.file_ends[files - 1][0] - ALLOWED_DELAY // timedelta(milliseconds=1)
+        end_ms = self._outcome.file_ends[files - 1][0] - ALLOWED_DELAY // timedelta(milliseconds=1) - 1
         return status is not None and (status["watermark_ms"] or 0) >= end_ms
 
     def _second_run(self, location: str) -> None:

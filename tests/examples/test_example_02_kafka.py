@@ -41,7 +41,7 @@ def test_a_job_that_reads_from_kafka_is_killed_and_its_sessions_are_exact(broker
         back = job.wait_until("the restored driver", lambda: restored(job, killed), 180)
         assert back["restored_from"] is not None
         assert back["incarnation"] > killed["incarnation"]
-        end_ms = newest_ms(regular) - 6 * 3_600_000
+        end_ms = newest_ms(regular) - 6 * 3_600_000 - 1
         job.wait_until(
             "the end of the topic", lambda: (job.status() or {}).get("watermark_ms") == end_ms, 120
         )

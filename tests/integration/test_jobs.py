@@ -114,6 +114,18 @@ def test_processing_time_timers_fire_when_no_data_arrives(tmp_path: Path) -> Non
             driver.process,
         )
         assert client.status().backend == "rocksdb", "what the code chose beats the manifest"
+
+        def counted() -> dict[str, float | None]:
+            return {metric.name: metric.count for metric in client.status().user_metrics}
+
+        driving.wait_for(
+            lambda: counted() == {"case.alarm.rows": 3, "case.alarm.alarms": 2},
+            driving.PATIENCE_S,
+            "the function's own metrics",
+            driver.process,
+        )
+        label = 'sparkstate_user_counter{metric="case.alarm.rows",operator="alarm",slot="0"} 3.0'
+        assert label in client.metrics().splitlines()
         client.cancel()
         driver.finish()
     assert Counter(output(tmp_path / "out")) == Counter({("a", 2): 1, ("b", 1): 1})

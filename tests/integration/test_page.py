@@ -217,6 +217,27 @@ def test_slots_show_state_and_memory_against_their_budget(open_page: Open, job: 
     expect(third).to_contain_text("5 MiB, without a budget")
 
 
+def test_metrics_of_the_jobs_own_have_a_table_when_there_are_any(open_page: Open, job: InMemoryJob) -> None:
+    page = open_page()
+    expect(page.locator("#metrics")).to_be_hidden()
+    shown: list[tuple[str, dict[str, float], str]] = [
+        ("counter", {"count": 1_234}, "1,234"),
+        ("gauge", {"least": 2, "largest": 7.5}, "2 to 7.5"),
+        ("meter", {"count": 90, "rate": 1.5}, "90, 1.5 per second"),
+        (
+            "distribution",
+            {"count": 4, "sum": 10, "least": 1, "largest": 4},
+            "4 values of 1 to 4, 2.5 on average",
+        ),
+        ("distribution", {"count": 0}, "no value yet"),
+    ]
+    made = [documents.UserMetric(operator="op", name="a.<b>m</b>", kind=k, **n) for k, n, _ in shown]
+    job.update(user_metrics=tuple(made))
+    texts = [f"opa.<b>m</b>{kind}{text}" for kind, _, text in shown]
+    expect(page.locator("#metric-rows tr")).to_have_text(texts)
+    expect(page.locator("#metrics")).to_be_visible()
+
+
 def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open, job: InMemoryJob) -> None:
     page = open_page()
     expect(page.locator("#recoveries")).to_have_text("No recovery: nothing has failed.")

@@ -121,6 +121,18 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         lambda p: finish(sparkstate.keyed(files(p), "k", event_time="v", delay="1 second")),
         "must be a timestamp",
     ),
+    "parts of a source without event time": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", watermark_partition="k")),
+        "watermark_partition=['k']) needs an event time",
+    ),
+    "parts of a source by an unknown column": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", event_time="at", watermark_partition=["k", "p"])),
+        "the DataFrame has no column 'p'",
+    ),
+    "parts of a source by a double": (
+        lambda p: finish(sparkstate.keyed(files(p), "k", event_time="at", watermark_partition="v")),
+        "must be a string or a whole number",
+    ),
     "delay without event time": (
         lambda p: finish(sparkstate.keyed(files(p), "k", delay="1 second")),
         "needs event_time",

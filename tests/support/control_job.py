@@ -27,6 +27,7 @@ class InMemoryJob:
         )
         self.history: list[documents.CheckpointInfo] = []
         self.samples: list[port.Sample] = []
+        self.own_metrics: list[port.SlotMetric] = []
         self.values: dict[tuple[str, str, str], JsonValue] = {}
         self.live = True
         self.ready = True
@@ -113,6 +114,9 @@ class InMemoryJob:
 
     def metrics(self) -> Iterable[port.Sample]:
         return list(self.samples)
+
+    def user_metrics(self) -> Iterable[port.SlotMetric]:
+        return list(self.own_metrics)
 
 
 def checkpoint(number: int, **fields: object) -> documents.CheckpointInfo:

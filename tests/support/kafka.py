@@ -57,8 +57,11 @@ class Broker:
             time.sleep(0.1)
         raise RuntimeError(f"the partitions of {name} have no leaders after {START_TIMEOUT_S:.0f} s")
 
-    def produce(self, topic: str, messages: Iterable[str], partitions: int) -> int:
-        """Deal the messages out to the partitions in turn; returns their number when the broker has them all."""
+    def produce(
+        self, topic: str, messages: Iterable[str], partitions: int, *, only: int | None = None
+    ) -> int:
+        """Deal the messages out to the partitions in turn, or send them to ``only`` one of them; returns their number
+        when the broker has them all."""
         failures: list[str] = []
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -71,7 +74,8 @@ class Broker:
         )
         count = 0
         for count, message in enumerate(messages, start=1):
-            producer.produce(topic, message.encode(), partition=count % partitions, on_delivery=delivered)
+            partition = count % partitions if only is None else only
+            producer.produce(topic, message.encode(), partition=partition, on_delivery=delivered)
             producer.poll(0)
         remaining = producer.flush(60)
         if remaining or failures:

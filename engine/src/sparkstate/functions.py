@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from sparkstate.state import api, descriptors
@@ -70,8 +70,10 @@ class TimerService(ABC):
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
-        """Call ``on_timer`` when the watermark reaches ``timestamp``; at once at the end of the epoch if it
-        has."""
+        """Call ``on_timer`` when the watermark reaches ``timestamp``; if it has already, at its next advance.
+
+        ``timestamp`` is a whole number of milliseconds; so are those of the other methods.
+        """
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
@@ -84,6 +86,72 @@ class TimerService(ABC):
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         """Forget that timer; nothing happens if there is none."""
+
+
+class Counter(ABC):
+    """A number that goes up, or down."""
+
+    @abstractmethod
+    def inc(self, n: int = 1) -> None:
+        """Add ``n``."""
+
+    @abstractmethod
+    def dec(self, n: int = 1) -> None:
+        """Subtract ``n``."""
+
+    @abstractmethod
+    def get_count(self) -> int:
+        """Its value in this slot."""
+
+
+class Meter(ABC):
+    """Counts events; shown with their number per second."""
+
+    @abstractmethod
+    def mark_event(self, value: int = 1) -> None:
+        """``value`` events happened."""
+
+    @abstractmethod
+    def get_count(self) -> int:
+        """How many, in this slot."""
+
+
+class Distribution(ABC):
+    """Numbers of which count, sum, least and largest are shown."""
+
+    @abstractmethod
+    def update(self, value: float) -> None:
+        """One more number."""
+
+
+class MetricGroup(ABC):
+    """Makes a function's own metrics, which the job's status, page and ``/metrics`` show.
+
+    Make them in ``open`` and keep the objects: asking again for the same name gives the same metric. They count what
+    ran in this slot since it started, records of attempts that were repeated included, and begin anew at 0 after a
+    restore, as in Flink. An operator shows 100 metrics; further ones work and are not shown.
+    """
+
+    @abstractmethod
+    def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
+        """A group in this one, whose name comes before those of its metrics; with ``extra`` a group in a group."""
+
+    @abstractmethod
+    def counter(self, name: str) -> Counter:
+        """A counter."""
+
+    @abstractmethod
+    def gauge(self, name: str, obj: Callable[[], float]) -> None:
+        """Shows what ``obj`` returns; it is called at the end of each epoch, never beside the function's other
+        methods."""
+
+    @abstractmethod
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """A meter whose rate is that of the last ``time_span_in_seconds``."""
+
+    @abstractmethod
+    def distribution(self, name: str) -> Distribution:
+        """A distribution."""
 
 
 class RuntimeContext(ABC):
@@ -130,6 +198,22 @@ class RuntimeContext(ABC):
     def get_index_of_this_subtask(self) -> int:
         """This slot's number, from 0."""
 
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """The operator's uid and this slot's place among all, from 1: ``rotations (3/6)``."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """How often the job's state was restored or begun before this time: 0 for the first life."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """The manifest's ``params`` of that name, as a string, or ``default_value``."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """The operator's group, in which metrics of its own are made."""
+
 
 class Context(ABC):
     """Given to ``process_element``. One object, reused: do not keep it beyond the call."""
@@ -160,8 +244,16 @@ class OnTimerContext(Context):
         """The namespace the timer was registered with; None is the default one."""
 
 
+_Context: TypeAlias = Context
+_OnTimerContext: TypeAlias = OnTimerContext
+
+
 class KeyedProcessFunction:
     """The user's code for the records of a keyed stream."""
+
+    Context: TypeAlias = _Context
+    """As PyFlink names it in annotations: ``ctx: KeyedProcessFunction.Context``."""
+    OnTimerContext: TypeAlias = _OnTimerContext
 
     def open(self, ctx: RuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first record."""

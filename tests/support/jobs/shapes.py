@@ -25,15 +25,23 @@ class Count(KeyedProcessFunction):
 
 
 class Alarm(Count):
-    """Yields nothing until 300 ms of processing time have passed since a key's first row."""
+    """Yields nothing until 300 ms of processing time have passed since a key's first row; counts rows and alarms."""
+
+    def open(self, ctx: Any) -> None:
+        super().open(ctx)
+        group = ctx.get_metrics_group().add_group("case", ctx.get_job_parameter("case", "none"))
+        self.rows = group.counter("rows")
+        self.alarms = group.counter("alarms")
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
         list(super().process_element(row, ctx))
+        self.rows.inc()
         timers = ctx.timer_service()
         timers.register_processing_time_timer(timers.current_processing_time() + 300)
         return iter(())
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        self.alarms.inc()
         yield ctx.get_current_key(), self.count.value()
 
 

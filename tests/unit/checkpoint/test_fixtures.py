@@ -12,6 +12,7 @@ from support.stores import ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot
 from sparkstate.log import LineageLog, find
+from sparkstate.spark import watermarks
 from sparkstate.storage import naming, open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -65,6 +66,15 @@ def test_the_latest_checkpoint_of_a_version_1_folder_is_restored(v1, tmp_path):
     assert restored.plan.kind == "checkpoint"
     assert (restored.metadata.checkpoint_id, restored.metadata.epoch) == (3, 30)
     assert contents(restored.store, restored.metadata, tmp_path) == V1_LATER
+
+
+def test_the_watermark_of_a_version_1_folder_makes_the_same_rows_late(v1):
+    """It was stored by the definition of before: a row at it was on time."""
+    metadata = restore(v1).metadata
+    assert not metadata.late_at_watermark
+    fresh = watermarks.Watermarks((watermarks.SourceTime(0, None, 0),))
+    restored = fresh.restored(watermarks.stored_in(metadata))
+    assert restored.current == metadata.watermark - 1
 
 
 def test_a_version_1_savepoint_is_found_by_its_place_and_opened(v1, tmp_path):

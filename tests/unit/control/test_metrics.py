@@ -105,10 +105,16 @@ def test_native_metrics_pass_through_under_their_own_names() -> None:
 
 def test_every_metric_has_help_a_base_unit_and_our_prefix() -> None:
     job = control_job.InMemoryJob()
+    numbers = {"count": 1, "rate": 1, "sum": 1, "least": 1, "largest": 1}
+    job.own_metrics = [
+        port.SlotMetric(0, documents.UserMetric(operator="op", name=kind, kind=kind, **numbers))
+        for kind in ("counter", "gauge", "meter", "distribution")
+    ]
     job.update(
         slots=(control_job.slot(0),),
         last_checkpoint=control_job.checkpoint(1),
         epoch=1,
+        storage_away=(documents.StorageAway(url="s3://b", doing="checkpoints", since_ms=1),),
         lag_ms=1,
         watermark_ms=1,
     )
@@ -135,3 +141,42 @@ def test_the_endpoint_serves_what_the_driver_observed(
     answer = caller.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert values(answer.text)["sparkstate_epoch_duration_seconds_sum"] == 1.5
+
+
+def test_metrics_that_functions_made_are_shown_by_slot_whatever_their_names() -> None:
+    job = control_job.InMemoryJob()
+    odd = 'a "b"\\c, é {x="y"}'
+    job.own_metrics = [
+        port.SlotMetric(slot, documents.UserMetric(operator="op", name=odd, kind="counter", count=slot - 3))
+        for slot in (0, 1)
+    ]
+    job.own_metrics += [
+        port.SlotMetric(0, documents.UserMetric(operator="op", name="g", kind="gauge", least=2, largest=2)),
+        port.SlotMetric(0, documents.UserMetric(operator="op", name="none", kind="gauge")),
+        port.SlotMetric(0, documents.UserMetric(operator="op", name="m", kind="meter", count=9, rate=0.5)),
+        port.SlotMetric(
+            0,
+            documents.UserMetric(
+                operator="op", name="d", kind="distribution", count=2, sum=30, least=10, largest=20
+            ),
+        ),
+    ]
+    text = metrics.JobMetrics(job, FixedClock()).render().decode()
+    found = {
+        (sample.name, sample.labels["metric"], sample.labels["slot"]): sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("sparkstate_user_")
+    }
+    prefix = "sparkstate_user_"
+    assert found == {
+        (f"{prefix}counter", odd, "0"): -3,
+        (f"{prefix}counter", odd, "1"): -2,
+        (f"{prefix}gauge", "g", "0"): 2,
+        (f"{prefix}meter_events_total", "m", "0"): 9,
+        (f"{prefix}meter_events_per_second", "m", "0"): 0.5,
+        (f"{prefix}distribution_values", "d", "0"): 2,
+        (f"{prefix}distribution_sum", "d", "0"): 30,
+        (f"{prefix}distribution_least", "d", "0"): 10,
+        (f"{prefix}distribution_largest", "d", "0"): 20,
+    }

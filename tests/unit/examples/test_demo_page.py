@@ -15,7 +15,7 @@ EVIDENCE = recovery.Evidence(3, 9, 1_000_000, 2, 4)
 
 def sample(second, run="run 1", epoch=0, rows_per_s=3000.0):
     ends = [(1000 * (number + 1), 100 * (number + 1)) for number in range(120)]
-    watermark = ends[min(epoch, 119)][0] - 3_600_000
+    watermark = ends[min(epoch, 119)][0] - 3_600_001
     return watch.Sample(
         second * 1000, run, "RUNNING", epoch, watermark, rows_per_s, 40_000 * epoch, min(second, 120)
     )

@@ -170,7 +170,7 @@ def push(to, rows, chance, newest=0):
         epoch = rows[position : position + chance.randint(1, 400)]
         to.process_elements(epoch)
         newest = max(newest, *(stamp for _, stamp in epoch))
-        to.process_watermark(newest - ALLOWED_DELAY_MS)
+        to.process_watermark(newest - ALLOWED_DELAY_MS - 1)
         position += len(epoch)
     return newest
 

@@ -127,7 +127,7 @@ def test_both_operators_agree_with_the_calculation_however_clicks_are_cut_into_e
             epoch = rows[position : position + chance.randint(1, 200)]
             first.process_elements(epoch)
             newest = max(newest, *(stamp for _, stamp in epoch))
-            first.process_watermark(newest - 10 * MINUTE)
+            first.process_watermark(newest - 10 * MINUTE - 1)
             position += len(epoch)
         first.process_watermark(MAX_WATERMARK)
         told = first.output()

@@ -152,6 +152,28 @@ def test_both_spellings_of_flink_mean_the_same_settings() -> None:
     assert by_old.restart.strategy == "fixed-delay"
 
 
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("hashmap", "hashmap"),
+        ("jobmanager", "hashmap"),
+        ("filesystem", "hashmap"),
+        ("rocksdb", "rocksdb"),
+        ("org.apache.flink.runtime.state.memory.MemoryStateBackendFactory", "hashmap"),
+        ("org.apache.flink.runtime.state.filesystem.FsStateBackendFactory", "hashmap"),
+        ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+        ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", "rocksdb"),
+        ("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "rocksdb"),
+        ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory", "rocksdb"),
+    ],
+)
+@pytest.mark.parametrize("key", ["state.backend", "state.backend.type"])
+def test_the_backend_is_named_as_in_configurations_of_any_age(key: str, name: str, backend: str) -> None:
+    job = resolved({"configuration": {key: name, "state.checkpoints.dir": "s3://bucket/a"}}, {}).settings
+    assert job.backend.type == backend
+    assert job.checkpoint.storage == "s3://bucket/a", "checkpoints go to files, as the old backends had them"
+
+
 def test_rocksdbs_options_and_metrics_may_stand_among_flinks_keys() -> None:
     found = resolved(
         {

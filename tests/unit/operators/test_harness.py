@@ -57,8 +57,8 @@ def test_side_outputs_are_read_by_tag_or_id():
 def test_late_and_rejected_rows_go_to_their_outputs():
     with make(late_tag="late", on_error="side-output") as made:
         made.process_watermark(10)
-        made.process_element({"word": "a", "n": 1}, timestamp=9)
-        made.process_element({"word": "a", "n": -1}, timestamp=10)
+        made.process_element({"word": "a", "n": 1}, timestamp=10)
+        made.process_element({"word": "a", "n": -1}, timestamp=11)
         assert made.output() == []
         assert [row.n for row in made.side_output("late")] == [1]
         ((word, n, error),) = made.side_output("errors")

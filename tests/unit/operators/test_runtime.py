@@ -113,19 +113,19 @@ def test_a_batch_that_lacks_a_column_is_refused_by_its_name():
 # --- late rows
 
 
-def test_rows_before_the_watermark_are_counted_and_processed():
+def test_rows_at_or_before_the_watermark_are_counted_and_processed():
     operator = ops.make_operator(Sum())
-    overlay = ops.run(operator, ("a", 1, 9), ("a", 2, 10), ("a", 3, None), before=10)
+    overlay = ops.run(operator, ("a", 1, 10), ("a", 2, 11), ("a", 3, None), before=10)
     assert overlay.late_rows == 1
     assert [row for row in ops.rows_of(overlay) if row[1] > 0] == [("a", 1), ("a", 3), ("a", 6)]
 
 
 def test_with_a_late_tag_they_go_there_instead():
     operator = ops.make_operator(Sum(), late_tag="late", side_schemas={"late": ops.ROWS})
-    overlay = ops.run(operator, ("a", 1, 9), ("a", 2, 10), ("b", 3, -5), before=10)
+    overlay = ops.run(operator, ("a", 1, 10), ("a", 2, 11), ("b", 3, -5), before=10)
     assert ops.rows_of(overlay) == [("a", 2)]
     assert ops.rows_of(overlay, "late") == [("a", 1), ("b", 3)]
-    assert (overlay.rows_in, overlay.late_rows, overlay.max_timestamp) == (3, 2, 10)
+    assert (overlay.rows_in, overlay.late_rows, overlay.max_timestamp) == (3, 2, 11)
 
 
 # --- errors

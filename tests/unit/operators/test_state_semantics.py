@@ -44,6 +44,8 @@ class Scripted(KeyedProcessFunction):
         self.value = ctx.get_state(ValueStateDescriptor("value", Types.LONG()))
         self.text = ctx.get_state(ValueStateDescriptor("text", Types.STRING()))
         self.tags = ctx.get_state(ValueStateDescriptor("tags", Types.LIST(Types.STRING())))
+        self.share = ctx.get_state(ValueStateDescriptor("share", Types.DOUBLE()))
+        self.pair = ctx.get_state(ValueStateDescriptor("pair", Types.TUPLE([Types.LONG(), Types.LONG()])))
         self.list = ctx.get_list_state(ListStateDescriptor("list", Types.LONG()))
         self.map = ctx.get_map_state(MapStateDescriptor("map", Types.STRING(), Types.LONG()))
         self.longest = ctx.get_reducing_state(ReducingStateDescriptor("longest", Longest(), Types.STRING()))
@@ -127,8 +129,6 @@ def test_a_list_appends_replaces_and_clears(do, harness):
     assert harness.state("list", "a") == [5]
     do(lambda f: f.list.update([]))
     assert harness.state("list", "a") is None
-    do(lambda f: (f.list.add(1), f.list.update(None)))
-    assert harness.state("list", "a") is None
 
 
 def test_a_list_refuses_none_as_flink_does(do):
@@ -137,6 +137,7 @@ def test_a_list_refuses_none_as_flink_does(do):
         lambda f: f.list.add_all([1, None]),
         lambda f: f.list.update([None]),
         lambda f: f.list.add_all(None),
+        lambda f: f.list.update(None),
     ):
         with pytest.raises(errors.UserCodeError, match=r"state 'list' of operator 'harness', key 'a'.*None"):
             do(script)
@@ -234,9 +235,35 @@ def test_a_value_of_a_wrong_type_is_refused_with_state_key_value_and_type(do, ha
     assert harness.state("value", "a") is None
 
 
-def test_a_state_asked_for_after_open_is_refused(do):
-    with pytest.raises(errors.UserCodeError, match="after open"):
+def test_none_is_no_key_of_a_map(do):
+    for use in (lambda f: f.map.put(None, 1), lambda f: f.map.get(None), lambda f: f.map.contains(None)):
+        with pytest.raises(errors.UserCodeError, match=r"state 'map'.*map key None"):
+            do(use)
+
+
+def test_values_become_what_their_type_says_before_they_are_stored(do, harness):
+    def write(f):
+        f.share.update(1)
+        f.pair.update([1, 2])
+        return f.share.value(), f.pair.value()
+
+    before = do(write)
+    after = do(lambda f: (f.share.value(), f.pair.value()))
+    assert before == after == (1.0, (1, 2))
+    assert [type(value) for value in before] == [type(value) for value in after] == [float, tuple]
+
+
+def test_a_state_first_asked_for_after_open_is_refused_with_the_reason(do):
+    with pytest.raises(errors.UserCodeError, match=r"after open.*are read before its first record"):
         do(lambda f: f.ctx.get_state(ValueStateDescriptor("late", Types.LONG())))
+
+
+def test_a_state_that_open_asked_for_is_given_again_later(do):
+    do(lambda f: f.value.update(7))
+    again = lambda f: f.ctx.get_state(ValueStateDescriptor("value", Types.LONG()))  # noqa: E731
+    assert do(lambda f: (again(f) is f.value, again(f).value())) == (True, 7)
+    with pytest.raises(errors.UserCodeError, match="declared twice"):
+        do(lambda f: f.ctx.get_state(ValueStateDescriptor("value", Types.STRING())))
 
 
 class Declares(KeyedProcessFunction):

@@ -3,6 +3,7 @@ backends."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sparkstate import errors
@@ -75,8 +76,7 @@ def test_a_timer_registered_again_fires_once(harness):
 
 def test_a_timer_registered_again_in_the_epoch_in_which_it_is_due_fires_once(harness):
     harness.process_element(("a", register(10)))
-    harness._watermark = 10  # the epoch of the next element ends with this watermark
-    harness.process_element(("a", register(10)))
+    harness.process_elements([(("a", register(10)), None)], watermark=10)
     assert fired(harness) == [("event", 10, "a", None)]
     assert harness.num_event_timers() == 0
 
@@ -120,10 +120,23 @@ def test_a_later_timer_registered_while_others_fire_waits(harness, function):
     assert [timer.timestamp for timer in harness.event_timers("a")] == [110]
 
 
-def test_a_timer_before_the_watermark_fires_at_the_end_of_its_epoch(harness):
+def test_a_timer_for_the_past_fires_at_the_next_advance_of_the_watermark(harness):
     harness.process_watermark(100)
     harness.process_element(("a", register(50)))
+    harness.process_watermark(100)
+    assert fired(harness) == []
+    harness.process_watermark(101)
     assert fired(harness) == [("event", 50, "a", None)]
+
+
+def test_a_timer_for_the_past_waits_through_snapshots(harness):
+    harness.process_watermark(100)
+    harness.process_element(("a", register(50)))
+    harness.restore(harness.snapshot())
+    harness.process_element(("b", register(60)))
+    assert fired(harness) == []
+    harness.process_watermark(101)
+    assert fired(harness) == [("event", 50, "a", None), ("event", 60, "b", None)]
 
 
 def test_processing_time_timers_fire_by_the_wall_clock(harness):
@@ -156,12 +169,32 @@ def test_the_domains_do_not_disturb_one_another(harness):
     assert fired(harness) == [("processing", 1500, "a", None)]
 
 
-def test_an_event_time_timer_registered_by_a_processing_time_timer_fires_if_due(harness, function):
+def test_an_event_time_timer_registered_by_a_processing_time_timer_fires_when_the_watermark_advances(
+    harness, function
+):
     function.react = lambda stamp, service: stamp == 1500 and service.register_event_time_timer(5)
     harness.process_watermark(10)
     harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
     harness.set_processing_time(1500)
-    assert fired(harness) == [("processing", 1500, "a", None), ("event", 5, "a", None)]
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    harness.process_watermark(11)
+    assert fired(harness) == [("event", 5, "a", None)]
+
+
+def test_a_processing_time_timer_sees_the_watermark_of_before_and_fires_before_event_time_timers(
+    harness, function
+):
+    seen = []
+    function.react = lambda stamp, service: seen.append((stamp, service.current_watermark()))
+    harness.process_watermark(10)
+
+    def both(service):
+        service.register_processing_time_timer(900)
+        service.register_event_time_timer(15)
+
+    harness.process_elements([(("a", both), 12)], watermark=20)
+    assert seen == [(900, 10), (15, 20)]
+    assert [timer[:2] for timer in fired(harness)] == [("processing", 900), ("event", 15)]
 
 
 def test_the_end_of_bounded_input_fires_every_event_time_timer(harness):
@@ -180,8 +213,16 @@ def test_current_watermark_is_the_new_one_while_timers_fire(harness, function):
     assert seen == [MIN_WATERMARK, 25]
 
 
+def test_whole_numbers_of_other_types_are_timestamps(harness):
+    harness.process_element(("a", register(np.int64(5), np.int32(7), np.uint8(9))))
+    harness.process_element(("a", lambda service: service.delete_event_time_timer(np.int16(7))))
+    assert [type(timer.timestamp) for timer in harness.event_timers()] == [int, int]
+    harness.process_watermark(100)
+    assert [timer[1] for timer in fired(harness)] == [5, 9]
+
+
 def test_a_timestamp_that_is_no_whole_number_is_refused(harness):
-    for stamp in (None, 1.5, 2**63):
+    for stamp in (None, 1.5, 2**63, True, np.bool_(True), np.float64(5), np.uint64(2**63), "5"):
         with pytest.raises(errors.UserCodeError, match="whole milliseconds"):
             harness.process_element(("a", register(stamp)))
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sparkstate import KeyedProcessFunction, OutputTag, errors
-from sparkstate.spark import graph
+from sparkstate.spark import graph, stream
+from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 
 
 def source(frame: Any, event_time: str | None = None, delay_ms: int = 0) -> graph.Source:
@@ -49,3 +50,38 @@ def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
     assert "late rows" in late
     operator.side_outputs = {"late": OutputTag("late")}
     assert declared.unread() == [rejected]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("rocksdb", EmbeddedRocksDBStateBackend),
+        ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", EmbeddedRocksDBStateBackend),
+        ("org.apache.flink.runtime.state.filesystem.FsStateBackendFactory", HashMapStateBackend),
+        (HashMapStateBackend(), HashMapStateBackend),
+    ],
+    ids=str,
+)
+def test_a_job_chooses_its_backend_by_object_or_by_a_name_of_any_age(given: Any, kind: type) -> None:
+    assert isinstance(chosen(given), kind)
+
+
+@pytest.mark.parametrize("given", [None, 5, "rocks"], ids=repr)
+def test_what_names_no_backend_is_refused_with_the_choices(given: Any) -> None:
+    with pytest.raises(errors.SpecInvalid, match=r"HashMapStateBackend\(\)|must be hashmap or rocksdb"):
+        chosen(given)
+
+
+def chosen(given: Any) -> Any:
+    found: list[Any] = []
+
+    def job() -> None:
+        stream.set_state_backend(given)
+        found.append(graph.current().backend)
+
+    try:
+        graph.declare(job)
+    except errors.SpecInvalid as error:
+        if "no keyed operator" not in str(error):
+            raise
+    return found[0]

@@ -223,6 +223,22 @@ def test_metadata_is_never_overwritten_but_finds_itself(root):
     assert root.get("chk-3/_metadata") == b"mine"
 
 
+def test_the_metadata_stream_knows_its_position_and_whether_it_is_closed(root):
+    stream = CheckpointStorage(root).initialize_location_for_checkpoint(3).create_metadata_output_stream()
+    assert (stream.get_pos(), stream.is_closed()) == (0, False)
+    stream.write(b"abc")
+    stream.write(0x164)  # the low eight bits: "d"
+    stream.flush()
+    stream.sync()
+    assert (stream.get_pos(), keys(root)) == (4, [])
+    stream.close_and_finalize_checkpoint()
+    assert root.get("chk-3/_metadata") == b"abcd"
+    assert (stream.get_pos(), stream.is_closed()) == (-1, True)
+    for use in (stream.flush, stream.sync, lambda: stream.write(1)):
+        with pytest.raises(errors.StorageError, match=r"^closed$"):
+            use()
+
+
 def test_metadata_that_is_not_finished_leaves_nothing(root):
     stream = CheckpointStorage(root).initialize_location_for_checkpoint(3).create_metadata_output_stream()
     stream.write(b"x")

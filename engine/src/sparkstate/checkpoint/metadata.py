@@ -65,6 +65,11 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     source_position: FileHandle | None = None
     """Opaque archive of Spark's query position, inline or a file."""
     source_watermarks: dict[str, int] = {}
+    """Largest event time by source."""
+    source_parts: dict[str, dict[str, int]] = {}
+    """Largest event time by source and part (a JSON object of the columns that tell parts apart)."""
+    late_at_watermark: bool = False
+    """A row at the watermark is late, as in Flink; False in snapshots of before, in which it was on time."""
     committables: tuple[Committable, ...] = ()
     trigger_id: str = ""
     duration_ms: int = 0

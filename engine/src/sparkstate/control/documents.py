@@ -108,6 +108,26 @@ class SlotStatus(Document):
     alive: bool = True
 
 
+class UserMetric(Document):
+    """A metric that an operator's function made by ``get_metrics_group``; null fields are not of its kind.
+
+    Slots count since they started: after a restore they begin anew.
+    """
+
+    operator: str
+    name: str = Field(description="Its groups and its own name, joined by dots.")
+    kind: str = Field(description="counter, gauge, meter or distribution.")
+    count: float | None = Field(
+        default=None, description="Of a counter its value, else how many events or numbers; over all slots."
+    )
+    rate: float | None = Field(default=None, description="Of a meter: events per second, over all slots.")
+    sum: float | None = Field(default=None, description="Of a distribution, over all slots.")
+    least: float | None = Field(
+        default=None, description="Of a gauge the least value of a slot, of a distribution the least number."
+    )
+    largest: float | None = Field(default=None, description="The same, the largest.")
+
+
 class CheckpointInfo(Document):
     """One checkpoint or savepoint, running or ended."""
 
@@ -179,8 +199,8 @@ class JobStatus(Document):
     )
     late_rows_total: int = Field(
         default=0,
-        description="Rows whose event time lay before the watermark, since this driver started, whether a late output "
-        "took them or not.",
+        description="Rows whose event time was not after the watermark, since this driver started, whether a late "
+        "output took them or not.",
     )
     dropped_rows_total: int = Field(
         default=0,
@@ -218,6 +238,10 @@ class JobStatus(Document):
     )
     restored_from: str | None = None
     sinks: tuple[str, ...] = ()
+    user_metrics: tuple[UserMetric, ...] = Field(
+        default=(),
+        description="Metrics that the job's functions made, over all slots; at most 500, /metrics has all by slot.",
+    )
     notices: tuple[str, ...] = Field(
         default=(), description="What a person should know, e.g. settings without effect here."
     )

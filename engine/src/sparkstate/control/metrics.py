@@ -43,15 +43,23 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
     "sparkstate_slot_held_output_bytes": "Output of file sinks on the slot's disk, which the next checkpoints publish.",
     "sparkstate_storage_away_seconds": "For how long a storage that the job needs has not answered.",
+    "sparkstate_user_counter": "A function's own counter. It may go down, and begins at 0 with the slot.",
+    "sparkstate_user_gauge": "A function's own gauge, as of the end of an epoch.",
+    "sparkstate_user_meter_events_per_second": "Rate of a function's own meter, over its time span.",
+    "sparkstate_user_distribution_values": "How many numbers a function's own distribution got since the slot began.",
+    "sparkstate_user_distribution_sum": "Their sum.",
+    "sparkstate_user_distribution_least": "The least of them.",
+    "sparkstate_user_distribution_largest": "The largest of them.",
 }
 COUNTERS: Final[dict[str, str]] = {
     "sparkstate_rows": "Rows fed into keyed operators since the driver started.",
-    "sparkstate_late_rows": "Rows whose event time lay before the watermark, since the driver started.",
+    "sparkstate_late_rows": "Rows whose event time was not after the watermark, since the driver started.",
     "sparkstate_dropped_rows": "Rows for side outputs that nothing in the job reads, since the driver started.",
     "sparkstate_restarts": "Restarts after a failure.",
     "sparkstate_storage_failures": "Calls that failed because a storage was away, since the driver started.",
     "sparkstate_checkpoints_completed": "Completed checkpoints and savepoints.",
     "sparkstate_checkpoints_failed": "Failed checkpoints and savepoints.",
+    "sparkstate_user_meter_events": "Events of a function's own meter since the slot began.",
 }
 """The text format adds ``_total`` to the names of counters."""
 LABELS: Final[dict[str, tuple[str, ...]]] = {
@@ -63,7 +71,27 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "sparkstate_slot_resident_memory_bytes": ("slot",),
     "sparkstate_slot_held_output_bytes": ("slot",),
     "sparkstate_storage_away_seconds": ("url",),
+    **dict.fromkeys(
+        (name for name in [*GAUGES, *COUNTERS] if name.startswith("sparkstate_user_")),
+        ("slot", "operator", "metric"),
+    ),
 }
+_USER_FAMILIES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "counter": (("sparkstate_user_counter", "count"),),
+    "gauge": (("sparkstate_user_gauge", "largest"),),
+    "meter": (
+        ("sparkstate_user_meter_events", "count"),
+        ("sparkstate_user_meter_events_per_second", "rate"),
+    ),
+    "distribution": (
+        ("sparkstate_user_distribution_values", "count"),
+        ("sparkstate_user_distribution_sum", "sum"),
+        ("sparkstate_user_distribution_least", "least"),
+        ("sparkstate_user_distribution_largest", "largest"),
+    ),
+}
+"""By kind: families and the fields of ``documents.UserMetric`` that they show. A function's names are values of labels,
+so they need no alphabet, and a name can be a counter in one operator and a gauge in another."""
 Reading = tuple[str, tuple[str, ...], float]
 """Name, values of the labels in the order of ``LABELS``, value."""
 
@@ -124,6 +152,7 @@ class _JobCollector:
 
     def collect(self) -> Iterator[core.Metric]:
         readings = list(read_status(self._job.status(), self._clock.now_ms()))
+        readings += read_user_metrics(self._job.user_metrics())
         yield from _families(readings)
         yield from native_families(self._job.metrics())
 
@@ -171,6 +200,16 @@ def _read_slot(slot: documents.SlotStatus) -> Iterator[Reading]:
             yield "sparkstate_slot_memory_bytes", (label, part), float(size)
     if slot.rss_bytes is not None:
         yield "sparkstate_slot_resident_memory_bytes", (label,), float(slot.rss_bytes)
+
+
+def read_user_metrics(metrics: Iterable[port.SlotMetric]) -> Iterator[Reading]:
+    """The metrics that functions made; a number that is not there is no sample."""
+    for one in metrics:
+        labels = (str(one.slot), one.metric.operator, one.metric.name)
+        for family, field in _USER_FAMILIES.get(one.metric.kind, ()):
+            value = getattr(one.metric, field)
+            if value is not None:
+                yield family, labels, value
 
 
 def _families(readings: Iterable[Reading]) -> Iterator[core.Metric]:

@@ -42,6 +42,14 @@ class Sample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SlotMetric:
+    """A metric that a function made, as one slot tells it."""
+
+    slot: int
+    metric: documents.UserMetric
+
+
 class JobControl(Protocol):
     """A job as seen from outside. Its ``errors.SparkstateError`` decide the status code by their kinds."""
 
@@ -89,3 +97,6 @@ class JobControl(Protocol):
 
     def metrics(self) -> Iterable[Sample]:
         """Native metrics of the state backend that were switched on."""
+
+    def user_metrics(self) -> Iterable[SlotMetric]:
+        """Metrics that the job's functions made, slot by slot."""

@@ -39,6 +39,9 @@ value yet are left out. Counters carry `_total`, as Prometheus asks.
 | name | type | labels | meaning |
 |---|---|---|---|"""
 _NATIVE: Final = """
+`sparkstate_user_…` are the metrics that the job's functions make by `get_metrics_group()`. The label `metric` is the
+name with its groups, joined by dots; any printable name will do. An operator shows 100 in each slot.
+
 RocksDB's native metrics are off by default. Those that a job switches on (Flink's
 `state.backend.rocksdb.metrics.*`) come as gauges under `sparkstate_rocksdb_<name>`, with `-` turned into `_`,
 and with the labels that the slot gives: `estimate-num-keys` is `sparkstate_rocksdb_estimate_num_keys`."""

@@ -151,3 +151,6 @@ class DriverControl:
     def metrics(self) -> Iterator[port.Sample]:
         for slot, name, value in self._view.native_metrics():
             yield port.Sample(name, value, {"slot": str(slot)})
+
+    def user_metrics(self) -> tuple[port.SlotMetric, ...]:
+        return self._view.user_metrics()

@@ -87,6 +87,7 @@ class Crew:
             s3=settings.s3,
             inline_threshold_bytes=settings.checkpoint.inline_threshold_bytes,
             write_buffer_bytes=settings.checkpoint.write_buffer_bytes,
+            parameters=settings.entry.params,
         )
 
     def restore(self, restored: Restored) -> str:

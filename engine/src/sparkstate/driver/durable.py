@@ -348,11 +348,9 @@ class Durable:
             incarnation=parts.incarnation,
             epoch=parts.epoch,
             watermark=parts.watermarks.current,
-            source_watermarks={
-                str(i): source.largest
-                for i, source in enumerate(parts.watermarks.sources)
-                if source.largest is not None
-            },
+            source_watermarks={str(i): v for i, v in parts.watermarks.stored_largest().items()},
+            source_parts={str(i): v for i, v in parts.watermarks.stored_parts().items()},
+            late_at_watermark=True,
             timestamp_ms=parts.trigger_ms,
             duration_ms=self._clock.now_ms() - parts.trigger_ms,
             key_space=self.key_space,

@@ -130,8 +130,7 @@ class Incarnation:
         metadata = self._restored.metadata
         if metadata is None:
             return fresh
-        largest = [metadata.source_watermarks.get(str(i)) for i in range(len(fresh.sources))]
-        return fresh.restored(metadata.watermark, largest, metadata.watermark_before_end)
+        return fresh.restored(watermarks.stored_in(metadata))
 
     def _seed(self) -> Path:
         directory = self._parts.work_dir / "query" / f"{self.number:05d}"

@@ -149,7 +149,7 @@ class JobDriver:
                 self._settings = replace(self._settings, backend=chosen)
             durable.backend = self._settings.backend.type
             self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks], durable.backend)
-            self._view.note_notices(declared.unread())
+            self._view.note_notices(declared.notices())
             # A successor waits by its own clock, also while this machine is suspended.
             guard = FenceGuard(durable.log, self._settings.fence_timeout_s, clock.WakefulClock())
             guard.start()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkstate.clock import Clock
-from sparkstate.control import documents
+from sparkstate.control import documents, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
+from sparkstate.driver import user_metrics
 from sparkstate.driver.away import Places
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.settings import MIB
@@ -20,6 +21,10 @@ HISTORY = 500
 RECOVERIES = 100
 """The status document carries them all, and is asked for every few seconds over the job's whole life."""
 RATE_WINDOW_S = 10.0
+_NOT_SHOWN = (
+    "an operator made more than 100 metrics of its own, and the further ones are not shown: their names are probably "
+    "made of data; give metrics fixed names"
+)
 
 
 @dataclass
@@ -53,6 +58,7 @@ class JobView:
         self._recent: deque[tuple[float, int]] = deque()
         self._slots: tuple[documents.SlotStatus, ...] = ()
         self._native: list[tuple[int, str, float]] = []
+        self._user_metrics: tuple[port.SlotMetric, ...] = ()
         self._checkpoints: dict[int, CheckpointInfo] = {}
         self._completed = self._failed = self._restarts = 0
         self._recoveries: deque[documents.Recovery] = deque(maxlen=RECOVERIES)
@@ -105,7 +111,7 @@ class JobView:
     def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
         """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered."""
         with self._lock:
-            self._slots = ()
+            self._slots, self._user_metrics = (), ()
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number
@@ -115,10 +121,13 @@ class JobView:
         slots = tuple(_slot(address, reply) for address, reply in zip(addresses, replies, strict=True))
         native = [(reply.slot, name, value) for reply in replies for name, value in reply.metrics.items()]
         work = [(reply.state_bytes, reply.state_rows, reply.memory.get("overlays", 0)) for reply in replies]
+        own = user_metrics.by_slot(replies)
         with self._lock:
             if work != self._work:
                 self._work, self._progress_at = work, self._clock.monotonic()
-            self._slots, self._native = slots, native
+            self._slots, self._native, self._user_metrics = slots, native, own
+            if user_metrics.not_shown(replies) and _NOT_SHOWN not in self._notices:
+                self._notices = (*self._notices, _NOT_SHOWN)
 
     def note_epoch(
         self,
@@ -214,6 +223,11 @@ class JobView:
         with self._lock:
             return list(self._native)
 
+    def user_metrics(self) -> tuple[port.SlotMetric, ...]:
+        """What the job's functions count by themselves, by slot."""
+        with self._lock:
+            return self._user_metrics
+
     def last_checkpoint_told(self) -> str:
         """What the newest completed checkpoint took, in words."""
         with self._lock:
@@ -274,6 +288,7 @@ class JobView:
                 storage_failures_total=self.places.failures,
                 restored_from=self._restored_from,
                 sinks=self._sinks,
+                user_metrics=user_metrics.over_slots(self._user_metrics),
                 notices=self._notices,
             )
 

@@ -9,20 +9,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate.manifest import units
+from sparkstate.state_backend import normalize_backend_name
 
 ROCKSDB = "state.backend.rocksdb"
 METRICS_PREFIX = f"{ROCKSDB}.metrics."
 
 BACKENDS = {
-    "hashmap": "hashmap",
-    "jobmanager": "hashmap",
-    "filesystem": "hashmap",
-    "rocksdb": "rocksdb",
-    "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory": "hashmap",
-    "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory": "rocksdb",
-    "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory": "rocksdb",
+    name: normalize_backend_name(name)
+    for name in (
+        "hashmap",
+        "jobmanager",
+        "filesystem",
+        "rocksdb",
+        "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory",
+        "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory",
+        "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory",
+        "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory",
+        "org.apache.flink.runtime.state.filesystem.FsStateBackendFactory",
+        "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory",
+    )
 }
-"""Old and new names of the backends; ``jobmanager`` and ``filesystem`` are those before Flink 1.13."""
+"""Old and new names of the backends; ``jobmanager``, ``filesystem`` and the last three are those before Flink 1.13."""
 STRATEGIES = {
     "none": "none", "off": "none", "disable": "none",
     "fixed-delay": "fixed-delay", "fixeddelay": "fixed-delay",

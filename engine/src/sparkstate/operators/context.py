@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
+from sparkstate.operators import unkeyed
 
 if TYPE_CHECKING:
     from sparkstate.operators.overlay import Overlay, TimerOverlay
@@ -36,8 +39,11 @@ class Cursor(OnTimerContext):
     def __init__(self) -> None:
         self.number = 0
         self.stamp: int | None = None
-        self.keys: list[Any] = []
-        self.kgs: list[int] = []
+        self.keys: Any
+        """The keys of the overlay at hand, by number."""
+        self.kgs: Any
+        """Their key groups."""
+        self.unbind()
         self.journal: list[Any] | None = None
         """What must be put back to undo the current record; None where nothing is ever undone."""
         self.namespaced: list[StateHandle] = []
@@ -45,6 +51,10 @@ class Cursor(OnTimerContext):
         self.service = BoundTimerService(self)
         self.domain = TimeDomain.EVENT_TIME
         self.timer_namespace: Any = None
+
+    def unbind(self) -> None:
+        """There is no key: whoever asks for it, or sets a timer, is refused."""
+        self.keys = self.kgs = unkeyed.Unkeyed("the context")
 
     def timestamp(self) -> int | None:
         return self.stamp
@@ -107,10 +117,19 @@ class BoundTimerService(TimerService):
 
     def _put(self, timers: TimerOverlay, timestamp: int, namespace: Any, registered: bool) -> None:
         if type(timestamp) is not int or not -(2**63) <= timestamp < 2**63:
-            raise errors.StateError(
-                f"a timer's timestamp is {timestamp!r}; give whole milliseconds since the Unix epoch "
-                "(a record without event time has the timestamp None)"
-            )
+            timestamp = _whole(timestamp)
         timers.put(
             (timestamp, self._cursor.keys[self._cursor.number], namespace), registered, self._cursor.journal
         )
+
+
+def _whole(timestamp: Any) -> int:
+    """A timestamp that is no plain integer: other whole numbers, as NumPy's, are good; truth values are not."""
+    with contextlib.suppress(TypeError):
+        number = operator.index(timestamp)
+        if not isinstance(timestamp, bool) and -(2**63) <= number < 2**63:
+            return number
+    raise errors.StateError(
+        f"a timer's timestamp is {timestamp!r}; give whole milliseconds since the Unix epoch "
+        "(a record without event time has the timestamp None)"
+    )

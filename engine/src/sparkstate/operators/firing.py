@@ -1,9 +1,12 @@
 """Fires the due timers of an epoch, in order of time.
 
-Event-time timers up to the new watermark fire first, those that they register themselves included, as long as
-there are any: a timer that always registers a due one never ends, as in Flink. Then processing-time timers up
-to the epoch's processing time; those registered meanwhile wait for the next epoch, because processing time
-stands still within one. Event-time timers that these registered follow at once.
+Processing-time timers up to the epoch's processing time fire first. They see the watermark from before the epoch,
+as in Flink, where one that is due fires before the next watermark arrives. Those registered meanwhile wait for the
+next epoch, because processing time stands still within one.
+
+Event-time timers follow, if the watermark has advanced. Those that they register themselves are included, as long as
+there are any: a timer that always registers a due one never ends, as in Flink. A timer that was registered for a time
+behind the watermark waits for this too: only an advance of the watermark fires event-time timers.
 """
 
 from __future__ import annotations
@@ -30,14 +33,11 @@ FLUSH_ROWS = 16_384
 
 def fire_all(operator: KeyedOperator, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
-    operator.bind(overlay, watermark)
-    event, processing = TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME
-    _Firing(operator, overlay, event, watermark).run()
-    _Firing(operator, overlay, processing, overlay.processing_time).run()
-    if overlay.spill is not None or any(
-        registered and timer[0] <= watermark for timer, registered in overlay.timers[event].changes.items()
-    ):
-        _Firing(operator, overlay, event, watermark).run()
+    operator.bind(overlay, overlay.watermark)
+    _Firing(operator, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time).run()
+    if watermark > overlay.watermark:
+        operator.bind(overlay, watermark)
+        _Firing(operator, overlay, TimeDomain.EVENT_TIME, watermark).run()
 
 
 class _Firing:

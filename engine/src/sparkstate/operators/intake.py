@@ -52,10 +52,12 @@ class Intake:
             )
 
     def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Count rows before the watermark, and send them to the late output if there is one."""
+        """Count rows that are not after the watermark, and send them to the late output if there is one."""
         if self._spec.event_time_column is None or overlay.watermark == MIN_WATERMARK:
             return batch
-        is_late = pc.fill_null(pc.less(batch.column(self._spec.event_time_column), overlay.watermark), False)
+        is_late = pc.fill_null(
+            pc.less_equal(batch.column(self._spec.event_time_column), overlay.watermark), False
+        )
         late = pc.sum(is_late).as_py()
         overlay.late_rows += late
         if not late or self._spec.late_tag is None:

@@ -187,7 +187,7 @@ class Overlay:
 
     epoch: int
     watermark: int
-    """Watermark before the epoch: rows before it are late."""
+    """Watermark before the epoch: rows at it or before it are late."""
     processing_time: int
     tables: list[TableOverlay]
     """By the number of the state handle."""

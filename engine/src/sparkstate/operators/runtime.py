@@ -40,7 +40,8 @@ from sparkstate.operators.context import Cursor
 from sparkstate.operators.outputs import Outputs
 from sparkstate.operators.overlay import Overlay, TableOverlay, undo
 from sparkstate.operators.runtime_context import OperatorRuntimeContext
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
 from sparkstate.serde import row as rows_module
 
@@ -66,6 +67,7 @@ class KeyedOperator:
         subtask: int,
         parallelism: int,
         budget: EpochBudget | None = None,
+        facts: JobFacts | None = None,
     ) -> None:
         self.spec = spec
         self.budget = budget
@@ -91,6 +93,7 @@ class KeyedOperator:
             parallelism=parallelism,
             max_parallelism=key_space.max_parallelism,
             undoes_records=spec.on_error == "side-output",
+            facts=facts or JobFacts(),
         )
 
     # --- life cycle
@@ -113,6 +116,9 @@ class KeyedOperator:
     def close(self) -> None:
         """Close the user's function. Called always, also after a failure."""
         with self._lock:
+            self._cursor.unbind()
+            for handle in self._context.handles.values():
+                handle.unbind()
             try:
                 self.spec.function.close()
             except Exception as error:
@@ -184,6 +190,7 @@ class KeyedOperator:
             with garbage.collection_paused():
                 firing.fire_all(self, overlay, watermark)
             self._settle(overlay)
+            self._context.metrics.refresh_gauges()
             overlay.finished = True
 
     def commit(self, overlay: Overlay) -> None:
@@ -368,6 +375,11 @@ class KeyedOperator:
         )
 
     # --- looking in
+
+    @property
+    def metrics(self) -> UserMetrics:
+        """What the function counts by itself; may be read from any thread."""
+        return self._context.metrics
 
     def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """The committed value of one state and key, as JSON can carry it; None if there is none.

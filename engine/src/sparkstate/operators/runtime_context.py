@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from sparkstate import errors
 from sparkstate.backends.base import StateKind, TableSpec
-from sparkstate.functions import RuntimeContext
-from sparkstate.operators import states
+from sparkstate.functions import MetricGroup, RuntimeContext
+from sparkstate.operators import states, user_metrics
 from sparkstate.operators.context import Cursor
+from sparkstate.operators.spec import JobFacts
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api, descriptors
 
@@ -20,7 +21,7 @@ Register = Callable[[TableSpec], states.TableOf]
 
 
 class OperatorRuntimeContext(RuntimeContext):
-    """Makes handles, each state once. Closed when ``open`` is over."""
+    """Makes handles, each state once; after ``open`` it makes no more, and gives those that there are."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class OperatorRuntimeContext(RuntimeContext):
         parallelism: int,
         max_parallelism: int,
         undoes_records: bool,
+        facts: JobFacts,
     ) -> None:
         self._uid = uid
         self._key_type = key_type
@@ -42,6 +44,8 @@ class OperatorRuntimeContext(RuntimeContext):
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         self._undoes_records = undoes_records
+        self._facts = facts
+        self.metrics = user_metrics.UserMetrics(uid)
         self._identities: dict[str, tuple[str, ...]] = {}
         self.handles: dict[str, states.StateHandle] = {}
         self.is_open = True
@@ -92,15 +96,28 @@ class OperatorRuntimeContext(RuntimeContext):
     def get_index_of_this_subtask(self) -> int:
         return self._subtask
 
+    def get_task_name_with_subtasks(self) -> str:
+        return f"{self._uid} ({self._subtask + 1}/{self._parallelism})"
+
+    def get_attempt_number(self) -> int:
+        return self._facts.attempt
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._facts.parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        return self.metrics.group()
+
     def _check(self, descriptor: Any, wanted: type[descriptors.StateDescriptor]) -> None:
         if not isinstance(descriptor, wanted):
             raise errors.StateError(
                 f"operator {self._uid!r}: expected a {wanted.__name__}, got {descriptor!r}"
             )
-        if not self.is_open:
+        if not self.is_open and descriptor.name not in self.handles:
             raise errors.StateError(
-                f"operator {self._uid!r}: state {descriptor.name!r} was asked for after open(); "
-                "ask for it in open()"
+                f"operator {self._uid!r}: state {descriptor.name!r} was first asked for after open(); ask for it in "
+                "open(): the values of a batch's keys are read before its first record, so all states must be known "
+                "by then"
             )
         before = self._identities.setdefault(descriptor.name, descriptor.identity())
         if before != descriptor.identity():

@@ -37,7 +37,7 @@ class OperatorSpec:
     error_tag: str = "errors"
     """Side output of rejected rows: the row's columns and ``error``, a string."""
     late_tag: str | None = None
-    """Side output of rows whose event time lies before the watermark of the epoch before; None: they are
+    """Side output of rows whose event time is not after the watermark of the epoch before; None: they are
     processed."""
     sort_by_event_time: bool = False
     """Process the rows of an epoch in order of event time (rows without one first), instead of as they
@@ -45,3 +45,13 @@ class OperatorSpec:
     emit_timestamps: bool = False
     """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer
     behind a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFacts:
+    """What a function may ask of its job."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """The manifest's ``params``."""
+    attempt: int = 0
+    """How many lives the state had before this one."""

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from sparkstate import errors
 from sparkstate.backends.base import DELETED, ListChange, MapChange, NamespacedCell, TableSpec
 from sparkstate.functions import AggregateFunction, ReduceFunction
+from sparkstate.operators import unkeyed
 from sparkstate.operators.context import Cursor
 from sparkstate.operators.overlay import MISSING, ListCell, MapCell, TableOverlay
 from sparkstate.serde import composite
@@ -31,27 +32,35 @@ class StateHandle:
         self.number = number
         self._cursor = cursor
         self._table_of = table_of
-        self._table = TableOverlay(of_values=False)
         self._namespace: Any = None
         self._type: TypeInformation = spec.value_type
         self._thaw = spec.value_type.thaw
         self._immutable = bool(spec.value_type.is_immutable)
-        self._entries: Any = {}
-        self._read: Any = {}
+        self._table: Any
+        self._entries: Any
+        self._read: Any
+        self.unbind()
 
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""
         self._table = table
         self._entries, self._read = table.entries, table.read
 
+    def unbind(self) -> None:
+        """There is no key: every use is refused."""
+        self._table = self._entries = self._read = unkeyed.Unkeyed(
+            f"state {self.spec.name!r} of operator {self.spec.uid!r}"
+        )
+
     def set_current_namespace(self, namespace: Hashable) -> None:
         if namespace is not None:
             composite.NAMESPACES.encode(
                 namespace
             )  # refuses what cannot be stored, here and not at the commit
-            self._cursor.namespaced.append(self)
-        self._namespace = namespace
         self._entries, self._read = self._table.room(namespace)
+        self._namespace = namespace
+        if namespace is not None:
+            self._cursor.namespaced.append(self)
 
     def leave_namespace(self) -> None:
         """Back to the default namespace."""
@@ -211,8 +220,8 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
     def add_all(self, values: Iterable[Any]) -> None:
         self._append(self._freeze_all(values))
 
-    def update(self, values: Iterable[Any] | None) -> None:
-        self._replace([] if values is None else self._freeze_all(values))
+    def update(self, values: Iterable[Any]) -> None:
+        self._replace(self._freeze_all(values))
 
     def clear(self) -> None:
         self._replace([])

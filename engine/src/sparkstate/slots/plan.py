@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sparkstate import settings
 from sparkstate.keygroups import KeySpace
@@ -37,3 +38,5 @@ class SlotPlan:
     s3: settings.S3Settings
     inline_threshold_bytes: int
     write_buffer_bytes: int
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """The manifest's ``params``, which functions may ask for."""

@@ -201,6 +201,19 @@ class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
     states: tuple[StateMeta, ...] = ()
 
 
+class UserMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """What one metric of a function's own shows (``operators.user_metrics.Reading``)."""
+
+    operator: str
+    name: str
+    kind: str
+    count: float | None = None
+    rate: float | None = None
+    sum: float | None = None
+    least: float | None = None
+    largest: float | None = None
+
+
 class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     """Sizes and memory of a slot."""
 
@@ -213,6 +226,8 @@ class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     memory: dict[str, int]
     metrics: dict[str, float]
     held_bytes: int = 0
+    user_metrics: tuple[UserMetric, ...] = ()
+    user_metrics_not_shown: int = 0
 
 
 class StateValue(Message, frozen=True, kw_only=True, tag=True):

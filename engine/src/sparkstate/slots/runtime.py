@@ -14,7 +14,6 @@ import itertools
 import json
 import logging
 import os
-import resource
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -29,8 +28,9 @@ from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.operators import runtime as operator_runtime
 from sparkstate.operators.budget import EpochBudget
 from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.spec import JobFacts
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
-from sparkstate.slots import left, outputs, protocol, proven
+from sparkstate.slots import left, outputs, protocol, proven, reporting
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
@@ -91,9 +91,10 @@ class SlotRuntime:
         restored = restore_shards(plan, self._stores, request, self._directory / "download")
         if request.checkpoint_id >= 0:
             self._snapshots.restored(request.checkpoint_id, request.shards)
+        facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
         for spec in plan.operators:
             operator = operator_runtime.KeyedOperator(
-                spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots, self._budget
+                spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots, self._budget, facts
             )
             self._operators[spec.uid] = operator
             operator.open()
@@ -323,6 +324,7 @@ class SlotRuntime:
             finally:
                 self._commit_gate.release()
         state_bytes, state_rows = self._sizes
+        operators = dict(self._operators)
         self._warn_of_heap(state_bytes)
         return protocol.SlotStatus(
             slot=self.plan.slot,
@@ -330,10 +332,12 @@ class SlotRuntime:
             shards=tuple(self._stores),
             state_bytes=state_bytes,
             state_rows=state_rows,
-            rss_bytes=_resident_bytes(),
+            rss_bytes=reporting.resident_bytes(),
             memory={**self._factory.memory(), "overlays": self._budget.used_bytes()},
             metrics=dict(self._factory.metrics()),
             held_bytes=self._held_bytes,
+            user_metrics=reporting.user_metrics(operators, self._clock.monotonic()),
+            user_metrics_not_shown=reporting.metrics_not_shown(operators),
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:
@@ -393,8 +397,3 @@ def _load_pandas() -> None:
     """Arrow looks for pandas when it first converts anything, and loads it where it is installed: half a second, which
     costs nobody anything while Spark still plans the first epoch."""
     pa.array([0]).to_numpy()
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()

@@ -175,7 +175,7 @@ class EpochRunner:
         self._enter(phases.Phase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
-        nothing = batch is None and not ended and not self._timers_due(after.current, now)
+        nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         attempts: dict[str, dict[int, int]] = {}
         for uid, prepared in self._feeds.items():
             if batch is not None and prepared.operator.upstream is None:
@@ -222,17 +222,18 @@ class EpochRunner:
         return {ack.slot: ack.attempt for ack in acks}
 
     def _advance(self, after: Watermarks, acks: Sequence[feed.Ack], now: int, ended: bool) -> Watermarks:
-        largest: dict[int, int] = {}
+        largest: dict[tuple[int, str], int] = {}
         for ack in acks:
-            for source, time in ack.largest.items():
-                largest[source] = max(time, largest.get(source, time))
+            for part, time in ack.largest.items():
+                largest[part] = max(time, largest.get(part, time))
         advanced = self.watermarks.advance(largest, now)
         return advanced.ended() if ended else advanced
 
-    def _timers_due(self, watermark: int, now: int) -> bool:
+    def _timers_due(self, before: int, watermark: int, now: int) -> bool:
+        """Event-time timers fire at an advance of the watermark alone; one for the past may be waiting for that."""
         if not self._know_timers:
             return True
-        event_due = self._next_event is not None and self._next_event <= watermark
+        event_due = watermark > before and self._next_event is not None and self._next_event <= watermark
         return event_due or (self._next_processing is not None and self._next_processing <= now)
 
     def _output(self, uid: str, tag: str | None, epoch: int, *, with_timestamps: bool = False) -> DataFrame:
@@ -256,7 +257,7 @@ class EpochRunner:
             operator=prepared.operator.uid,
             watermark=before,
             processing_time=now,
-            several_sources=len(self._graph.sources) > 1 and prepared.operator.upstream is None,
+            parts=self._parts_of_rows(prepared.operator),
         )
         rows = self._shipped(prepared, frame).mapInArrow(task.__call__, feed.ACK_DDL).collect()
         acks = [
@@ -274,6 +275,12 @@ class EpochRunner:
             if ack.reason is not None:
                 raise protocol_error(ack)
         return acks
+
+    def _parts_of_rows(self, operator: graph.Operator) -> feed.Parts:
+        if operator.upstream is not None:
+            return feed.Parts()
+        sources = self._graph.sources
+        return feed.Parts(len(sources), sources[0].parts)
 
     def _shipped(self, prepared: _Feed, frame: DataFrame) -> DataFrame:
         """What a slot needs of each row, partitioned by slot."""

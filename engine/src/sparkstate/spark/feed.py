@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from sparkstate import clock, columns, errors, phases
 from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
 from sparkstate.slots.handshake import Role
+from sparkstate.spark import watermarks
 
 ACK_DDL = "slot int, attempt bigint, rows bigint, largest binary, reason string, message string"
 ACK_SCHEMA = pa.schema(
@@ -32,19 +33,64 @@ ACK_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Ack:
-    """One task's word: what it fed to which slot. ``largest``: largest event time by source number."""
+    """One task's word: what it fed to which slot. ``largest``: largest event time by source number and part."""
 
     slot: int
     attempt: int
     rows: int
-    largest: dict[int, int]
+    largest: dict[tuple[int, str], int]
     reason: str | None
     message: str | None
 
 
-def decode_largest(data: bytes) -> dict[int, int]:
+def encode_largest(largest: Mapping[tuple[int, str], int]) -> bytes:
     """The ``largest`` column of an acknowledgement row."""
-    return msgspec.msgpack.decode(data, type=dict[int, int])
+    return msgspec.msgpack.encode([(source, part, time) for (source, part), time in largest.items()])
+
+
+def decode_largest(data: bytes) -> dict[tuple[int, str], int]:
+    """The inverse of :func:`encode_largest`."""
+    found = msgspec.msgpack.decode(data, type=list[tuple[int, str, int]])
+    return {(source, part): time for source, part, time in found}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a row tells which source, and which part of it, it came from."""
+
+    sources: int = 1
+    """Where there are several, the batches have the hidden column ``columns.SOURCE``."""
+    columns: tuple[str, ...] = ()
+    """The columns that tell parts of a source apart."""
+
+    def note_largest(self, batch: pa.RecordBatch, largest: dict[tuple[int, str], int]) -> None:
+        """Raise what is known by the event times of a batch: one grouping a batch, nothing a row."""
+        if batch.num_rows == 0 or columns.TIMESTAMP not in batch.schema.names:
+            return
+        times = batch.column(columns.TIMESTAMP)
+        names = [*([columns.SOURCE] if self.sources > 1 else ()), *self.columns]
+        if not names:
+            self._raise_to(largest, (0, watermarks.WHOLE), pc.max(times).as_py())
+            return
+        numbered = [str(number) for number in range(len(names))]
+        table = pa.table([times, *(batch.column(name) for name in names)], names=["t", *numbered])
+        grouped = table.group_by(numbered).aggregate([("t", "max")])
+        groups = zip(*(grouped[number].to_pylist() for number in numbered), strict=True)
+        for values, time in zip(groups, grouped["t_max"].to_pylist(), strict=True):
+            self._raise_to(largest, self._part(values), time)
+
+    def _part(self, values: tuple[Any, ...]) -> tuple[int, str]:
+        source = values[0] if self.sources > 1 else 0
+        if not self.columns:
+            return source, watermarks.WHOLE
+        return source, watermarks.part_label(self.columns, values[len(values) - len(self.columns) :])
+
+    def _raise_to(self, largest: dict[tuple[int, str], int], part: tuple[int, str], time: int | None) -> None:
+        if time is None or time <= largest.get(part, time - 1):
+            return
+        # Where this many are known, one source has too many, and the driver refuses the job: no more are needed.
+        if part in largest or len(largest) <= watermarks.MOST_PARTS * self.sources:
+            largest[part] = time
 
 
 @dataclass(frozen=True)
@@ -58,7 +104,7 @@ class FeedTask:
     operator: str
     watermark: int
     processing_time: int
-    several_sources: bool
+    parts: Parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -71,15 +117,15 @@ class FeedTask:
         failed = reply if isinstance(reply, protocol.Failed) else None
         if failed is not None and failed.reason == "SlotLost":
             raise errors.SlotLost(failed.message)
-        values = [slot, attempt, rows, msgspec.msgpack.encode(largest)]
+        values = [slot, attempt, rows, encode_largest(largest)]
         values += [failed.reason, failed.message] if failed else [None, None]
         arrays = [pa.array([value], field.type) for value, field in zip(values, ACK_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=ACK_SCHEMA)
 
     def _stream(
         self, address: client.SlotAddress, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> tuple[int, dict[int, int], protocol.Reply]:
-        rows, largest = 0, dict[int, int]()
+    ) -> tuple[int, dict[tuple[int, str], int], protocol.Reply]:
+        rows, largest = 0, dict[tuple[int, str], int]()
         with client.connect(address, self.key, Role.TASK, socket.gethostname()) as connection:
             protocol.send(
                 connection,
@@ -98,29 +144,9 @@ class FeedTask:
                 if not rows:
                     _enter(phases.Phase.FEED, self.epoch, self.incarnation)
                 rows += batch.num_rows
-                self._note_largest(batch, largest)
+                self.parts.note_largest(batch, largest)
             sender.end()
             return rows, largest, protocol.receive_reply(connection)
-
-    def _note_largest(self, batch: pa.RecordBatch, largest: dict[int, int]) -> None:
-        if batch.num_rows == 0 or columns.TIMESTAMP not in batch.schema.names:
-            return
-        times = batch.column(columns.TIMESTAMP)
-        if not self.several_sources:
-            _raise_to(largest, 0, pc.max(times).as_py())
-            return
-        grouped = (
-            pa.table([times, batch.column(columns.SOURCE)], names=["t", "s"])
-            .group_by("s")
-            .aggregate([("t", "max")])
-        )
-        for source, time in zip(grouped["s"].to_pylist(), grouped["t_max"].to_pylist(), strict=True):
-            _raise_to(largest, source, time)
-
-
-def _raise_to(largest: dict[int, int], source: int, time: int | None) -> None:
-    if time is not None and time > largest.get(source, time - 1):
-        largest[source] = time
 
 
 def drop(rows: Iterator[Any]) -> Iterator[Any]:

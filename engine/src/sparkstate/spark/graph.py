@@ -26,6 +26,10 @@ class Source:
     event_time: str | None = None
     delay_ms: int = 0
     idle_timeout_ms: int | None = None
+    parts: tuple[str, ...] = ()
+    """Columns that tell apart the parts of the source that are read at a pace of their own, each with a watermark."""
+    may_be_skewed: bool = False
+    """It has parts, Kafka's partitions, and one watermark for all of them, without the job saying so."""
 
 
 @dataclass(kw_only=True)
@@ -76,9 +80,19 @@ class Graph:
         if self.sources and times != before:
             raise errors.SpecInvalid(
                 f"sparkstate.keyed was called twice on the same input, with other times: first with {before}, then "
-                f"with {times}; the input has one watermark: give both the same event_time, delay and idle_timeout"
+                f"with {times}; the input has one watermark: give both the same event_time, delay, "
+                "idle_timeout and watermark_partition"
             )
         self.sources = sources
+
+    def notices(self) -> list[str]:
+        """Sentences about what a reader of the job's code may not expect."""
+        skewed = (
+            "the input is Kafka's and has one watermark: rows of a partition that is read behind the others are late; "
+            "keep the columns topic and partition and pass keyed(…, watermark_partition=['topic', 'partition']), or "
+            "watermark_partition=[] if one watermark is meant"
+        )
+        return [*([skewed] if any(s.may_be_skewed for s in self.sources) else ()), *self.unread()]
 
     def unread(self) -> list[str]:
         """A sentence for each built-in side output whose rows are dropped, because nothing in the job reads it."""
@@ -121,7 +135,7 @@ def _times_of(sources: list[Source]) -> str:
     """What the sources say of event time, as it is told in an error."""
     times = [
         f"event_time={s.event_time!r}, delay={s.delay_ms} ms, idle_timeout="
-        f"{None if s.idle_timeout_ms is None else f'{s.idle_timeout_ms} ms'}"
+        f"{None if s.idle_timeout_ms is None else f'{s.idle_timeout_ms} ms'}, watermark_partition={list(s.parts)}"
         for s in sources
     ]
     return "; ".join(times)

@@ -28,6 +28,8 @@ _REFUSED_SOURCES = {
     "socket": "it cannot be read again after a failure: use Kafka or files",
 }
 _BOUND_HINTS = {"kafka": "maxOffsetsPerTrigger"}
+KAFKA_PARTITION = ("topic", "partition")
+"""The columns of a Kafka source that tell a row's partition."""
 
 
 def nodes(frame: DataFrame) -> Iterator[Any]:
@@ -67,6 +69,47 @@ def check_event_time(frame: DataFrame, column: str) -> None:
             f"event time column {column!r} is {kind.simpleString()}; it must be a timestamp, or a bigint of "
             "milliseconds"
         )
+
+
+def check_partition_columns(frame: DataFrame, names: Sequence[str]) -> None:
+    """The columns of ``keyed(watermark_partition=…)``: there, and of types that a checkpoint can name a part by."""
+    for name in names:
+        if name not in frame.columns:
+            raise errors.SpecInvalid(
+                f"keyed(watermark_partition=…): the DataFrame has no column {name!r}, only {frame.columns}"
+            )
+        kind = frame.schema[name].dataType
+        if not isinstance(kind, (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
+            raise errors.SpecInvalid(
+                f"keyed(watermark_partition=…): column {name!r} is {kind.simpleString()}; it must be a string or a "
+                "whole number"
+            )
+
+
+def has_kafka_partitions(frame: DataFrame) -> bool:
+    """Whether the frame's columns ``topic`` and ``partition`` are those of a Kafka source beneath it, unchanged."""
+    ours = set(_attributes(frame._jdf.queryExecution().analyzed()))
+    theirs = [a for node in _kafka_relations(frame) for a in _attributes(node) if a[0] in KAFKA_PARTITION]
+    return bool(theirs) and ours.issuperset(theirs)
+
+
+def reads_kafka(frame: DataFrame) -> bool:
+    """Whether a Kafka source is beneath it."""
+    return any(True for _ in _kafka_relations(frame))
+
+
+def _kafka_relations(frame: DataFrame) -> Iterator[Any]:
+    for node in nodes(frame):
+        if node.getClass().getSimpleName() == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
+            yield node
+
+
+def _attributes(node: Any) -> Iterator[tuple[str, int]]:
+    """Name and id of what a plan's node puts out; the id changes with any change of the column."""
+    output = node.output()
+    for place in range(output.size()):
+        attribute = output.apply(place)
+        yield str(attribute.name()), int(attribute.exprId().id())
 
 
 def check_source(frame: DataFrame) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sparkstate import errors
 from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, plans
-from sparkstate.state_backend import StateBackend
+from sparkstate.state_backend import StateBackend, from_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,6 +42,7 @@ def keyed(
     event_time: str | None = None,
     delay: str | int | None = None,
     idle_timeout: str | int | None = None,
+    watermark_partition: str | Sequence[str] | None = None,
 ) -> KeyedStream:
     """Partition a streaming DataFrame by key columns.
 
@@ -49,17 +50,25 @@ def keyed(
     the least of them holds). ``keys`` are column names. Event time comes from ``df.withWatermark(column, delay)``, or
     from ``event_time`` and ``delay`` here (default ``0 seconds``); ``idle_timeout`` lets a source without new rows for
     that long stop holding back the watermark (default: never).
+
+    ``watermark_partition`` names the columns that tell the parts of a source apart which are read at a pace of their
+    own; for Kafka ``["topic", "partition"]``, kept in the DataFrame. Each part has a watermark then, and the least of
+    them holds: rows of a partition that is read late after an outage are not late. A part that gets no rows any more
+    holds the watermark back until ``idle_timeout``. Without it a source has one watermark. Where ``idle_timeout`` is
+    given and a Kafka source's columns ``topic`` and ``partition`` are still in the DataFrame, they are taken by
+    themselves; ``watermark_partition=[]`` prevents that.
     """
     declared = graph.current()
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
+    idle = None if idle_timeout is None else duration_ms(idle_timeout, "keyed(idle_timeout=…)")
     sources = []
     for frame in frames:
         plans.check_source(frame)
         column, delay_ms = _event_time(frame, event_time, delay)
-        idle = None if idle_timeout is None else duration_ms(idle_timeout, "keyed(idle_timeout=…)")
         sources.append(graph.Source(frame=frame, event_time=column, delay_ms=delay_ms, idle_timeout_ms=idle))
+    sources = _with_parts(sources, watermark_partition)
     columns = list(frames[0].columns)
     for frame in frames[1:]:
         if sorted(frame.columns) != sorted(columns):
@@ -70,16 +79,21 @@ def keyed(
     return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
 
 
-def set_state_backend(backend: StateBackend) -> None:
-    """Choose the state backend in code, as Flink's ``env.set_state_backend``.
+def set_state_backend(backend: StateBackend | str) -> None:
+    """Choose the state backend in code, as Flink's ``env.set_state_backend``: a backend, or a name of one of any age.
 
     What the code says beats the manifest; what it leaves open comes from there.
     """
-    if not isinstance(backend, StateBackend):
+    try:
+        chosen = from_value(backend)
+    except TypeError:
+        chosen = None
+    if chosen is None:
         raise errors.SpecInvalid(
-            f"set_state_backend({backend!r}): pass HashMapStateBackend() or EmbeddedRocksDBStateBackend()"
+            f"set_state_backend({backend!r}): pass HashMapStateBackend(), EmbeddedRocksDBStateBackend() or a name of "
+            "one of them"
         )
-    graph.current().backend = backend
+    graph.current().backend = chosen
 
 
 def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -> tuple[str | None, int]:
@@ -91,6 +105,26 @@ def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -
     if delay is not None:
         raise errors.SpecInvalid(f"keyed(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
+
+
+def _with_parts(sources: list[graph.Source], columns: str | Sequence[str] | None) -> list[graph.Source]:
+    """With the columns that tell their parts apart; Kafka's by themselves, where a quiet part cannot hold the job."""
+    if columns is None:
+        return _with_parts_of_kafka(sources)
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    for source in sources:
+        if names and source.event_time is None:
+            raise errors.SpecInvalid(f"keyed(watermark_partition={list(names)}) needs an event time")
+        plans.check_partition_columns(source.frame, names)
+    return [replace(source, parts=names) for source in sources]
+
+
+def _with_parts_of_kafka(sources: list[graph.Source]) -> list[graph.Source]:
+    if any(source.event_time is None for source in sources):
+        return sources
+    if sources[0].idle_timeout_ms is not None and all(plans.has_kafka_partitions(s.frame) for s in sources):
+        return [replace(source, parts=plans.KAFKA_PARTITION) for source in sources]
+    return [replace(source, may_be_skewed=plans.reads_kafka(source.frame)) for source in sources]
 
 
 def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:

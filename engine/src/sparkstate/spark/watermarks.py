@@ -1,29 +1,125 @@
 """The watermark of an epoch: pure, so that a replay with the same acknowledgements sees the same.
 
-One value per epoch: the least over the sources of (largest event time − allowed delay); a source that brought no row
-for its idle timeout is left out. It never goes back. Sources without event time have no watermark.
+The definition is Flink's. A source's watermark is (largest event time − allowed delay − 1): no row at that time or
+before it is expected any more. A row at the watermark is late, a timer at the watermark is due. The watermark of the
+job is the least over its sources, and it never goes back. Sources without event time have no watermark.
+
+Where a job names the columns that tell the parts of a source (the partitions of a Kafka topic), each part has a
+largest event time of its own, and the least of them counts: a part that is read behind the others holds the watermark
+until it has caught up. A source or part that brought no row for its idle timeout is left out. Parts are known by their
+rows: one that never had a row holds nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
+from sparkstate import errors
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
+    from sparkstate.checkpoint.metadata import CheckpointMetadata
     from sparkstate.spark.graph import Source
+
+WHOLE: Final = ""
+"""The part of a source whose parts are not told apart."""
+MOST_PARTS: Final = 10_000
+"""Of one source. A Kafka cluster has fewer partitions; a column of users' ids has more values."""
+
+Largest = Mapping[tuple[int, str], int]
+"""Largest event time by source and part."""
+
+
+def part_label(columns: Sequence[str], values: Sequence[object]) -> str:
+    """The name of a part, as checkpoints store it: what its columns say."""
+    return json.dumps(dict(zip(columns, values, strict=True)), separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """What is known of one part: its largest event time, and the wall time of its last row (or restore)."""
+
+    largest: int
+    active_ms: int
 
 
 @dataclass(frozen=True)
 class SourceTime:
-    """What is known of one source: ``largest`` is None until its first row, ``active_ms`` wall time of its last row."""
+    """What is known of one source. ``active_ms`` is the wall time since which it is waited for."""
 
     delay_ms: int
     idle_timeout_ms: int | None
     active_ms: int
-    largest: int | None = None
+    columns: tuple[str, ...] = ()
+    """The columns that tell its parts; empty: it has one part, ``WHOLE``."""
+    parts: Mapping[str, PartTime] = field(default_factory=dict)
+
+    @property
+    def largest(self) -> int | None:
+        """Largest event time of all parts; None until the first row."""
+        return max((part.largest for part in self.parts.values()), default=None)
+
+    def seen(self, largest: Mapping[str, int], now_ms: int) -> SourceTime:
+        """After rows of some parts."""
+        if not largest:
+            return self
+        parts = dict(self.parts)
+        for label, time in largest.items():
+            before = parts.get(label)
+            parts[label] = PartTime(time if before is None else max(time, before.largest), now_ms)
+        if len(parts) > MOST_PARTS:
+            raise errors.SpecInvalid(
+                f"the columns {list(self.columns)} of keyed(watermark_partition=…) tell more than {MOST_PARTS} parts "
+                "apart; name the columns of the source's partitions, such as topic and partition"
+            )
+        return replace(self, parts=parts, active_ms=now_ms)
+
+    def watermark(self, now_ms: int, current: int) -> int | None:
+        """Its watermark; ``current`` before its first row; None while it is idle."""
+        if not self.parts:
+            return None if self._is_idle(self.active_ms, now_ms) else current
+        active = [p.largest for p in self.parts.values() if not self._is_idle(p.active_ms, now_ms)]
+        return max(min(active) - self.delay_ms - 1, MIN_WATERMARK) if active else None
+
+    def _is_idle(self, active_ms: int, now_ms: int) -> bool:
+        return self.idle_timeout_ms is not None and now_ms - active_ms >= self.idle_timeout_ms
+
+    def restored(self, largest: int | None, parts: Mapping[str, int]) -> SourceTime:
+        """With what a checkpoint knows. Parts that other columns told apart are no parts any more."""
+        if self.columns:
+            known = {k: v for k, v in parts.items() if tuple(json.loads(k)) == self.columns}
+        else:
+            known = {} if largest is None else {WHOLE: largest}
+        return replace(self, parts={k: PartTime(v, self.active_ms) for k, v in known.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """The watermarks in a checkpoint."""
+
+    current: int
+    largest: Mapping[int, int]
+    """By source."""
+    parts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """By source and part, of sources whose parts are told apart."""
+    before_end: int | None = None
+    """Of a drained job: the watermark before the end of the input. None where an older version stored it."""
+    late_at_watermark: bool = True
+    """False in checkpoints of before Flink's definition: (largest − delay), and a row at it is on time."""
+
+
+def stored_in(metadata: CheckpointMetadata) -> Stored:
+    """What a checkpoint or savepoint of this or an older version says."""
+    return Stored(
+        current=metadata.watermark,
+        largest={int(i): time for i, time in metadata.source_watermarks.items()},
+        parts={int(i): parts for i, parts in metadata.source_parts.items()},
+        before_end=metadata.watermark_before_end,
+        late_at_watermark=metadata.late_at_watermark,
+    )
 
 
 @dataclass(frozen=True)
@@ -35,13 +131,14 @@ class Watermarks:
     before_end: int | None = None
     """Where the watermark was when the bounded input ended; None as long as it has not ended."""
 
-    def advance(self, largest: Mapping[int, int], now_ms: int) -> Watermarks:
-        """After an epoch in which source ``i`` showed ``largest[i]``."""
+    def advance(self, largest: Largest, now_ms: int) -> Watermarks:
+        """After an epoch that showed these event times. Raises ``SpecInvalid`` when there are too many parts."""
+        by_source: list[dict[str, int]] = [{} for _ in self.sources]
+        if self.sources:
+            for (source, part), time in largest.items():
+                by_source[source][part] = time
         sources = tuple(
-            replace(source, largest=max(largest[i], source.largest or largest[i]), active_ms=now_ms)
-            if i in largest
-            else source
-            for i, source in enumerate(self.sources)
+            source.seen(seen, now_ms) for source, seen in zip(self.sources, by_source, strict=True)
         )
         return Watermarks(sources, max(self.current, _least(sources, now_ms, self.current)))
 
@@ -50,38 +147,57 @@ class Watermarks:
         before = self.current if self.before_end is None else self.before_end
         return replace(self, current=MAX_WATERMARK, before_end=before)
 
-    def restored(
-        self, current: int, largest: Sequence[int | None], before_end: int | None = None
-    ) -> Watermarks:
+    def restored(self, stored: Stored) -> Watermarks:
         """As stored in a checkpoint; a source that the stored job did not have starts without a row.
 
         What a run stored at the end of its input goes on where it was before that end: +∞ was true of the rows that
-        this run had, and every row of the next one would be late. ``before_end`` is None where an older version
-        stored it; the largest event times then say where it was.
+        this run had, and every row of the next one would be late. Where an older version did not store that, the
+        largest event times say where it was.
         """
-        known = [*largest, *([None] * len(self.sources))]
-        sources = tuple(replace(source, largest=known[i]) for i, source in enumerate(self.sources))
-        if current != MAX_WATERMARK:
-            return Watermarks(sources, current)
-        if before_end is None:
-            before_end = _least(sources, max((s.active_ms for s in sources), default=0), MIN_WATERMARK)
-        return Watermarks(sources, before_end)
+        sources = tuple(
+            source.restored(stored.largest.get(i), stored.parts.get(i, {}))
+            for i, source in enumerate(self.sources)
+        )
+        if stored.current != MAX_WATERMARK:
+            return Watermarks(sources, _as_flinks(stored.current, stored))
+        if stored.before_end is not None:
+            return Watermarks(sources, _as_flinks(stored.before_end, stored))
+        whole = [replace(s, columns=()).restored(stored.largest.get(i), {}) for i, s in enumerate(sources)]
+        now_ms = max((source.active_ms for source in sources), default=0)
+        return Watermarks(sources, _least(whole, now_ms, MIN_WATERMARK))
+
+    def stored_largest(self) -> dict[int, int]:
+        """By source, for a checkpoint."""
+        return {i: s.largest for i, s in enumerate(self.sources) if s.largest is not None}
+
+    def stored_parts(self) -> dict[int, dict[str, int]]:
+        """By source and part, for a checkpoint."""
+        return {
+            i: {label: part.largest for label, part in source.parts.items()}
+            for i, source in enumerate(self.sources)
+            if source.columns and source.parts
+        }
 
 
 def fresh(sources: Sequence[Source], now_ms: int) -> Watermarks:
     """Before the first row."""
     timed = any(source.event_time for source in sources)
-    times = [SourceTime(source.delay_ms, source.idle_timeout_ms, now_ms) for source in sources]
+    times = [SourceTime(s.delay_ms, s.idle_timeout_ms, now_ms, s.parts) for s in sources]
     return Watermarks(tuple(times) if timed else ())
 
 
 def _least(sources: Sequence[SourceTime], now_ms: int, current: int) -> int:
-    candidates = []
+    return min(_known(sources, now_ms, current), default=current)
+
+
+def _known(sources: Sequence[SourceTime], now_ms: int, current: int) -> Iterator[int]:
     for source in sources:
-        idle = source.idle_timeout_ms is not None and now_ms - source.active_ms >= source.idle_timeout_ms
-        if idle:
-            continue
-        if source.largest is None:
-            return current
-        candidates.append(source.largest - source.delay_ms)
-    return min(candidates, default=current)
+        watermark = source.watermark(now_ms, current)
+        if watermark is not None:
+            yield watermark
+
+
+def _as_flinks(watermark: int, stored: Stored) -> int:
+    """The watermark for which the same rows are late as for the stored one."""
+    moves = not stored.late_at_watermark and watermark != MIN_WATERMARK
+    return watermark - 1 if moves else watermark

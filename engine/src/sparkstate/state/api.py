@@ -82,8 +82,8 @@ class ListState(MergingState[T, Iterable[T]]):
         """Append these values."""
 
     @abstractmethod
-    def update(self, values: Iterable[T] | None) -> None:
-        """Replace the list; an empty one, or ``None``, clears."""
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list; an empty one clears. ``None`` is refused, as in Flink."""
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())

@@ -21,10 +21,35 @@ class CheckpointMetadataOutputStream:
         self._buffer = bytearray()
         self._closed = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | int) -> None:
+        """Append bytes, or one byte given as a number, of which the low eight bits count (as in Java)."""
+        self._require_open()
+        if isinstance(data, int):
+            self._buffer.append(data & 0xFF)
+        else:
+            self._buffer += data
+
+    def get_pos(self) -> int:
+        """Bytes written so far; -1 after the end, as in Flink."""
+        return -1 if self._closed else len(self._buffer)
+
+    def flush(self) -> None:
+        """Nothing leaves the buffer: ``_metadata`` appears whole, or not at all. ``StorageError("closed")`` after
+        close.
+        """
+        self._require_open()
+
+    def sync(self) -> None:
+        """As :meth:`flush`: the object is durable when :meth:`close_and_finalize_checkpoint` returns."""
+        self._require_open()
+
+    def is_closed(self) -> bool:
+        """Whether it was finalised or discarded."""
+        return self._closed
+
+    def _require_open(self) -> None:
         if self._closed:
             raise errors.StorageError("closed")
-        self._buffer += data
 
     def close_and_finalize_checkpoint(self) -> str:
         """Create ``_metadata``, never over another one, and return the external pointer (the folder's URL).

@@ -1,7 +1,9 @@
 """A ``KeyedProcessFunction`` in a test: without Spark, without slots, with a real state backend.
 
 Elements, watermarks and processing time are pushed by hand, output and state are read back. Each push is an
-epoch of its own: what the function did is committed when the call returns.
+epoch of its own: what the function did is committed when the call returns. ``process_elements`` with a watermark is an
+epoch as a job has them; elements pushed one by one and then their watermark give the same, as long as no
+processing-time timer falls due between them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +22,8 @@ from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag,
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators.overlay import Overlay
 from sparkstate.operators.runtime import KeyedOperator
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
 from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation
@@ -76,6 +79,7 @@ class KeyedProcessHarness:
         max_parallelism: int = 128,
         shards: int = 2,
         processing_time: int = 0,
+        job_parameters: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self._key = key
@@ -88,6 +92,8 @@ class KeyedProcessHarness:
         self._clock = ManualClock(processing_time)
         self._watermark = MIN_WATERMARK
         self._epoch = 0
+        self._parameters = dict(job_parameters or {})
+        self._lives = 0
         self._outputs: dict[str | None, list[Any]] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="sparkstate-harness-")
         self._folders = itertools.count()
@@ -100,13 +106,19 @@ class KeyedProcessHarness:
         takes."""
         self.process_elements([(row, timestamp)])
 
-    def process_elements(self, elements: Iterable[tuple[Any, int | None]]) -> None:
-        """Push several (row, timestamp) as one epoch."""
+    def process_elements(
+        self, elements: Iterable[tuple[Any, int | None]], watermark: int | None = None
+    ) -> None:
+        """Push several (row, timestamp) as one epoch, at whose end event time moves on to ``watermark``.
+
+        As in a job, rows are late against the watermark from before the epoch, and they see that one. Without
+        ``watermark`` event time stands still, and no event-time timer fires.
+        """
         overlay = self._begin()
         kept: list[tuple[Any, int | None]] = []
         for element, timestamp in elements:
             row = Row.of(**element) if isinstance(element, dict) else element
-            if timestamp is not None and timestamp < self._watermark:
+            if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlay.late_rows += 1
                 if self._spec.late_tag is not None:
                     self._operator.outputs.put_side(overlay, self._spec.late_tag, [row])
@@ -119,12 +131,11 @@ class KeyedProcessHarness:
         self._operator.process_rows(
             overlay, keys, [self.key_group(key) for key in keys], stamps, [row for row, _ in kept]
         )
-        self._end(overlay)
+        self._end(overlay, watermark)
 
     def process_watermark(self, watermark: int) -> None:
-        """Move event time on: due timers fire. A watermark behind the current one changes nothing."""
-        self._watermark = max(self._watermark, watermark)
-        self._end(self._begin())
+        """Move event time on: due timers fire. A watermark that is not after the current one changes nothing."""
+        self._end(self._begin(), watermark)
 
     def set_processing_time(self, milliseconds: int) -> None:
         """Move wall time on: due timers fire."""
@@ -170,6 +181,10 @@ class KeyedProcessHarness:
     def current_watermark(self) -> int:
         """The watermark so far."""
         return self._watermark
+
+    def metrics(self) -> dict[str, Reading]:
+        """What the function's own metrics show, by name."""
+        return {reading.name: reading for reading in self._operator.metrics.read(self._clock.monotonic())}
 
     def key_group(self, key: Any) -> int:
         """The harness's own key groups; a job's come from Spark and are others."""
@@ -228,7 +243,11 @@ class KeyedProcessHarness:
                 file.write_bytes(shards[number])
                 store.restore({canonical.FORMAT: file}, canonical.FORMAT)
             self._stores[number] = store
-        self._operator = KeyedOperator(self._spec, self._stores, self._key_space, self._clock, 0, 1)
+        facts = JobFacts(parameters=self._parameters, attempt=self._lives)
+        self._operator = KeyedOperator(
+            self._spec, self._stores, self._key_space, self._clock, 0, 1, facts=facts
+        )
+        self._lives += 1
         self._operator.open()
 
     def _stop(self) -> None:
@@ -246,7 +265,9 @@ class KeyedProcessHarness:
         self._epoch += 1
         return self._operator.begin(self._epoch, self._watermark, self._clock.now_ms())
 
-    def _end(self, overlay: Overlay) -> None:
+    def _end(self, overlay: Overlay, watermark: int | None = None) -> None:
+        if watermark is not None:
+            self._watermark = max(self._watermark, watermark)
         self._operator.finish(overlay, self._watermark)
         self._operator.commit(overlay)
         for tag in overlay.unconverted:

@@ -18,6 +18,9 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory": "hashmap",
         "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory": "rocksdb",
         "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory": "rocksdb",
+        "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory": "hashmap",
+        "org.apache.flink.runtime.state.filesystem.FsStateBackendFactory": "hashmap",
+        "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory": "rocksdb",
     },
     "stateBackend.timerService": {"HEAP": "heap", "ROCKSDB": "rocksdb"},
     "restart.strategy": {

@@ -3,6 +3,7 @@
 export const DASH = "–";
 const LOCALE = "en-GB";
 const number = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
+const precise = new Intl.NumberFormat(LOCALE, { maximumSignificantDigits: 6 });
 const clockTime = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dateTime = new Intl.DateTimeFormat(LOCALE, {
   year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
@@ -16,6 +17,7 @@ const orDashDate = (write) => orDash((ms) => (Math.abs(ms) <= MAX_DATE_MS ? writ
 const digits = (value) => (value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(1));
 
 export const count = orDash((value) => number.format(value));
+export const value = orDash((any) => precise.format(any));
 export const rate = orDash((value) => (value >= 10 || value === 0 ? number.format(value) : value.toFixed(1)));
 export const time = orDashDate((ms) => clockTime.format(ms));
 export const moment = orDashDate((ms) => dateTime.format(ms));

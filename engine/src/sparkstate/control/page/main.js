@@ -50,6 +50,7 @@ function show(status, history) {
   panels.tiles(status);
   panels.checkpointTable(status, checkpoints);
   panels.slots(status);
+  panels.metrics(status);
   panels.recoveries(status);
   panels.savepoints(checkpoints);
   panels.about(status);

@@ -117,6 +117,26 @@ function meter(parts, whole, label) {
   return bar;
 }
 
+/** What the job's functions count by themselves; the card is there when they do. */
+export function metrics(status) {
+  byId("metrics").hidden = !status.user_metrics.length;
+  byId("metric-rows").replaceChildren(...status.user_metrics.map((one) => html(
+    "tr", { "data-metric": `${one.operator}/${one.name}` },
+    html("td", {}, one.operator), html("td", {}, one.name), html("td", {}, one.kind),
+    html("td", { class: "num" }, metricValue(one)),
+  )));
+}
+
+function metricValue(one) {
+  const value = format.value;
+  const range = one.least === one.largest ? value(one.least) : `${value(one.least)} to ${value(one.largest)}`;
+  if (one.kind === "counter") return value(one.count);
+  if (one.kind === "gauge") return range;
+  if (one.kind === "meter") return `${value(one.count)}, ${format.rate(one.rate)} per second`;
+  if (!one.count) return "no value yet";
+  return `${value(one.count)} values of ${range}, ${value(one.sum === null ? null : one.sum / one.count)} on average`;
+}
+
 /** Newest first. */
 export function recoveries(status) {
   byId("restarts").textContent = status.recoveries.length ? `${status.recoveries.length} in this driver's life` : "";

@@ -1,0 +1,27 @@
+"""What stands in the place of a batch's keys and entries while no key is set: in ``open`` and in ``close``.
+
+The record loop and the state handles look neither for it nor for a key: they read and write what they are bound to,
+and this refuses to be read or written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from sparkstate import errors
+
+
+class Unkeyed:
+    """Refuses every access with the reason; ``what`` is the subject of the sentence."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.entries = self.read = self
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise errors.StateError(
+            f"{self._what} cannot be used here: no key is set. State, timers and the current key belong to a record "
+            "or timer; use them in process_element and on_timer, not in open() or close()"
+        )
+
+    __getitem__ = __setitem__ = get = pop = room = _refuse
