@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support import stored_job
 from support.kubernetes.cluster import Cluster
 from support.operated import Operated
 
@@ -305,19 +306,22 @@ def test_progress_of_the_driver_is_told(operated: Operated) -> None:
 
 
 def test_restore_from_a_snapshot_waits_for_it(operated: Operated) -> None:
+    """Until the engine has read the savepoint; one that was made up is waited for without end."""
+    url = stored_job.StoredJob((operated.folder / "state").as_uri(), "old", 1).take_savepoint("a", 5)
     operated.apply(restoreFrom={"snapshotRef": {"name": "old"}})
     operated.until_phase("RestoreBlocked")
-    operated.cluster.apply(
-        {
-            "apiVersion": "sparkstate.io/v1alpha1",
-            "kind": "StateSnapshot",
-            "metadata": {"name": "old", "namespace": operated.namespace},
-            "spec": {"uri": "s3://bucket/old"},
-        }
-    )
+    operated.register("old", f"{url}-made-up")
+    assert operated.run_next_task("savepoints verify")["ok"] is False
+    failed = operated.until_snapshot("old", "Failed")
+    assert (failed["reason"], "uri" in failed) == ("NotRestorable", False)
+    assert operated.cluster.get("pod", "orders-driver-1", operated.namespace) is None
+    operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace)
+    operated.register("old", url)
+    assert operated.run_next_task("savepoints verify")["ok"] is True
+    assert operated.until_snapshot("old", "Completed")["epoch"] == 5
     operated.until_pod(1, timeout_s=60)
     data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]["job.yaml"]
-    assert '"uri": "s3://bucket/old"' in data
+    assert json.dumps(url) in data
 
 
 def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path) -> None:
@@ -338,13 +342,6 @@ def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path)
             "spec": {"uri": "s3://bucket/old", "deletionPolicy": "Delete"},
         }
         cluster.apply(snapshot)
-        cluster.until(
-            lambda: (
-                (cluster.get("snap", "old", namespace) or {}).get("status", {}).get("phase") == "Completed"
-            ),
-            "known",
-        )
-        cluster.kubectl("delete", "snap", "old", "-n", namespace, "--wait=false")
         chosen = "sparkstate.io/role=command"
         cluster.until(lambda: cluster.items("pods", namespace, chosen), "the engine's command has a pod")
         operated.end()

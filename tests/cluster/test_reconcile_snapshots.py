@@ -6,32 +6,16 @@ import time
 from typing import Any
 
 import pytest
+from support import stored_job
 from support.operated import Operated
 from support.played_driver import PlayedDriver
+
+from sparkstate.storage import naming
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
 
 
 pytestmark = pytest.mark.usefixtures("running_operator")
-
-
-def snapshot(operated: Operated, name: str, **spec: Any) -> None:
-    operated.cluster.apply(
-        {
-            "apiVersion": "sparkstate.io/v1alpha1",
-            "kind": "StateSnapshot",
-            "metadata": {"name": name, "namespace": operated.namespace},
-            "spec": {"jobRef": {"name": "orders"}, **spec},
-        }
-    )
-
-
-def until_snapshot(operated: Operated, name: str, phase: str) -> dict[str, Any]:
-    def reached() -> dict[str, Any] | None:
-        found = (operated.cluster.get("snap", name, operated.namespace) or {}).get("status") or {}
-        return found if found.get("phase") == phase else None
-
-    return operated.cluster.until(reached, f"snapshot {name} is {phase}")
 
 
 def complete_next(operated: Operated, driver: PlayedDriver, known: int, location: str) -> None:
@@ -54,11 +38,11 @@ def test_a_snapshot_is_triggered_once_and_completes(operated: Operated) -> None:
     operated.until_pod(1)
     with operated.driver() as driver:
         operated.running()
-        snapshot(operated, "before-upgrade")
+        operated.snapshot("before-upgrade")
         request = driver.until_asked()
         assert not request.stop
         driver.complete(request, URI)
-        status = until_snapshot(operated, "before-upgrade", "Completed")
+        status = operated.until_snapshot("before-upgrade", "Completed")
         assert len(driver.requests()) == 1
     assert (status["uri"], status["epoch"], status["triggerId"]) == (URI, 7, request.trigger_id)
     assert status["access"]["serviceAccountName"] == "orders-spark"
@@ -69,21 +53,21 @@ def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answe
     operated.until_pod(1)
     with operated.driver() as driver:
         operated.running()
-        snapshot(operated, "one")
+        operated.snapshot("one")
         request = driver.until_asked()
         assert operated.operator
         operated.operator.kill()
         operated.start()
         driver.complete(request, URI)
-        until_snapshot(operated, "one", "Completed")
+        operated.until_snapshot("one", "Completed")
         assert len(driver.requests()) == 1
 
 
 def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: Operated) -> None:
     operated.apply()
-    snapshot(operated, "early", timeout="8s")
-    until_snapshot(operated, "early", "Pending")
-    status = until_snapshot(operated, "early", "Failed")
+    operated.snapshot("early", timeout="8s")
+    operated.until_snapshot("early", "Pending")
+    status = operated.until_snapshot("early", "Failed")
     assert status["reason"] == "JobNotRunning"
 
 
@@ -111,17 +95,17 @@ def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None
     operated.until_pod(1)
     with operated.driver() as driver:
         operated.running()
-        snapshot(operated, "one")
+        operated.snapshot("one")
         first = driver.until_asked()
-        snapshot(operated, "two")
-        snapshot(operated, "three")
+        operated.snapshot("two")
+        operated.snapshot("three")
         operated.apply(savepoints={"interval": "1s"})
-        assert until_snapshot(operated, "two", "Pending")
+        assert operated.until_snapshot("two", "Pending")
         time.sleep(8)
         assert driver.requests() == [first]
         assert len(operated.cluster.items("snap", operated.namespace)) == 3, "a periodic one was made"
         driver.complete(first, URI)
-        until_snapshot(operated, "one", "Completed")
+        operated.until_snapshot("one", "Completed")
         operated.cluster.until(lambda: len(driver.requests()) > 1, "the next one is asked for")
         time.sleep(5)
         assert len(driver.requests()) == 2
@@ -130,32 +114,110 @@ def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None
     assert marks["sparkstate.io/job-uid"] == uid
 
 
+def stored(operated: Operated) -> tuple[str, str]:
+    """A job's state in a folder, with two savepoints of it, the older one first."""
+    job = stored_job.StoredJob((operated.folder / "state").as_uri(), "elsewhere", 1)
+    return job.take_savepoint("a", 5, content=b"rows"), job.take_savepoint("b", 6)
+
+
+def is_there(url: str) -> bool:
+    return (naming.local_path(url) / "_metadata").exists()
+
+
 def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operated) -> None:
-    operated.cluster.apply(
-        {
-            "apiVersion": "sparkstate.io/v1alpha1",
-            "kind": "StateSnapshot",
-            "metadata": {"name": "old", "namespace": operated.namespace},
-            "spec": {"uri": URI, "deletionPolicy": "Delete"},
-        }
-    )
-    until_snapshot(operated, "old", "Completed")
+    """The engine's own commands read the savepoint, and delete its files."""
+    url, newest = stored(operated)
+    operated.register("old", url, deletionPolicy="Delete")
+    operated.run_next_task("savepoints verify")
+    operated.until_snapshot("old", "Completed")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
-    finish_task(operated)
+    assert operated.run_next_task("savepoints delete")["deleted"] == [url]
     operated.cluster.until_gone("snap", "old", operated.namespace)
     assert "DataDeleted" in operated.reasons()
+    assert (is_there(url), is_there(newest)) == (False, True)
+    assert not naming.local_path(url).exists()
 
 
 def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(operated: Operated) -> None:
-    operated.cluster.apply(
-        {
-            "apiVersion": "sparkstate.io/v1alpha1",
-            "kind": "StateSnapshot",
-            "metadata": {"name": "old", "namespace": operated.namespace},
-            "spec": {"uri": URI, "deletionPolicy": "Delete", "deadline": "3s"},
-        }
-    )
-    until_snapshot(operated, "old", "Completed")
+    """What the job would restore from is refused, again and again."""
+    _old, newest = stored(operated)
+    operated.register("old", newest, deletionPolicy="Delete", deadline="15s")
+    operated.run_next_task("savepoints verify")
+    operated.until_snapshot("old", "Completed")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
+    assert operated.run_next_task("savepoints delete")["ok"] is False
+
+    def told() -> bool:
+        found = operated.cluster.get("snap", "old", operated.namespace) or {}
+        return "a restart needs it" in str((found.get("status") or {}).get("message"))
+
+    operated.cluster.until(told, "the status says why the data is still there")
     operated.cluster.until_gone("snap", "old", operated.namespace)
     assert "DataKept" in operated.reasons()
+    assert is_there(newest)
+
+
+def ask_for(operated: Operated, driver: PlayedDriver, store: str) -> str:
+    """A savepoint of the running job is asked for; its trigger."""
+    operated.snapshot("one", deletionPolicy="Delete")
+    trigger = str(driver.until_asked().trigger_id)
+    operated.until_snapshot("one", "InProgress")
+    access = operated.cluster.get("snap", "one", operated.namespace)["status"]["access"]
+    assert access["storage"] == store
+    assert access["job"] == f"default/{operated.namespace}/orders"
+    return trigger
+
+
+def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(operated: Operated) -> None:
+    store = (operated.folder / "state").as_uri()
+    operated.apply(checkpointing={"storage": store, "timeout": "60s"})
+    operated.until_pod(1)
+    stores = stored_job.StoredJob(store, "orders", 1, cluster="default", namespace=operated.namespace)
+    with operated.driver() as driver:
+        operated.running()
+        trigger = ask_for(operated, driver, store)
+        operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
+        operated.until_snapshot("one", "Deleting")
+        time.sleep(5)
+        assert operated.cluster.get("snap", "one", operated.namespace), "nobody knows yet what becomes of it"
+        url = stores.take_savepoint(trigger, 5)
+        stores.take_savepoint("a newer one", 6)
+        driver.complete(driver.requests()[-1], url)
+        assert operated.run_next_task("savepoints delete")["deleted"] == [url]
+        operated.cluster.until_gone("snap", "one", operated.namespace)
+    assert not is_there(url)
+
+
+def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_driver_are_gone(
+    operated: Operated,
+) -> None:
+    store = (operated.folder / "state").as_uri()
+    operated.apply(checkpointing={"storage": store, "timeout": "60s"})
+    operated.until_pod(1)
+    stores = stored_job.StoredJob(store, "orders", 1, cluster="default", namespace=operated.namespace)
+    with operated.driver() as driver:
+        operated.running()
+        trigger = ask_for(operated, driver, store)
+        url = stores.take_savepoint(trigger, 5)
+        stores.take_savepoint("a newer one", 6)
+    operated.delete()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    assert operated.until_snapshot("one", "Failed")["reason"] == "JobNotFound"
+    operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
+    assert operated.run_next_task("savepoints delete")["deleted"] == [url]
+    operated.cluster.until_gone("snap", "one", operated.namespace)
+    assert not is_there(url)
+
+
+def test_a_savepoint_that_completes_after_its_timeout_is_known(operated: Operated) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        operated.snapshot("one", timeout="6s")
+        request = driver.until_asked()
+        assert operated.until_snapshot("one", "Failed")["reason"] == "Timeout"
+        driver.complete(request, URI)
+        assert operated.until_snapshot("one", "Completed", timeout_s=90)["uri"] == URI

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import decisions
+from support import decisions, stored_job
 
-from sparkstate import clock, manifest, storage
+from sparkstate import manifest
 from sparkstate.cli import main
 from sparkstate.control.documents import JobIdentity, JobStatus
 from sparkstate.driver import __main__ as driver_main
 from sparkstate.driver import ending, pod, termination
-from sparkstate.log.lineage import JobName, open_lineage
 from sparkstate.spark import jvm, kubernetes
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import DRIVER_PORT, Config
@@ -280,11 +279,13 @@ def test_every_command_of_the_page_answers_in_one_line_and_in_the_termination_me
     path = write_manifest(
         tmp_path, actions.Start(), deployment="local", checkpointing={"storage": store.as_uri()}, s3={}
     )
-    name = JobName(cluster="blue", namespace="shop", name="rotations")
-    open_lineage(storage.open_store(store.as_uri()), name, clock.SystemClock())
-    uri = f"{store.as_uri()}/savepoints/savepoint-123456-0011223344556677"
+    job = stored_job.StoredJob(store.as_uri(), "rotations", 1, cluster="blue", namespace="shop")
+    uri, _newest = job.take_savepoint("t-1", 1), job.take_savepoint("t-2", 2)
+    objects = tmp_path / "objects.json"
+    objects.write_text(json.dumps({"items": [{"kind": "StatefulSparkJob"}]}))
+    meant = {"F": str(path), "URI": uri, "ID": "t-1", "JOB": "blue/shop/rotations", "STORAGE": store.as_uri()}
     words = shlex.split(re.sub(r"\[.*?\]", "", line))[1:]
-    words = [str(path) if word == "F" else uri if word == "URI" else word for word in words]
+    words = [{**meant, "OBJECTS": str(objects)}.get(word, word) for word in words]
     word = tmp_path / "word"
     assert main.main([*words, "--termination-log", str(word)]) == 0
     (said,) = capsys.readouterr().out.splitlines()

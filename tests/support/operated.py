@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +73,47 @@ class Operated:
             told = word or {"ok": True}
             self.kubelet.end(pod, 0 if told["ok"] else 5, dict(told), container="command")
 
+    def run_task(self, name: str) -> dict[str, Any]:
+        """Run the engine command that the Job of that name asks for, as its container would, and let its pod end with
+        the word that it left; returns that word."""
+        task = self.cluster.get("job", name, self.namespace)
+        assert task is not None, f"{name} is gone"
+        spec = task["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        arguments = list(container["args"])
+        for volume in spec["volumes"]:
+            if volume["name"] == "job":
+                config = self.cluster.get("configmap", volume["configMap"]["name"], self.namespace)
+                manifest = self.folder / "job.yaml"
+                manifest.write_text((config or {})["data"]["job.yaml"])
+                arguments[arguments.index("--manifest") + 1] = str(manifest)
+        said = self.folder / f"{name}.word"
+        variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        subprocess.run(
+            [sys.executable, "-m", "sparkstate.cli.main", *arguments, "--termination-log", str(said)],
+            env={**os.environ, **variables, "HOME": str(self.folder)},
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        word: dict[str, Any] = json.loads(said.read_text())
+        self.finish_task(name, word)
+        return word
+
+    def run_next_task(self, verb: str, timeout_s: float = 60) -> dict[str, Any]:
+        """Wait for an engine command whose first words are these, and run it."""
+
+        def found() -> str | None:
+            for task in self.cluster.items("jobs", self.namespace):
+                (container,) = task["spec"]["template"]["spec"]["containers"]
+                if " ".join(container["args"]).startswith(verb) and not task.get("status", {}).get(
+                    "conditions"
+                ):
+                    return str(task["metadata"]["name"])
+            return None
+
+        return self.run_task(self.cluster.until(found, f"a command `{verb}` is there", timeout_s))
+
     @property
     def kubelet(self) -> Kubelet:
         return Kubelet(self.cluster, self.namespace)
@@ -103,6 +148,31 @@ class Operated:
         return self.cluster.until(
             lambda: self.cluster.get("pod", pod, self.namespace), f"pod {pod} is there", timeout_s
         )
+
+    def register(self, name: str, uri: str, **spec: Any) -> None:
+        """Make a StateSnapshot of a savepoint that is there."""
+        self.snapshot(name, jobRef=None, uri=uri, **spec)
+
+    def snapshot(self, name: str, **spec: Any) -> None:
+        """Make a StateSnapshot of the job."""
+        given = {"jobRef": {"name": self.name}, **spec}
+        self.cluster.apply(
+            {
+                "apiVersion": "sparkstate.io/v1alpha1",
+                "kind": "StateSnapshot",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {field: value for field, value in given.items() if value is not None},
+            }
+        )
+
+    def until_snapshot(self, name: str, phase: str, timeout_s: float = 60) -> dict[str, Any]:
+        """The snapshot's status, once it is in that phase."""
+
+        def reached() -> dict[str, Any] | None:
+            found = (self.cluster.get("snap", name, self.namespace) or {}).get("status") or {}
+            return found if found.get("phase") == phase else None
+
+        return self.cluster.until(reached, f"snapshot {name} is {phase}", timeout_s)
 
     def until_deleting(self, pod: str, timeout_s: float = 60) -> None:
         """Wait until the pod is asked to end."""

@@ -6,37 +6,89 @@ from sparkstate import clock, handles, keygroups, storage
 from sparkstate.checkpoint import metadata, savepoint
 from sparkstate.log import lineage, log
 
+FILE = "1-1-content"
+"""The one file of a savepoint that has content."""
+
 
 class StoredJob:
     """Claims the lineage of ``name`` at ``url`` for ``attempt`` and begins an incarnation."""
 
-    def __init__(self, url: str, name: str, attempt: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        attempt: int,
+        *,
+        cluster: str = "local",
+        namespace: str = "default",
+        restored_from: str = "",
+        start_empty: bool = False,
+    ) -> None:
         self.url = url
-        self.name = lineage.JobName(cluster="local", namespace="default", name=name)
+        self.name = lineage.JobName(cluster=cluster, namespace=namespace, name=name)
         self._clock = clock.SystemClock()
-        self._lineage = lineage.open_lineage(storage.open_store(url), self.name, self._clock)
+        self._lineage = lineage.open_lineage(
+            storage.open_store(url), self.name, self._clock, start_empty=start_empty, attempt=attempt
+        )
         self._log = log.LineageLog(self._lineage.store, self._clock)
         self._log.claim(attempt, "a test")
-        self._incarnation = self._log.begin_incarnation("", 1)
+        self._incarnation = self._log.begin_incarnation(restored_from, 1)
         self._savepoints = savepoint.Savepoints(self._lineage, self._log, storage.open_store)
 
     def entries(self) -> int:
         """How many entries the log has."""
         return self._log.refresh().last_number
 
+    def begin_incarnation(self) -> None:
+        """The job is restored once more."""
+        self._incarnation = self._log.begin_incarnation("", 1)
+
+    def begin_savepoint(self, trigger_id: str) -> str:
+        """Begin a savepoint, write a file of it, and go no further; its URL."""
+        number = self._log.refresh().last_checkpoint_id + 1
+        url = self._savepoints.begin(trigger_id, f"{self.url}/savepoints", number, self._incarnation).url
+        self._savepoints.folder(url).put_if_absent("1-1-half", b"half of it")
+        return url
+
     def take_savepoint(
-        self, trigger_id: str, epoch: int, *, target: str | None = None, stop: bool = False
+        self,
+        trigger_id: str,
+        epoch: int,
+        *,
+        target: str | None = None,
+        stop: bool = False,
+        content: bytes = b"",
     ) -> str:
-        """Commit a savepoint and return its URL; ``stop`` closes the lineage with it."""
+        """Commit a savepoint and return its URL; ``stop`` closes the lineage with it. ``content``: of one file."""
         number = self._log.refresh().last_checkpoint_id + 1
         parent = target or f"{self.url}/savepoints"
         status = self._savepoints.begin(trigger_id, parent, number, self._incarnation)
-        committed = self._savepoints.commit(status.url, self._metadata(trigger_id, number, epoch, stop))
+        files = self._write(status.url, content) if content else ()
+        committed = self._savepoints.commit(
+            status.url, self._metadata(trigger_id, number, epoch, stop, files)
+        )
         if stop:
             self._savepoints.close_lineage(committed)
         return status.url
 
-    def _metadata(self, trigger_id: str, number: int, epoch: int, stop: bool) -> metadata.CheckpointMetadata:
+    def complete(self, url: str, trigger_id: str, epoch: int) -> None:
+        """Commit a savepoint that was begun."""
+        number = self._log.state.last_checkpoint_id
+        self._savepoints.commit(url, self._metadata(trigger_id, number, epoch, False))
+
+    def _write(self, url: str, content: bytes) -> tuple[handles.FileHandle, ...]:
+        self._savepoints.folder(url).put_if_absent(FILE, content)
+        checksum = metadata.checksum(content)
+        return (handles.FileHandle(name="canonical", size=len(content), checksum=checksum, path=FILE),)
+
+    def _metadata(
+        self,
+        trigger_id: str,
+        number: int,
+        epoch: int,
+        stop: bool,
+        files: tuple[handles.FileHandle, ...] = (),
+    ) -> metadata.CheckpointMetadata:
         delay = handles.StateMeta(
             uid="rotation",
             name="delay",
@@ -59,7 +111,7 @@ class StoredJob:
             backend="hashmap",
             operators=("rotation",),
             states=(delay,),
-            shards=(handles.ShardHandle(shard=0, format="canonical", files=()),),
+            shards=(handles.ShardHandle(shard=0, format="canonical", files=files),),
             trigger_id=trigger_id,
             closed=stop,
         )

@@ -183,6 +183,8 @@ class CreateTask:
     name: str
     does: str
     arguments: tuple[str, ...]
+    template: Document = field(default_factory=dict)
+    """Of a command about a snapshot: the pod template under the operator's own."""
 
 
 @dataclass(frozen=True)

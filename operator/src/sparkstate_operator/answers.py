@@ -25,6 +25,7 @@ STATUS: dict[str, Any] = {
     "last_savepoint": CHECKPOINT, "storage_away": [{"url": str, "doing": str, "failures": int}],
 }  # fmt: skip
 SAVEPOINT: dict[str, Any] = {"status": str, "location": str, "url": str, "epoch": int, "trigger_id": str}
+SNAPSHOT: dict[str, Any] = {"epoch": int, "lineage": str, "slots": int, "state_bytes": int}
 RESTORE_INFO: dict[str, Any] = {
     "found": bool, "lineage": str, "attempt": int, "restore_point": {
         "id": int, "url": str, "epoch": int, "timestamp_ms": int, "state_bytes": int, "trigger_id": str,

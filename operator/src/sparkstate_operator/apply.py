@@ -15,7 +15,7 @@ from typing import Any
 from sparkstate_operator import actions, errors, judging, labels, observed, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import naming, placing
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -306,6 +306,7 @@ class Applier:
             secret=revision.get("s3.secretRef.name"),
             environment=(("SPARKSTATE_CLUSTER", self._config.cluster), ("SPARKSTATE_JOB_UID", job.uid)),
             manifest_from=await self._manifest(seen, revision),
+            template=placing.of_job(revision.resolved, placing.urls_of(revision.resolved)),
         )
         await self._create(Write.CREATE_TASK, k.TASKS, job.namespace, tasks.job(command), _of(job))
 
@@ -334,6 +335,7 @@ class Applier:
             owner=owner,
             service_account=await self._existing_account(access.get("serviceAccountName"), namespace),
             secret=(s3.get("secretRef") or {}).get("name"),
+            template=action.template,
         )
         ours = {labels.SNAPSHOT_UID: snapshot.uid}
         await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command), ours)

@@ -10,7 +10,7 @@ import logging
 
 from sparkstate_operator import actions, errors, observed, plan
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import memory, problems, settings, templates
+from sparkstate_operator.core import memory, placing, problems, settings, templates
 from sparkstate_operator.objects import children, driver
 from sparkstate_operator.objects.parts import Context
 
@@ -50,3 +50,4 @@ def _rehearse(context: Context) -> None:
     driver.as_text(driver.pod(context, 1))
     children.config_map(context, 1, actions.Start())
     children.revision(context)
+    placing.of_job(context.revision.resolved, placing.urls_of(context.revision.resolved))

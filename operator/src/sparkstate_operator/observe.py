@@ -13,6 +13,7 @@ from typing import Any
 from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import naming, revisions
 from sparkstate_operator.decide import recovering
+from sparkstate_operator.decide.snapshot import late
 from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -254,10 +255,11 @@ class Observer:
         """The job, its driver's answer and the Jobs that a decision about a snapshot looks at."""
         reference = snapshot.spec.get("jobRef") or {}
         job, pod, report = None, None, None
-        if reference.get("name") and snapshot.phase not in ("Completed", "Failed"):
+        settled = snapshot.phase in ("Completed", "Failed") and not late(snapshot)
+        if reference.get("name") and (not settled or snapshot.deleting_at is not None):
             body = await self._kube.get(k.JOBS, namespace, reference["name"])
             job = observed.job_of(body) if body is not None else None
-        if job is not None and snapshot.deleting_at is None:
+        if job is not None and (snapshot.deleting_at is None or not snapshot.status.get("uri")):
             pod, report = await self._asked(job, snapshot)
         others: tuple[observed.Snapshot, ...] = ()
         if job is not None and report is not None and snapshot.phase in ("", "Pending"):
@@ -265,7 +267,7 @@ class Observer:
             others = tuple(observed.snapshot_of(one) for one in found)
             others = tuple(one for one in others if one.uid != snapshot.uid)
         tasks: tuple[observed.Task, ...] = ()
-        if snapshot.deleting_at is not None:
+        if snapshot.deleting_at is not None or snapshot.spec.get("uri"):
             selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
             bodies = await asyncio.gather(
                 self._kube.list(k.TASKS, namespace, selector), self._kube.list(k.PODS, namespace, selector)

@@ -111,6 +111,7 @@ class Task:
     succeeded: bool
     failed: bool
     result: Document = field(default_factory=dict)
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,9 @@ def _node_answers(ready: Document) -> bool:
 def task_of(body: Document, result: Document) -> Task:
     """From the API server's document of a Job, and its pod's last word."""
     meta = body["metadata"]
-    ends = {one["type"]: one["status"] for one in body.get("status", {}).get("conditions") or ()}
+    conditions = body.get("status", {}).get("conditions") or ()
+    ends = {one["type"]: one["status"] for one in conditions}
+    times = [one.get("lastTransitionTime") for one in conditions if one["type"] in ("Complete", "Failed")]
     return Task(
         name=meta["name"],
         uid=meta["uid"],
@@ -370,6 +373,7 @@ def task_of(body: Document, result: Document) -> Task:
         succeeded=ends.get("Complete") == "True",
         failed=ends.get("Failed") == "True",
         result=result,
+        ended_at=clock.parse(times[0]) if times else None,
     )
 
 

@@ -3,80 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from support import stored_job
+from support.programs import Program, manifest_of
 
-from sparkstate import storage
 from sparkstate.cli import machine, main
-
-
-class Program:
-    """Runs a command as a Job does and reads what it leaves."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self._word = folder / "word"
-        self._capsys = capsys
-        self._word.write_text("")
-        self.code = 0
-
-    def __call__(self, *words: str) -> dict[str, Any]:
-        self._word.write_text("")
-        self._capsys.readouterr()
-        self.code = main.main([*words, "--json", "--termination-log", str(self._word)])
-        (line,) = self._capsys.readouterr().out.splitlines()
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    @property
-    def word(self) -> dict[str, Any]:
-        """The termination message."""
-        found: dict[str, Any] = json.loads(self._word.read_text())
-        return found
-
-
-@pytest.fixture
-def program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Program:
-    return Program(tmp_path, capsys)
-
-
-@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A storage's URL; with S3 the commands find server and keys in the environment, as in a pod."""
-    if request.param == "local":
-        (tmp_path / "state").mkdir()
-        return (tmp_path / "state").as_uri()
-    server = request.getfixturevalue("s3")
-    monkeypatch.setenv("SPARKSTATE_S3_ENDPOINT", server.settings.endpoint)
-    monkeypatch.setenv("SPARKSTATE_S3_REGION", server.settings.region)
-    monkeypatch.setenv("SPARKSTATE_S3_PATH_STYLE", "true")
-    opened = storage.open_store
-    monkeypatch.setattr(
-        storage, "open_store", lambda url, s3=None, **how: opened(url, s3 or server.settings, **how)
-    )
-    return f"s3://state/{secrets.token_hex(6)}"
-
-
-def manifest_of(folder: Path, place: str) -> str:
-    path = folder / "job.yaml"
-    spec: dict[str, Any] = {"pythonFile": "job.py", "stateBackend": {"type": "hashmap"}}
-    spec["checkpointing"] = {"storage": place}
-    if place.startswith("s3:"):
-        endpoint, region = os.environ["SPARKSTATE_S3_ENDPOINT"], os.environ["SPARKSTATE_S3_REGION"]
-        spec["s3"] = {"endpoint": endpoint, "region": region, "pathStyle": True}
-    document = {
-        "apiVersion": "sparkstate.io/v1alpha1",
-        "kind": "StatefulSparkJob",
-        "metadata": {"name": "orders"},
-        "spec": spec,
-    }
-    path.write_text(yaml.safe_dump(document))
-    return str(path)
 
 
 def test_restore_info_says_what_a_restart_goes_back_to_and_keeps_the_word_short(

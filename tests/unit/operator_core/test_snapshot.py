@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from support.decisions import NOW, job, pod, revision, running_status
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide import snapshot
 
 RUNNING = observed.Report({"phase": "RUNNING"})
@@ -56,3 +58,116 @@ def test_a_savepoint_waits_for_another_that_is_in_flight(phase: str) -> None:
 @pytest.mark.parametrize("phase", ["", "Pending", "Completed", "Failed"])
 def test_a_savepoint_waits_for_no_other(phase: str) -> None:
     assert look(one(), one("s-2", phase)).status["phase"] == "Triggered"
+
+
+def test_a_savepoint_waits_for_one_that_is_taken_though_its_object_is_being_deleted() -> None:
+    going = one("s-2", status={"phase": "Deleting", "reason": "SavepointInFlight"})
+    assert look(one(), going).status["reason"] == "SavepointInFlight"
+
+
+# -- one that was not complete in time ---------------------------------------------------------------------------------
+
+URI = "s3://bucket/state/savepoints/savepoint-1"
+LATE = {
+    "phase": "Failed",
+    "reason": "Timeout",
+    "triggerId": "t-1",
+    "jobUid": "uid-1",
+    "triggeredTime": "2026-01-01T11:00:00Z",
+}
+
+
+def later(saved: dict[str, Any] | None, *, phase: str = "RUNNING", there: bool = True) -> actions.Decision:
+    found = one(status=LATE, finalizers=(labels.FINALIZER,))
+    of = job(running_status()) if there else None
+    report = observed.Report({"phase": phase}, saved)
+    return snapshot.decide(observed.AroundSnapshot(found, NOW, of, pod(), report), revision(), Config())
+
+
+def test_a_savepoint_that_completes_after_its_timeout_is_known() -> None:
+    done = later({"status": "COMPLETED", "location": URI, "epoch": 7})
+    assert (done.status["phase"], done.status["uri"], done.status["epoch"]) == ("Completed", URI, 7)
+    assert "reason" not in done.status
+    assert [note.reason for note in done.notes] == ["SnapshotCompleted"]
+
+
+def test_a_savepoint_is_asked_about_after_its_timeout_until_its_end_is_known() -> None:
+    taken = later({"status": "IN_PROGRESS"})
+    assert (taken.status["reason"], taken.wait_s) == ("Timeout", snapshot.LATE_S)
+    restarting = later(None, phase="RESTORING")
+    assert (restarting.status["reason"], restarting.wait_s) == ("Timeout", snapshot.LATE_S)
+    failed = later({"status": "FAILED", "failure": "disk full"})
+    assert (failed.status["reason"], failed.status["message"], failed.wait_s) == (
+        "SavepointFailed",
+        "disk full",
+        None,
+    )
+    assert (later(None).status["reason"], later(None).wait_s) == ("NotTaken", None)
+    gone = later(None, there=False)
+    assert (gone.status["reason"], gone.wait_s) == ("JobNotFound", None)
+
+
+# -- one that is in storage already ------------------------------------------------------------------------------------
+
+
+def registered(*tasks: observed.Task, **spec: Any) -> actions.Decision:
+    found = one(spec={"uri": URI, **spec}, finalizers=(labels.FINALIZER,))
+    return snapshot.decide(observed.AroundSnapshot(found, NOW, tasks=tasks), None, Config())
+
+
+def verified(*, failed: bool = False, seconds_ago: int = 0, **result: Any) -> observed.Task:
+    name = naming.command_job("savepoint-s-1", "s-1", "verify")
+    ended = NOW - timedelta(seconds=seconds_ago)
+    return observed.Task(name, "t", "1", "verify", not failed, failed, result, ended)
+
+
+def test_a_savepoint_that_is_registered_is_read_by_the_engine_first() -> None:
+    asked = registered()
+    (command,) = (act for act in asked.actions if isinstance(act, actions.CreateTask))
+    assert command.arguments == ("savepoints", "verify", "--json", URI)
+    assert (asked.status["phase"], asked.status["reason"]) == ("Pending", "Verifying")
+    done = registered(verified(ok=True, epoch=7, lineage="00aa", slots=2, state_bytes=20 << 20))
+    assert {name: done.status[name] for name in ("phase", "uri", "epoch", "lineage", "slots", "size")} == {
+        "phase": "Completed",
+        "uri": URI,
+        "epoch": 7,
+        "lineage": "00aa",
+        "slots": 2,
+        "size": "20Mi",
+    }
+
+
+@pytest.mark.parametrize("reason", ["StorageError", "CorruptData", "UnknownFormat", "SpecInvalid"])
+def test_what_the_engine_cannot_restore_is_not_registered(reason: str) -> None:
+    told = registered(verified(failed=True, reason=reason, message="is no savepoint"))
+    assert (told.status["phase"], told.status["reason"]) == ("Failed", "NotRestorable")
+    assert told.status["message"] == "is no savepoint"
+    assert "uri" not in told.status
+
+
+@pytest.mark.parametrize("result", [{}, {"reason": "StorageUnavailable", "message": "away"}])
+def test_a_savepoint_that_could_not_be_looked_at_is_looked_at_again(result: dict[str, Any]) -> None:
+    told = registered(verified(failed=True, seconds_ago=10, **result))
+    assert (told.status["phase"], told.status["reason"]) == ("Pending", "NotVerified")
+    assert told.actions == ()
+    due = registered(verified(failed=True, seconds_ago=31, **result))
+    assert [type(act) for act in due.actions] == [actions.DeleteTask]
+
+
+def test_a_template_that_cannot_be_merged_is_told() -> None:
+    told = registered(template={"spec": {"containers": "none"}})
+    assert (told.status["phase"], told.status["reason"]) == ("Failed", "SpecInvalid")
+    assert "spec.template.spec.containers" in told.status["message"]
+
+
+def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
+    asked = look(one())
+    assert asked.status["access"] == {
+        "serviceAccountName": "orders-spark",
+        "storage": "s3://bucket/state",
+        "job": "default/shop/orders",
+    }
+    placed = revision(driverTemplate={"spec": {"nodeSelector": {"disk": "ssd"}}})
+    seen = observed.AroundSnapshot(one(), NOW, job(running_status()), pod(), RUNNING)
+    access = snapshot.decide(seen, placed, Config()).status["access"]
+    assert access["template"] == {"spec": {"nodeSelector": {"disk": "ssd"}}}

@@ -20,7 +20,7 @@ from sparkstate.log import lineage, records
 from sparkstate.log.bases import FOLDER as LOG_FOLDER
 from sparkstate.log.lineage import JobName, Lineage
 from sparkstate.log.log import LineageLog
-from sparkstate.storage import layout, naming
+from sparkstate.storage import layout, mounts, naming
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
 
@@ -103,7 +103,7 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
     If its lineage lies beside it (``<root>/savepoints/…`` and ``<root>/<lineage>/``) and knows it, the tombstone comes
     first, and what a restart of the job would need is refused unless ``force``. A folder that was moved or copied
     belongs to no log: its ``_metadata`` goes first, so that no half of it can be restored. Raises ``SpecInvalid`` for
-    a URL that is no savepoint's folder.
+    a URL that is no savepoint's folder, ``StorageError`` for one on a volume that is not mounted here.
     """
     wanted = naming.normalise_url(url).removesuffix(f"/{layout.METADATA}")
     parent, name = naming.split_url(wanted)
@@ -115,6 +115,8 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
         folder = PrefixedStore(opened(parent), name)
         keys = [info.key for info in folder.list("")]
     except errors.NotFound:
+        if not _beside_lineages(parent):
+            mounts.require_reachable(parent)
         return False
     kept = _keeper_of(wanted, parent, opened, clock) if layout.METADATA in keys else None
     if kept is not None:
@@ -123,6 +125,12 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
         folder.delete([layout.METADATA] if layout.METADATA in keys else [])
         folder.delete([key for key in keys if key != layout.METADATA])
     return bool(keys)
+
+
+def _beside_lineages(parent: str) -> bool:
+    """Whether it is the default folder for savepoints in a local checkpoint storage that is there."""
+    root, name = naming.split_url(parent)
+    return name == layout.SAVEPOINTS and (naming.local_path(root) / lineage.FOLDER).is_dir()
 
 
 def _keeper_of(wanted: str, parent: str, opened: OpenStore, clock: Clock) -> Savepoints | None:
@@ -141,3 +149,44 @@ def _keeper_of(wanted: str, parent: str, opened: OpenStore, clock: Clock) -> Sav
         if wanted in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
             return Savepoints(one, log, opened)
     return None
+
+
+def delete_triggered(
+    root: ObjectStore, job: JobName, trigger_id: str, opened: OpenStore, clock: Clock, *, force: bool = False
+) -> list[str]:
+    """Delete the savepoint that a trigger id made, wherever it lies, by what the job's logs say; the folders' URLs.
+
+    One that was begun and never completed is given up: a driver that still writes it cannot complete it any more.
+    Refuses what a restart of the job would need, unless ``force``. Deletions that were interrupted are finished.
+    """
+    gone = list[str]()
+    for one in lineage.all_of(root, job):
+        log = LineageLog(one.store, clock)
+        state = log.refresh()
+        kept = Savepoints(one, log, opened)
+        for committed in state.savepoints:
+            if committed.trigger_id == trigger_id:
+                kept.delete(committed.url, force=force)
+                gone.append(committed.url)
+        for started in state.started_savepoints:
+            if started.trigger_id == trigger_id:
+                kept.abandon(started.url)
+                gone.append(started.url)
+        kept.finish_deletions()
+    return gone
+
+
+def delete_known(root: ObjectStore, job: JobName, url: str, opened: OpenStore, clock: Clock) -> bool:
+    """Delete a savepoint that a log of the job names, completed or begun; False if none does. Refuses what a restart
+    would need."""
+    for one in lineage.all_of(root, job):
+        log = LineageLog(one.store, clock)
+        state = log.refresh()
+        kept = Savepoints(one, log, opened)
+        if url in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
+            kept.delete(url)
+            return True
+        if url in {s.url for s in state.started_savepoints}:
+            kept.abandon(url)
+            return True
+    return False

@@ -179,6 +179,11 @@ class Savepoints:
         self._finish(self._log.state.doomed_savepoints, insist=False)
         return dead
 
+    def finish_deletions(self) -> None:
+        """Finish deletions that were begun before. What lies where the storage refuses is left."""
+        if self._log.state.doomed_savepoints:
+            self._finish(self._log.state.doomed_savepoints, insist=False)
+
     def _delete(self, urls: list[str], still_valid: Callable[[LogState], bool]) -> None:
         self._condemn(urls, still_valid)
         self._finish([url for url in urls if url in self._log.state.doomed_savepoints])

@@ -16,16 +16,23 @@ from sparkstate.cli import machine, manifests, stored, targets
 from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.runner import progress
+from sparkstate.storage import mounts
 
 
 @stored.savepoints.command("delete")
-@click.argument("arguments", metavar="[JOB.YAML|URL] SAVEPOINT-URL...", nargs=-1, required=True)
+@click.argument("arguments", metavar="[JOB.YAML|URL] SAVEPOINT-URL...", nargs=-1)
+@click.option(
+    "--trigger-id",
+    metavar="ID",
+    help="Instead of URLs: whatever this trigger made, completed or not, by the job's log.",
+)
 @click.option("--force", is_flag=True, help="Delete even what a restart of the job would need.")
 @machine.options
 @manifests.set_option
 @targets.s3_options
 def delete_savepoints(
     arguments: tuple[str, ...],
+    trigger_id: str | None,
     force: bool,
     overrides: tuple[str, ...],
     as_json: bool,
@@ -39,35 +46,56 @@ def delete_savepoints(
     With a manifest or a storage, they are savepoints of that job: each is first marked in the job's log,
     so a restore never begins from one that is being deleted. A savepoint's URL alone is enough where the
     storage lies beside it; a folder that was moved or copied is deleted as it is. Deleting one again
-    finishes what was interrupted.
+    finishes what was interrupted. With --trigger-id the savepoint is looked up in the job's log; one that is
+    not complete is given up.
 
     \b
     Examples:
       sparkstate savepoints delete job.yaml file:///data/savepoints/savepoint-1f2d3c-8a9b
       sparkstate savepoints delete s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
+      sparkstate savepoints delete s3://bucket/state --job default/shop/orders --trigger-id before-upgrade
     """
-    given, urls = _what_to_delete(arguments, manifest_path)
-    place = targets.stored(given or urls[0], overrides, stored.s3_settings(**s3), job)
+    given: str | None = None
+    urls: tuple[str, ...] = ()
+    if trigger_id is not None:
+        target = machine.target(arguments[0] if arguments else None, manifest_path)
+    else:
+        given, urls = _what_to_delete(arguments, manifest_path)
+        target = given or urls[0]
+    place = targets.stored(target, overrides, stored.s3_settings(**s3), job)
 
     def deleted() -> dict[str, Any]:
-        gone, absent = list[str](), list[str]()
-        for url in urls:
-            there = _delete(place, url, force=force, of_a_job=given is not None)
-            (gone if there else absent).append(url)
-            if not as_json:
-                click.echo(f"deleted {url}" if there else f"nothing is at {url}")
-        return {"deleted": gone, "absent": absent}
+        if trigger_id is not None:
+            return _delete_triggered(place, trigger_id, force=force)
+        there = {url: _delete(place, url, force=force, of_a_job=given is not None) for url in urls}
+        return {"deleted": [url for url in urls if there[url]], "absent": [u for u in urls if not there[u]]}
 
     if as_json:
         machine.answer(deleted, termination_log)
-    else:
-        deleted()
+        return
+    done = deleted()
+    for url in done["deleted"]:
+        click.echo(f"deleted {url}")
+    for what in done["absent"]:
+        click.echo(f"nothing is at {what}" if trigger_id is None else f"the trigger {what} has made nothing")
+
+
+def _delete_triggered(place: targets.Stored, trigger_id: str, *, force: bool) -> dict[str, Any]:
+    try:
+        root, name = stored.one_job(place)
+    except errors.NotFound:
+        mounts.require_reachable(place.url)
+        return {"deleted": [], "absent": [trigger_id]}
+    gone = purge.delete_triggered(root, name, trigger_id, place.open, clocks.SystemClock(), force=force)
+    return {"deleted": gone, "absent": [] if gone else [trigger_id]}
 
 
 def _what_to_delete(
     arguments: tuple[str, ...], manifest_path: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """The job's manifest or storage, if one was named, and the savepoints."""
+    if not arguments:
+        raise click.UsageError("name the savepoints by their URLs, or one by --trigger-id")
     if manifest_path is not None:
         return manifest_path, arguments
     return (None, arguments) if len(arguments) == 1 else (arguments[0], arguments[1:])
@@ -116,6 +144,7 @@ def purge_job(
         try:
             root, name = stored.one_job(place)
         except errors.NotFound:
+            mounts.require_reachable(place.url)
             return asdict(purge.Purged((), 0, 0, ()))
         if not (yes or as_json):
             click.confirm(f"Delete all checkpoints and savepoints of {name} in {place.url}?", abort=True)

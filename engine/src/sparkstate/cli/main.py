@@ -10,7 +10,7 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import deleting, doctor, driver, explain, init, jobs, run, stored
+from sparkstate.cli import deleting, doctor, driver, explain, init, jobs, run, stored, sweeping, verifying
 
 INTERRUPTED = 130
 USAGE = 2
@@ -54,6 +54,8 @@ COMMANDS = (
 )
 for command in COMMANDS:
     cli.add_command(command)
+for command in (verifying.verify, sweeping.sweep):
+    stored.savepoints.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> int:

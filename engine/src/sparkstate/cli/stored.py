@@ -13,6 +13,7 @@ from sparkstate import errors, settings, storage
 from sparkstate.cli import jobs, machine, manifests, output, targets
 from sparkstate.log import lineage
 from sparkstate.runner import inspection, progress
+from sparkstate.storage import mounts
 
 
 @click.command("restore-info")
@@ -59,12 +60,15 @@ def restore_info(
 
 
 def _plain(place: targets.Stored) -> dict[str, Any]:
-    """For programs: a job that nothing was ever stored of is an answer, not an error."""
+    """For programs: a job that nothing was ever stored of is an answer, not an error. A folder that a pod cannot see is
+    one: the operator would begin the job anew beside its state."""
     try:
         found: dict[str, Any] = _document(_look(place), place)
     except errors.NotFound as error:
         if place.job is None:
             raise
+        if place.job.cluster != targets.NO_CLUSTER:
+            mounts.require_reachable(place.url)
         return {"found": False, "message": str(error)}
     return {"found": True, **found}
 
@@ -79,7 +83,7 @@ def _look(place: targets.Stored) -> inspection.SnapshotInfo | list[inspection.Jo
         root = place.open()
     except errors.NotFound:
         raise _nothing(place, "no such folder") from None
-    names = [place.job] if place.job else inspection.jobs(root)
+    names = [place.job] if place.job else lineage.names(root)
     found = [inspection.job_info(root, name, place.open, clocks.SystemClock()) for name in names]
     present = [one for one in found if one is not None]
     if present:
@@ -210,7 +214,7 @@ def one_job(place: targets.Stored) -> tuple[storage.ObjectStore, lineage.JobName
         raise _nothing(place, "no such folder") from None
     if place.job is not None:
         return root, place.job
-    names = inspection.jobs(root)
+    names = lineage.names(root)
     if len(names) != 1:
         known = ", ".join(map(str, names)) or "none"
         raise errors.SpecInvalid(f"{place.url} holds {len(names)} jobs ({known}); say which one with --job")

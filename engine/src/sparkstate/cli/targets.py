@@ -19,6 +19,8 @@ from sparkstate.runner import workdir
 from sparkstate.storage.objectstore import ObjectStore
 
 TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
+NO_CLUSTER = "local"
+"""The cluster of jobs that no operator runs."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -105,9 +107,9 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
     manifest's job, as in a driver's pod.
     """
     if Path(target).is_file() and target.endswith((".yaml", ".yml", ".json")):
-        cluster = os.environ.get(settings.CLUSTER_VARIABLE) or "local"
+        cluster = os.environ.get(settings.CLUSTER_VARIABLE) or NO_CLUSTER
         loaded = manifest.load(Path(target), overrides)
-        resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != "local").settings
+        resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
         name = lineage.JobName(cluster=resolved.cluster, namespace=resolved.namespace, name=resolved.name)
         return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=name)
     return Stored(url=target, s3=s3, job=_job_name(job) if job else None)
@@ -119,7 +121,7 @@ def _job_name(text: str) -> lineage.JobName:
         raise errors.SpecInvalid(
             f"--job {text!r} is no job: write name, namespace/name or cluster/namespace/name"
         )
-    cluster, namespace, name = ["local", "default"][: 3 - len(parts)] + parts
+    cluster, namespace, name = [NO_CLUSTER, "default"][: 3 - len(parts)] + parts
     return lineage.JobName(cluster=cluster, namespace=namespace, name=name)
 
 

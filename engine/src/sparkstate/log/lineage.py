@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import msgspec
 
@@ -116,6 +117,16 @@ def all_of(root: ObjectStore, job: JobName) -> list[Lineage]:
         pointer = _read(root, key)
         found[pointer.lineage] = _lineage(root, pointer, created=False)
     return list(found.values())
+
+
+def names(root: ObjectStore) -> list[JobName]:
+    """The jobs that have a lineage in a checkpoint storage, by name."""
+    folders = {info.key.rpartition("/")[0] for info in root.list(f"{FOLDER}/")}
+    found = []
+    for folder in sorted(folders):
+        cluster, namespace, name = (unquote(segment) for segment in folder.split("/")[1:])
+        found.append(JobName(cluster=cluster, namespace=namespace, name=name))
+    return found
 
 
 def begin_anew(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from sparkstate import clock as clocks
 from sparkstate import errors
@@ -154,16 +153,6 @@ def _operator(uid: str, metadata: codec.CheckpointMetadata) -> OperatorInfo:
     return OperatorInfo(uid=uid, states=states)
 
 
-def jobs(root: ObjectStore) -> list[lineage.JobName]:
-    """The jobs that have a lineage in a checkpoint storage, by name."""
-    folders = {info.key.rpartition("/")[0] for info in root.list(f"{lineage.FOLDER}/")}
-    found = []
-    for folder in sorted(folders):
-        cluster, namespace, name = (unquote(segment) for segment in folder.split("/")[1:])
-        found.append(lineage.JobName(cluster=cluster, namespace=namespace, name=name))
-    return found
-
-
 def job_info(
     root: ObjectStore, name: lineage.JobName, opened: OpenStore, clock: clocks.Clock
 ) -> JobInfo | None:
@@ -237,4 +226,24 @@ def _savepoint(record: records.SavepointCommitted) -> SavepointInfo:
 def read_snapshot(url: str, opened: OpenStore) -> SnapshotInfo:
     """The checkpoint or savepoint in a folder, or its ``_metadata``. Raises ``NotFound``, ``CorruptData``."""
     found = savepoint.open_snapshot(url, opened)
+    return snapshot_info(found.url, found.metadata)
+
+
+def verified(url: str, opened: OpenStore) -> SnapshotInfo:
+    """The checkpoint or savepoint in a folder, after a look at every file that it names. Their bytes are not read.
+
+    Raises ``NotFound`` and ``CorruptData``, also for a file that is missing or shorter than it must be.
+    """
+    found = savepoint.open_snapshot(url, opened)
+    needed: dict[str, int] = {}
+    for handle in found.metadata.files():
+        if handle.path:
+            needed[handle.path] = max(needed.get(handle.path, 0), handle.offset + handle.size)
+    for path, size in needed.items():
+        try:
+            there = found.store.head(path).size
+        except errors.NotFound:
+            raise errors.CorruptData(f"{found.url} names the file {path}, which is not there") from None
+        if there < size:
+            raise errors.CorruptData(f"{found.url}: the file {path} has {there} bytes of at least {size}")
     return snapshot_info(found.url, found.metadata)

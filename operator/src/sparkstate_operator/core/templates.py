@@ -65,11 +65,11 @@ def quantity_bytes(value: Any) -> int:
 
 def problems(resolved: Resolved) -> list[Problem]:
     """Everything of both templates that the operator cannot read, by field, value and remedy."""
-    return [problem for role in ROLES for problem in _judged(of(resolved, role), role)]
+    return [problem for role in ROLES for problem in judged(of(resolved, role), f"spec.{role}Template", role)]
 
 
-def _judged(template: Mapping[str, Any], role: Role) -> Iterator[Problem]:
-    at = f"spec.{role}Template"
+def judged(template: Mapping[str, Any], at: str, own: str) -> Iterator[Problem]:
+    """The same of one template, which stands ``at`` a field; ``own`` names the container that the operator adds to."""
     yield from _object(template, "metadata", at)
     for name in ("labels", "annotations"):
         yield from _object(_mapping(template, "metadata"), name, f"{at}.metadata")
@@ -81,11 +81,11 @@ def _judged(template: Mapping[str, Any], role: Role) -> Iterator[Problem]:
     yield from _entries(spec, "tolerations", at, key="key", needed=False)
     for name in ("containers", "initContainers"):
         for position, container in enumerate(_list(spec, name)):
-            yield from _container(container, f"{at}.{name}[{position}]", role)
+            yield from _container(container, f"{at}.{name}[{position}]", own)
     yield from _grace(spec, at)
 
 
-def _container(container: Mapping[str, Any], at: str, role: Role) -> Iterator[Problem]:
+def _container(container: Mapping[str, Any], at: str, own: str) -> Iterator[Problem]:
     for name in _LISTS_OF_CONTAINER:
         key = {"volumeMounts": "mountPath"}.get(name, "name")
         yield from _entries(container, name, at, key=key, needed=name != "ports")
@@ -93,7 +93,7 @@ def _container(container: Mapping[str, Any], at: str, role: Role) -> Iterator[Pr
     for bound in ("limits", "requests"):
         resources = _mapping(container, "resources")
         yield from _object(resources, bound, f"{at}.resources")
-        if container.get("name") != role:
+        if container.get("name") != own:
             continue
         for name in COUNTED:
             value = _mapping(resources, bound).get(name)

@@ -7,53 +7,34 @@ deleted, the job may be gone.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, answers, clock, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import conditions, naming, units
-from sparkstate_operator.decide import progress
-from sparkstate_operator.decide.draft import Pending
+from sparkstate_operator.decide import commanding, progress, snapshot_deletion
+from sparkstate_operator.decide.commanding import Stage
+from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT
+from sparkstate_operator.decide.snapshot_draft import SnapshotDraft as _Draft
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.plan import Revision
 
 POLL_S = 2.0
 WAIT_S = 15.0
+LATE_S = 60.0
+"""A savepoint that was not complete in time is asked about this often."""
 IN_FLIGHT_S = 4.0
-IN_FLIGHT = ("Triggered", "InProgress")
 DONE = ("Completed", "Failed")
-DELETE = "delete"
-
-
-class _Draft(Pending):
-    """A decision about a snapshot."""
-
-    def __init__(self, seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> None:
-        super().__init__(seen.snapshot.status)
-        self.seen, self.revision, self.config = seen, revision, config
-        self.snapshot = seen.snapshot
-
-    def fill(self, **fields: Any) -> None:
-        """Several fields at once."""
-        for name, value in fields.items():
-            self.put(name, value)
-
-    def age_s(self, name: str, default: datetime) -> float:
-        return (self.seen.now - (clock.parse(self.status.get(name)) or default)).total_seconds()
-
-    def timeout_s(self) -> float:
-        told = self.snapshot.spec.get("timeout")
-        if told:
-            return units.duration_s(str(told))
-        return self.revision.savepoint_s if self.revision else 600.0
+VERIFY = "verify"
+FINAL = frozenset({"StorageError", "CorruptData", "UnknownFormat", "SpecInvalid", "NotInThisVersion"})
+"""Answers of the engine that another try would not change."""
 
 
 def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> actions.Decision:
     """The next step. ``revision``: what the job runs, None if that is not known."""
     draft = _Draft(seen, revision, config)
     if seen.snapshot.deleting_at is not None:
-        _delete(draft)
+        snapshot_deletion.go_on(draft)
     else:
         marks = _marks(seen)
         if (
@@ -64,6 +45,8 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
         draft.fill(observedGeneration=seen.snapshot.generation)
         if draft.phase not in DONE:
             _take(draft)
+        elif late(seen.snapshot):
+            _late(draft)
     if draft.status:
         draft.status["conditions"] = _conditions(draft)
     return draft.decision(draft.status)
@@ -86,28 +69,55 @@ def _take(draft: _Draft) -> None:
         _follow(draft)
 
 
+def late(one: observed.Snapshot) -> bool:
+    """Whether it was not complete in time, and may be complete yet."""
+    return one.phase == "Failed" and one.status.get("reason") == "Timeout"
+
+
 def _register(draft: _Draft, uri: str) -> None:
-    """A savepoint that is there already."""
+    """A savepoint that is there already, as its user says: the engine looks."""
     spec = draft.snapshot.spec
+    draft.fill(phase="Pending", access=draft.access(spec.get("s3"), spec.get("serviceAccountName")))
+    if problems := draft.template_problems():
+        _fail(draft, "SpecInvalid", problems)
+        return
+    task = draft.task(VERIFY)
+    stage = commanding.stage(task, draft.snapshot.created, draft.seen.now)
+    draft.wait_s = POLL_S
+    if stage is Stage.MISSING:
+        draft.fill(reason="Verifying", message=f"the engine reads {uri}")
+        draft.command(VERIFY, "savepoints", "verify", "--json", uri)
+    elif stage is Stage.DONE and task is not None:
+        _registered(draft, uri, task)
+    elif task is not None and task.result.get("reason") in FINAL:
+        _fail(draft, "NotRestorable", commanding.why(task))
+        draft.acts.append(actions.DeleteTask(task))
+    elif task is not None and task.failed:
+        why = commanding.why(task)
+        if stage is Stage.DUE:
+            draft.acts.append(actions.DeleteTask(task))
+        else:
+            draft.fill(reason="NotVerified", message=f"{uri} could not be read ({why}); it is tried again")
+            again = commanding.again_at(task, draft.snapshot.created)
+            draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
+
+
+def _registered(draft: _Draft, uri: str, task: observed.Task) -> None:
+    found = task.result if answers.fits(task.result, answers.SNAPSHOT) else {}
     draft.fill(
         phase="Completed",
+        reason=None,
+        message=None,
         uri=uri,
-        access=_access(spec.get("s3"), spec.get("serviceAccountName")),
+        epoch=found.get("epoch"),
+        lineage=found.get("lineage"),
+        slots=found.get("slots"),
+        size=progress.size(int(found["state_bytes"])) if found.get("state_bytes") else None,
         completedTime=clock.text(draft.seen.now),
     )
+    draft.acts.append(actions.DeleteTask(task))
+    draft.wait_s = None
     draft.note("SnapshotRegistered", f"registered {uri}")
-
-
-def _access(s3: Any, service_account: Any) -> dict[str, Any] | None:
-    names = ("endpoint", "region", "pathStyle", "secretRef")
-    address = {
-        name: dict(s3[name]) if name == "secretRef" else s3[name]
-        for name in names
-        if s3 and s3.get(name) is not None
-    }
-    return ({"s3": address} if address else {}) | (
-        {"serviceAccountName": service_account} if service_account else {}
-    ) or None
 
 
 def _intend(draft: _Draft) -> None:
@@ -126,7 +136,7 @@ def _intend(draft: _Draft) -> None:
     if job.status.get("intent"):
         _pending(draft, "JobBusy", f"job {job.name} is being changed; the savepoint waits for that")
         return
-    if other := next((one for one in seen.others if one.phase in IN_FLIGHT), None):
+    if other := next((one for one in seen.others if _is_in_flight(one)), None):
         why = f"StateSnapshot {other.name} of the same job is being taken; two are never in flight"
         _pending(draft, "SavepointInFlight", why)
         draft.wait_s = IN_FLIGHT_S
@@ -142,10 +152,17 @@ def _intend(draft: _Draft) -> None:
         triggerId=spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32),
         jobUid=job.uid,
         attempt=seen.pod.attempt,
-        access=_access(spec.get("s3") or draft.revision.get("s3"), account),
+        access=draft.access(spec.get("s3") or draft.revision.get("s3"), account),
         triggeredTime=draft.status.get("triggeredTime") or clock.text(seen.now),
     )
     draft.wait_s = 0.0
+
+
+def _is_in_flight(one: observed.Snapshot) -> bool:
+    """Also of one that is being deleted and whose savepoint is being taken."""
+    return one.phase in IN_FLIGHT or (
+        one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
+    )
 
 
 def _pending(draft: _Draft, reason: str, message: str) -> None:
@@ -159,17 +176,18 @@ def _pending(draft: _Draft, reason: str, message: str) -> None:
 def _follow(draft: _Draft) -> None:
     """The trigger is written down: ask until there is an answer."""
     seen = draft.seen
-    if seen.job is None or seen.job.uid != draft.status.get("jobUid"):
+    if draft.job is None:
         _fail(draft, "JobNotFound", "the job is gone")
         return
-    found = seen.report.savepoint if seen.report is not None else None
-    state = str((found or {}).get("status", ""))
+    found = draft.answer()
+    state = str(found.get("status", ""))
     if found and state == "COMPLETED":
         _complete(draft, found)
     elif found and state == "FAILED":
         _fail(draft, "SavepointFailed", str(found.get("failure") or "the driver gave no reason"))
     elif draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
         _fail(draft, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
+        draft.wait_s = LATE_S
     elif found:
         draft.fill(
             phase="InProgress", reason=None, message=None, attempt=seen.pod.attempt if seen.pod else None
@@ -184,6 +202,23 @@ def _follow(draft: _Draft) -> None:
                 actions.TriggerSavepoint(seen.pod, trigger, directory=draft.snapshot.spec.get("storage"))
             )
         draft.wait_s = POLL_S
+
+
+def _late(draft: _Draft) -> None:
+    """It was told as failed; what it has become is still to be known, so that no data is left that nobody knows of."""
+    found = draft.answer() if draft.job is not None else {}
+    state = str(found.get("status", ""))
+    running = draft.seen.report is not None and draft.seen.report.phase == "RUNNING"
+    if state == "COMPLETED" and found.get("location"):
+        _complete(draft, found)
+    elif state == "FAILED":
+        _fail(draft, "SavepointFailed", str(found.get("failure") or "the driver gave no reason"))
+    elif draft.job is None:
+        draft.fill(reason="JobNotFound", message="not complete in time, and the job is gone")
+    elif running and not found:
+        draft.fill(reason="NotTaken", message="not complete in time, and the driver has not begun it")
+    else:
+        draft.wait_s = LATE_S
 
 
 def _complete(draft: _Draft, found: observed.Document) -> None:
@@ -208,51 +243,6 @@ def _complete(draft: _Draft, found: observed.Document) -> None:
 def _fail(draft: _Draft, reason: str, message: str) -> None:
     draft.fill(phase="Failed", reason=reason, message=message)
     draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)
-
-
-def _delete(draft: _Draft) -> None:
-    if labels.FINALIZER not in draft.snapshot.finalizers:
-        draft.status = dict(draft.snapshot.status)
-        return
-    if draft.phase != "Deleting":
-        draft.fill(
-            phase="Deleting", deletionStartedTime=clock.text(draft.seen.now), reason=None, message=None
-        )
-        draft.wait_s = 0.0
-        return
-    uri = draft.status.get("uri")
-    with_data = draft.snapshot.spec.get("deletionPolicy") == "Delete" and uri
-    if with_data and not _data_is_gone(draft, str(uri)):
-        return
-    draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
-    draft.acts.append(actions.RemoveFinalizer())
-
-
-def _data_is_gone(draft: _Draft, uri: str) -> bool:
-    """Whether the data is deleted, or cannot be: the object goes in the end in any case."""
-    deadline = timedelta(seconds=units.duration_s(str(draft.snapshot.spec.get("deadline") or "5m")))
-    begun = draft.snapshot.deleting_at or draft.seen.now
-    if draft.seen.namespace_terminating:
-        draft.note("DataKept", f"the namespace is being deleted; the data stays at {uri}", warning=True)
-        return True
-    name = naming.command_job(draft.snapshot.name, draft.snapshot.uid, DELETE)
-    task = next((task for task in draft.seen.tasks if task.name == name), None)
-    if task is not None and task.succeeded:
-        draft.note("DataDeleted", f"{uri} is deleted")
-        return True
-    failed = task is not None and task.failed
-    if failed or draft.seen.now > begun + deadline:
-        why = (
-            str(task.result.get("message", "no word"))
-            if task is not None and failed
-            else "the deadline passed"
-        )
-        draft.note("DataKept", f"the data could not be deleted ({why}); it stays at {uri}", warning=True)
-        return True
-    if task is None:
-        draft.acts.append(actions.CreateTask(name, DELETE, ("savepoints", "delete", "--json", uri)))
-    draft.wait_s = POLL_S
-    return False
 
 
 def _conditions(draft: _Draft) -> list[dict[str, Any]]:

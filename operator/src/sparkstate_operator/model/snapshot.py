@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sparkstate_operator.model.base import ChangeKind, Model, spec_field, status_field
-from sparkstate_operator.model.entry import S3, S3Address
+from sparkstate_operator.model.entry import S3, PodTemplate, S3Address
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.model.values import Duration, Location, ObjectName
 
@@ -65,6 +65,12 @@ class StateSnapshotSpec(Model):
         "checkpointing.timeout.",
         IGNORE,
     )
+    template: PodTemplate | None = spec_field(
+        "Pod template of the commands that read and delete the data: where they may run, pull secrets, and with "
+        "file:// the volumes, with the volumeMounts of a container named command. Built-in: as the driver of "
+        "jobRef's job.",
+        IGNORE,
+    )
     pinned: bool | None = spec_field(
         "true: retention by age and count never removes it. Built-in: false.", IGNORE
     )
@@ -73,7 +79,7 @@ class StateSnapshotSpec(Model):
     )
     deadline: Duration | None = spec_field(
         "When the data could not be deleted for this long, the object goes all the same and an Event says "
-        "where the data lies. Built-in: 5m.",
+        "where the data lies. Built-in: 5m; of a periodic one whose job is there 168h.",
         IGNORE,
     )
 
@@ -83,6 +89,9 @@ class Access(Model):
 
     s3: S3Address | None = status_field("How S3 is reached.")
     service_account_name: str | None = status_field("ServiceAccount of the pods that read or delete it.")
+    template: PodTemplate | None = status_field("Pod template of the pods that read or delete it.")
+    storage: str | None = status_field("Checkpoint storage of the job that it was taken from.")
+    job: str | None = status_field("That job's name in storage: <cluster>/<namespace>/<name>.")
 
 
 class StateSnapshotStatus(Model):

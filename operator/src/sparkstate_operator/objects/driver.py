@@ -38,7 +38,7 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
         "metadata": {"annotations": EVICTABLE},
         "spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": tolerations()},
     }
-    merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
+    merged: Object = merging.merge(with_tolerations(merging.merge(defaults, theirs)), ours)
     (container,) = (one for one in merged["spec"]["containers"] if one["name"] == "driver")
     # How long a last checkpoint may take after SIGTERM follows from what the pod is given.
     grace = merged["spec"]["terminationGracePeriodSeconds"]
@@ -205,8 +205,8 @@ def tolerations() -> list[Object]:
     ]
 
 
-def _with_tolerations(template: Object) -> Object:
-    """The user's tolerations and ours, where the user's say nothing of the same taint."""
+def with_tolerations(template: Object) -> Object:
+    """A template with a spec, with the user's tolerations and ours, where the user's say nothing of the same taint."""
     theirs = template["spec"].get("tolerations") or []
     named = {one.get("key") for one in theirs}
     ours = [one for one in tolerations() if one["key"] not in named]
@@ -229,7 +229,7 @@ def executor_template(context: Context, attempt: int) -> Object:
         "spec": {**spec, "restartPolicy": "Never", "containers": [container]},
     }
     defaults = {"metadata": {"annotations": EVICTABLE}, "spec": {}}
-    merged: Object = merging.merge(_with_tolerations(merging.merge(defaults, theirs)), ours)
+    merged: Object = merging.merge(with_tolerations(merging.merge(defaults, theirs)), ours)
     return merged
 
 

@@ -1,17 +1,18 @@
 """Engine commands as Jobs: what must be done to storage while no driver runs.
 
-Under the job's ServiceAccount and credentials, with the chart's own image: the user's may be gone. The operator never
-touches a bucket.
+Under the job's ServiceAccount and credentials, where its pods may run and with the volumes that hold its data
+(:mod:`core.placing`), with the chart's own image: the user's may be gone. The operator never touches a bucket.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate_operator import labels
-from sparkstate_operator.objects import driver, parts
+from sparkstate_operator.core import placing
+from sparkstate_operator.objects import driver, merging, parts
 from sparkstate_operator.objects.parts import Object
 
 TTL_S = 3600
@@ -20,7 +21,7 @@ MEMORY = "512Mi"
 
 @dataclass(frozen=True)
 class Command:
-    """One command. ``owner`` labels it; ``s3`` and ``service_account`` are how the data is reached."""
+    """One command. ``owner`` labels it; ``secret``, ``service_account``, ``template`` are how the data is reached."""
 
     name: str
     namespace: str
@@ -34,6 +35,8 @@ class Command:
     deadline_s: int = 600
     manifest_from: str | None = None
     """ConfigMap whose ``job.yaml`` the command reads."""
+    template: Mapping[str, Any] = field(default_factory=dict)
+    """Pod template under what is set here; its container is named as :data:`placing.CONTAINER`."""
 
 
 def job(command: Command) -> Object:
@@ -55,10 +58,9 @@ def job(command: Command) -> Object:
         "enableServiceLinks": False,
         "securityContext": dict(parts.POD_SECURITY),
         "volumes": volumes,
-        "tolerations": driver.tolerations(),
         "containers": [
             {
-                "name": "command",
+                "name": placing.CONTAINER,
                 "image": command.image,
                 "command": ["sparkstate"],
                 "args": arguments,
@@ -71,6 +73,7 @@ def job(command: Command) -> Object:
     }
     if command.service_account:
         spec["serviceAccountName"] = command.service_account
+    theirs = driver.with_tolerations({"metadata": {}, "spec": {}, **command.template})
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -84,7 +87,7 @@ def job(command: Command) -> Object:
             "backoffLimit": 2,
             "activeDeadlineSeconds": command.deadline_s,
             "ttlSecondsAfterFinished": TTL_S,
-            "template": {"metadata": {"labels": marks}, "spec": spec},
+            "template": merging.merge(theirs, {"metadata": {"labels": marks}, "spec": spec}),
         },
     }
 

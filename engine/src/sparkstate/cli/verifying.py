@@ -1,0 +1,50 @@
+"""The command that looks whether a savepoint could be restored: savepoints verify."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sparkstate import errors
+from sparkstate.cli import machine, output, stored, targets
+from sparkstate.runner import inspection
+
+
+@click.command("verify")
+@click.argument("url", metavar="SAVEPOINT-URL")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option(
+    "--termination-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the answer there too, short.  [default: /dev/termination-log if there is one]",
+)
+@targets.s3_options
+def verify(url: str, as_json: bool, termination_log: Path | None, job: str | None, **s3: Any) -> None:
+    """Read what a savepoint (or checkpoint) says of itself, and look for every file that it names.
+
+    Sizes are compared; the bytes themselves are checked by the restore. Exit code 5 if anything is missing.
+
+    \b
+    Example:
+      sparkstate savepoints verify s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
+    """
+    if job is not None:
+        raise click.UsageError("--job says nothing here: the savepoint is named by its URL")
+    place = targets.stored(url, (), stored.s3_settings(**s3), None)
+
+    def found() -> dict[str, Any]:
+        try:
+            return asdict(inspection.verified(place.url, place.open))
+        except errors.NotFound as error:
+            raise errors.StorageError(
+                f"{place.url} is no savepoint or checkpoint: {error}; name the folder that holds _metadata"
+            ) from error
+
+    if as_json:
+        machine.answer(found, termination_log, machine.brief)
+        return
+    told = found()
+    output.pairs([("verified", told["url"]), ("files", told["files"]), ("epoch", told["epoch"])])

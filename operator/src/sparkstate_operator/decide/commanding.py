@@ -1,0 +1,49 @@
+"""Engine commands that are run until they succeed: a failed one is made again after a pause that doubles.
+
+Pure and without a memory of its own: the pause is as long as the time for which it has been tried.
+"""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime, timedelta
+
+from sparkstate_operator.observed import Task
+
+RETRY_S = 30.0
+LONGEST_RETRY_S = 3600.0
+
+
+class Stage(enum.Enum):
+    """Where a command stands."""
+
+    MISSING = "missing"
+    RUNS = "runs"
+    DONE = "done"
+    PAUSES = "pauses"
+    """It has failed, and it is not time yet to try again."""
+    DUE = "due"
+    """It has failed, and is to be removed, so that the next look makes it again."""
+
+
+def stage(task: Task | None, since: datetime, now: datetime) -> Stage:
+    """``since``: when it was first wanted."""
+    if task is None:
+        return Stage.MISSING
+    if task.succeeded:
+        return Stage.DONE
+    if not task.failed:
+        return Stage.RUNS
+    return Stage.DUE if now >= again_at(task, since) else Stage.PAUSES
+
+
+def again_at(task: Task, since: datetime) -> datetime:
+    """When a failed command is tried again."""
+    ended = task.ended_at or since
+    tried_s = (ended - since).total_seconds()
+    return ended + timedelta(seconds=min(max(tried_s, RETRY_S), LONGEST_RETRY_S))
+
+
+def why(task: Task) -> str:
+    """What a failed command said."""
+    return str(task.result.get("message") or "its pod left no word")

@@ -1,0 +1,142 @@
+"""The end of a StateSnapshot: with its data or without, and never while nobody knows whether there is data.
+
+A savepoint that was in flight when its object was deleted is waited for while the driver says that it is taken; in
+every other case the engine looks for the trigger in storage, and deletes what it has made. Each command is tried again
+until the deadline.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sparkstate_operator import actions, clock, labels
+from sparkstate_operator.core import units
+from sparkstate_operator.decide import commanding
+from sparkstate_operator.decide.commanding import Stage
+from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
+
+POLL_S = 2.0
+DEADLINE = "5m"
+RETAINED_DEADLINE_S = 604_800.0
+"""A week, of a periodic one whose job is there: nobody waits for its object, and nobody else would delete the data."""
+DELETE = "delete"
+GIVE_UP = "give-up"
+IN_FLIGHT = "SavepointInFlight"
+"""The reason while nobody knows what has become of the savepoint."""
+
+
+def go_on(draft: SnapshotDraft) -> None:
+    """The next step of a deletion."""
+    if labels.FINALIZER not in draft.snapshot.finalizers:
+        draft.status = dict(draft.snapshot.status)
+        return
+    if draft.phase != "Deleting":
+        _begin(draft)
+        return
+    if draft.snapshot.spec.get("deletionPolicy") == "Delete" and not _data_is_gone(draft):
+        return
+    draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
+    draft.acts.append(actions.RemoveFinalizer())
+
+
+def _begin(draft: SnapshotDraft) -> None:
+    unknown = draft.unknown
+    if unknown and draft.snapshot.spec.get("deletionPolicy") != "Delete":
+        trigger = draft.status["triggerId"]
+        told = f"the savepoint of trigger {trigger} may have been taken, or be taken yet; it stays in storage"
+        draft.note("DataKept", told, warning=True)
+    if not draft.status.get("uri") and draft.phase != "Failed":
+        draft.put("uri", draft.snapshot.spec.get("uri"))
+    access = draft.status.get("access") or {}
+    if unknown and draft.job is not None and not access.get("storage"):
+        # Triggered by an operator that did not write it down.
+        draft.put("access", {**(draft.access(None, None) or {}), **access})
+    draft.fill(
+        phase="Deleting",
+        deletionStartedTime=clock.text(draft.seen.now),
+        reason=IN_FLIGHT if unknown else None,
+        message=None,
+    )
+    draft.wait_s = 0.0
+
+
+def _data_is_gone(draft: SnapshotDraft) -> bool:
+    """Whether there is no data any more, or it cannot be deleted: the object goes in the end in any case."""
+    uri = str(draft.status.get("uri") or "")
+    unknown = draft.reason == IN_FLIGHT
+    if not uri and not unknown:
+        return True
+    where = uri or f"the savepoint of trigger {draft.status.get('triggerId')}"
+    if draft.seen.namespace_terminating:
+        _keep(draft, f"the namespace is being deleted; the data stays: {where}")
+        return True
+    if draft.seen.now > _deadline(draft):
+        _keep(draft, f"the data could not be deleted by the deadline ({_last_word(draft)}): {where}")
+        return True
+    if unknown and not _is_taken(draft):
+        return False
+    if uri or draft.status.get("uri"):
+        return _command(draft, DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
+    access = draft.status.get("access") or {}
+    if not access.get("storage"):
+        _keep(draft, f"the storage of its job was never written down; if there is data, it stays: {where}")
+        return True
+    trigger = ("--trigger-id", str(draft.status["triggerId"]), "--job", str(access["job"]))
+    return _command(draft, GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
+
+
+def _is_taken(draft: SnapshotDraft) -> bool:
+    """Whether it is time to delete: the savepoint is complete, or no driver says that it is being taken."""
+    found = draft.answer() if draft.job is not None else {}
+    status = str(found.get("status", ""))
+    if status == "COMPLETED" and found.get("location"):
+        draft.fill(uri=found["location"], reason=None, message=None)
+        return True
+    if status in ("", "COMPLETED", "FAILED"):
+        return True
+    draft.put("message", "the savepoint is being taken; its data is deleted as soon as it is complete")
+    draft.wait_s = POLL_S
+    return False
+
+
+def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> bool:
+    """Whether the command has succeeded; until then, what brings that nearer."""
+    begun = clock.parse(draft.status.get("deletionStartedTime")) or draft.seen.now
+    task = draft.task(verb)
+    stage = commanding.stage(task, begun, draft.seen.now)
+    draft.wait_s = POLL_S
+    if stage is Stage.DONE and task is not None:
+        deleted = task.result.get("deleted")
+        told = ", ".join(map(str, deleted)) if isinstance(deleted, list) else str(draft.status.get("uri"))
+        draft.note("DataDeleted", f"deleted: {told or 'nothing, for nothing was there'}")
+        return True
+    if stage is Stage.MISSING:
+        draft.command(verb, *arguments)
+    elif stage is Stage.DUE and task is not None:
+        draft.acts.append(actions.DeleteTask(task))
+    elif task is not None and (task.failed or task.result.get("ok") is False):
+        # Kubernetes makes a pod or two more before the Job has failed.
+        draft.put("message", f"the data could not be deleted ({commanding.why(task)}); it is tried again")
+    if stage is Stage.PAUSES and task is not None:
+        again = min(commanding.again_at(task, begun), _deadline(draft))
+        draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
+    return False
+
+
+def _keep(draft: SnapshotDraft, why: str) -> None:
+    draft.note("DataKept", why, warning=True)
+
+
+def _last_word(draft: SnapshotDraft) -> str:
+    failed = [task for task in draft.seen.tasks if task.failed or task.result.get("ok") is False]
+    if failed:
+        return commanding.why(failed[-1])
+    return str(draft.status.get("message") or "no command has ended")
+
+
+def _deadline(draft: SnapshotDraft) -> datetime:
+    begun = draft.snapshot.deleting_at or draft.seen.now
+    told = draft.snapshot.spec.get("deadline")
+    if told is None and draft.snapshot.periodic and draft.job is not None:
+        return begun + timedelta(seconds=RETAINED_DEADLINE_S)
+    return begun + timedelta(seconds=units.duration_s(str(told or DEADLINE)))

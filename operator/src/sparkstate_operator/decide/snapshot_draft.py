@@ -1,0 +1,108 @@
+"""A decision about a StateSnapshot while it is made."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming, placing, templates, units
+from sparkstate_operator.decide.draft import Pending
+from sparkstate_operator.plan import Revision
+
+IN_FLIGHT = ("Triggered", "InProgress")
+UNKNOWN = ("Timeout", "JobNotFound")
+"""Reasons of failed snapshots whose savepoint may exist all the same, or come to exist."""
+
+
+class SnapshotDraft(Pending):
+    """A decision about a snapshot."""
+
+    def __init__(self, seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> None:
+        super().__init__(seen.snapshot.status)
+        self.seen, self.revision, self.config = seen, revision, config
+        self.snapshot = seen.snapshot
+
+    def fill(self, **fields: Any) -> None:
+        """Several fields at once."""
+        for name, value in fields.items():
+            self.put(name, value)
+
+    def age_s(self, name: str, default: datetime) -> float:
+        """Seconds since the time in that field."""
+        return (self.seen.now - (clock.parse(self.status.get(name)) or default)).total_seconds()
+
+    def timeout_s(self) -> float:
+        """How long the savepoint may take."""
+        told = self.snapshot.spec.get("timeout")
+        if told:
+            return units.duration_s(str(told))
+        return self.revision.savepoint_s if self.revision else 600.0
+
+    @property
+    def reason(self) -> str:
+        """The status' stable word."""
+        return str(self.status.get("reason") or "")
+
+    @property
+    def job(self) -> observed.Job | None:
+        """The job that it is taken from; None if that one is gone."""
+        job = self.seen.job
+        return job if job is not None and job.uid == self.status.get("jobUid") else None
+
+    def answer(self) -> observed.Document:
+        """What the driver says about the trigger; empty if it does not answer, or knows nothing of it."""
+        report = self.seen.report
+        return (report.savepoint or {}) if report is not None else {}
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the savepoint was asked for, and nobody knows what has become of it."""
+        told = self.status.get("triggerId") and not self.status.get("uri")
+        return bool(told) and (self.phase in IN_FLIGHT or self.reason in UNKNOWN)
+
+    def access(self, s3: Any, service_account: Any) -> dict[str, Any] | None:
+        """How the data is reached, to be written down: the job may be gone when it is to be deleted."""
+        names = ("endpoint", "region", "pathStyle", "secretRef")
+        address = {
+            name: dict(s3[name]) if name == "secretRef" else s3[name]
+            for name in names
+            if s3 and s3.get(name) is not None
+        }
+        found: dict[str, Any] = {"s3": address, "serviceAccountName": service_account, **self._of_job()}
+        return {name: value for name, value in found.items() if value} or None
+
+    def _of_job(self) -> dict[str, Any]:
+        job, revision = self.seen.job, self.revision
+        if job is None or revision is None or not self.snapshot.spec.get("jobRef"):
+            return {}
+        urls = (*placing.urls_of(revision.resolved), self.snapshot.spec.get("storage"))
+        return {
+            "template": placing.of_job(revision.resolved, urls),
+            "storage": revision.get("checkpointing.storage"),
+            "job": f"{self.config.cluster}/{job.namespace}/{job.name}",
+        }
+
+    def task(self, verb: str) -> observed.Task | None:
+        """The command of that verb, if it is there."""
+        name = naming.command_job(self.snapshot.name, self.snapshot.uid, verb)
+        return next((task for task in self.seen.tasks if task.name == name), None)
+
+    def command(self, verb: str, *arguments: str) -> None:
+        """Make a command about the data."""
+        name = naming.command_job(self.snapshot.name, self.snapshot.uid, verb)
+        self.acts.append(actions.CreateTask(name, verb, arguments, self.template()))
+
+    def template(self) -> dict[str, Any]:
+        """The pod template of its commands: as the spec says now, else as was written down."""
+        told = self.snapshot.spec.get("template")
+        if isinstance(told, dict) and not self.template_problems():
+            return told
+        return dict((self.status.get("access") or {}).get("template") or {})
+
+    def template_problems(self) -> str:
+        """Why ``spec.template`` cannot be merged; empty if it can."""
+        told = self.snapshot.spec.get("template") or {}
+        problems = list(templates.judged(told, "spec.template", placing.CONTAINER))
+        return "; ".join(str(problem) for problem in problems)

@@ -1,0 +1,123 @@
+"""Engine commands run where the job's own pods may run, with what opens its storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.decisions import revision
+
+from sparkstate_operator.core import placing
+from sparkstate_operator.objects import driver, parts, tasks
+
+TEMPLATE: dict[str, Any] = {
+    "spec": {
+        "nodeSelector": {"pool": "spark"},
+        "tolerations": [{"key": "pool", "operator": "Equal", "value": "spark", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []},
+        },
+        "priorityClassName": "low",
+        "imagePullSecrets": [{"name": "mirror"}],
+        "securityContext": {"supplementalGroups": [4000], "runAsUser": 0},
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "state"}},
+            {"name": "disk", "persistentVolumeClaim": {"claimName": "fast"}},
+            {"name": "certs", "configMap": {"name": "certs"}},
+            {"name": "token", "projected": {"sources": []}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+        "containers": [
+            {
+                "name": "driver",
+                "image": "ours:1",
+                "resources": {"limits": {"memory": "8Gi"}},
+                "env": [
+                    {"name": "AWS_CA_BUNDLE", "value": "/certs/ca.pem"},
+                    {"name": "PASSWORD", "value": "hunter2"},
+                    {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                ],
+                "envFrom": [{"secretRef": {"name": "keys"}}],
+                "volumeMounts": [
+                    {"name": "data", "mountPath": "/data"},
+                    {"name": "disk", "mountPath": "/disk"},
+                    {"name": "certs", "mountPath": "/certs", "readOnly": True},
+                    {"name": "token", "mountPath": "/token"},
+                    {"name": "scratch", "mountPath": "/data/scratch"},
+                ],
+            },
+            {"name": "sidecar", "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        ],
+    }
+}
+
+
+def pod_of(**spec: Any) -> dict[str, Any]:
+    resolved = revision(**{"driverTemplate": TEMPLATE, **spec}).resolved
+    command = tasks.Command(
+        name="purge",
+        namespace="shop",
+        does="purge",
+        arguments=("purge", "--json"),
+        image="engine:1",
+        owner={},
+        manifest_from="orders-1",
+        template=placing.of_job(resolved, placing.urls_of(resolved)),
+    )
+    found: dict[str, Any] = tasks.job(command)["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_command_may_run_where_the_driver_may() -> None:
+    pod = pod_of(imagePullSecrets=[{"name": "pull"}])
+    assert pod["nodeSelector"] == {"pool": "spark"}
+    assert pod["tolerations"] == [*TEMPLATE["spec"]["tolerations"], *driver.tolerations()]
+    assert set(pod["affinity"]) == {"nodeAffinity"}, (
+        "what spreads drivers does not keep a command from running"
+    )
+    assert pod["priorityClassName"] == "low"
+    assert pod["imagePullSecrets"] == [{"name": "mirror"}, {"name": "pull"}]
+    assert pod["securityContext"] == {"supplementalGroups": [4000], **parts.POD_SECURITY}
+
+
+def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_container() -> None:
+    (container,) = pod_of()["containers"]
+    assert (container["name"], container["image"]) == ("command", "engine:1")
+    assert [one["name"] for one in container["env"]] == ["HOME", "AWS_CA_BUNDLE", "KEY"]
+    assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert container["resources"]["limits"] == {"memory": tasks.MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("storage", "savepoints", "claims"),
+    [
+        ("s3://bucket/state", None, set()),
+        ("file:///data/state", None, {"data"}),
+        ("file:///database", None, set()),
+        ("s3://bucket/state", "file:///data/savepoints", {"data"}),
+        ("file:///data", "file:///disk/savepoints", {"data", "disk"}),
+    ],
+)
+def test_a_command_has_the_volumes_that_hold_the_data(
+    storage: str, savepoints: str | None, claims: set[str]
+) -> None:
+    saved = {"savepoints": {"storage": savepoints}} if savepoints else {}
+    pod = pod_of(checkpointing={"storage": storage}, **saved)
+    ours = {"tmp", "work", "job"}
+    assert {one["name"] for one in pod["volumes"]} == claims | {"certs", "token"} | ours
+    (container,) = pod["containers"]
+    assert {one["name"] for one in container["volumeMounts"]} == claims | {"certs", "token"} | ours
+
+
+def test_a_job_that_asks_for_nothing_has_a_plain_command() -> None:
+    resolved = revision().resolved
+    assert placing.of_job(resolved, placing.urls_of(resolved)) == {}
+    pod = pod_of(driverTemplate={})
+    assert pod["tolerations"] == driver.tolerations()
+    assert "imagePullSecrets" not in pod
+
+
+@pytest.mark.parametrize("affinity", ["here", {}, {"podAntiAffinity": {}}, []])
+def test_an_affinity_that_says_nothing_of_nodes_is_left_out(affinity: Any) -> None:
+    assert "affinity" not in pod_of(driverTemplate={"spec": {"affinity": affinity}})

@@ -1,0 +1,201 @@
+"""The end of a StateSnapshot: no savepoint is left that nobody knows of, and no data is told to be gone that is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.decisions import NOW, job, pod, revision, running_status
+
+from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
+from sparkstate_operator.decide import snapshot
+
+URI = "s3://bucket/state/savepoints/savepoint-1"
+ACCESS = {"storage": "s3://bucket/state", "job": "blue/shop/orders", "serviceAccountName": "orders-spark"}
+ASKED = {"triggerId": "t-1", "jobUid": "uid-1", "access": ACCESS, "triggeredTime": "2026-01-01T11:59:00Z"}
+
+
+def deleted(
+    status: dict[str, Any], *, periodic: bool = False, since: timedelta = timedelta(), **spec: Any
+) -> observed.Snapshot:
+    return observed.Snapshot(
+        name="one",
+        uid="s-1",
+        resource_version="1",
+        generation=1,
+        created=NOW - timedelta(hours=1),
+        spec={"jobRef": {"name": "orders"}, "deletionPolicy": "Delete", **spec},
+        status=status,
+        labels={labels.SNAPSHOT_TYPE: labels.PERIODIC} if periodic else {},
+        annotations={},
+        finalizers=(labels.FINALIZER,),
+        deleting_at=NOW - since,
+    )
+
+
+def look(
+    one: observed.Snapshot,
+    *,
+    saved: dict[str, Any] | None = None,
+    answers: bool = True,
+    there: bool = True,
+    tasks: tuple[observed.Task, ...] = (),
+) -> actions.Decision:
+    report = observed.Report({"phase": "RUNNING"}, saved) if answers and there else None
+    of = job(running_status()) if there else None
+    seen = observed.AroundSnapshot(one, NOW, of, pod() if there else None, report, tasks=tasks)
+    return snapshot.decide(seen, revision() if there else None, Config(cluster="blue"))
+
+
+def begun(one: observed.Snapshot, **how: Any) -> observed.Snapshot:
+    """After the look that begins the deletion."""
+    return dataclasses.replace(one, status=look(one, **how).status)
+
+
+def command(verb: str, *, failed_at: timedelta | None = None, **result: Any) -> observed.Task:
+    name = naming.command_job("one", "s-1", verb)
+    ended = NOW - failed_at if failed_at is not None else None
+    return observed.Task(name, "t", "1", verb, failed_at is None, failed_at is not None, result, ended)
+
+
+def made(decision: actions.Decision) -> list[tuple[str, ...]]:
+    return [act.arguments for act in decision.actions if isinstance(act, actions.CreateTask)]
+
+
+def goes(decision: actions.Decision) -> bool:
+    return actions.RemoveFinalizer() in decision.actions
+
+
+def reasons(decision: actions.Decision) -> list[str]:
+    return [note.reason for note in decision.notes]
+
+
+BY_TRIGGER = (
+    "savepoints", "delete", "--json", "--trigger-id", "t-1", "--job", "blue/shop/orders", "s3://bucket/state",
+)  # fmt: skip
+BY_URI = ("savepoints", "delete", "--json", URI)
+
+
+@pytest.mark.parametrize("phase", ["Triggered", "InProgress"])
+def test_one_that_is_being_taken_is_waited_for_and_then_deleted(phase: str) -> None:
+    one = begun(deleted({"phase": phase, **ASKED}))
+    assert one.status["reason"] == "SavepointInFlight"
+    waits = look(one, saved={"status": "IN_PROGRESS"})
+    assert (made(waits), goes(waits)) == ([], False)
+    done = look(one, saved={"status": "COMPLETED", "location": URI})
+    assert (made(done), done.status["uri"], goes(done)) == ([BY_URI], URI, False)
+    after = dataclasses.replace(one, status=done.status)
+    assert goes(look(after, tasks=(command("delete", deleted=[URI]),)))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"saved": None},
+        {"saved": {"status": "FAILED"}},
+        {"answers": False},
+        {"there": False},
+    ],
+    ids=["the driver knows nothing", "it failed", "no answer", "the job is gone"],
+)
+def test_what_no_driver_is_taking_is_looked_for_in_storage(around: dict[str, Any]) -> None:
+    one = begun(deleted({"phase": "InProgress", **ASKED}), **around)
+    found = look(one, **around)
+    assert (made(found), goes(found)) == ([BY_TRIGGER], False)
+    done = look(one, tasks=(command("give-up", deleted=[URI]),), **around)
+    assert goes(done)
+    assert reasons(done) == ["DataDeleted"]
+
+
+@pytest.mark.parametrize("reason", ["Timeout", "JobNotFound"])
+def test_one_that_was_not_complete_in_time_is_looked_for_too(reason: str) -> None:
+    one = begun(deleted({"phase": "Failed", "reason": reason, **ASKED}), there=False)
+    assert made(look(one, there=False)) == [BY_TRIGGER]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Pending", "reason": "JobNotRunning"},
+        {"phase": "Failed", "reason": "SavepointFailed", **ASKED},
+        {"phase": "Failed", "reason": "NotTaken", **ASKED},
+    ],
+    ids=["never asked for", "failed", "never begun"],
+)
+def test_what_is_known_to_be_nothing_goes_at_once(status: dict[str, Any]) -> None:
+    assert goes(look(begun(deleted(status))))
+
+
+def test_an_older_operators_snapshot_gets_its_storage_from_the_job() -> None:
+    old = {**ASKED, "access": {"serviceAccountName": "mine"}}
+    one = begun(deleted({"phase": "Triggered", **old}))
+    assert one.status["access"] == {
+        "storage": "s3://bucket/state",
+        "job": "blue/shop/orders",
+        "serviceAccountName": "mine",
+    }
+    lost = begun(deleted({"phase": "Triggered", **old}), there=False)
+    told = look(lost, there=False)
+    assert (goes(told), reasons(told)) == (True, ["DataKept"])
+
+
+def test_with_retain_it_goes_and_the_trigger_is_told() -> None:
+    first = look(deleted({"phase": "InProgress", **ASKED}, deletionPolicy="Retain"))
+    assert reasons(first) == ["DataKept"]
+    assert "t-1" in first.notes[0].message
+
+
+# -- a command that fails ----------------------------------------------------------------------------------------------
+
+
+def taken(**how: Any) -> observed.Snapshot:
+    since = how.get("since", timedelta())
+    status = {
+        "phase": "Deleting",
+        "uri": URI,
+        "deletionStartedTime": (NOW - since).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "jobUid": "uid-1",
+    }
+    return deleted(status, **how)
+
+
+def test_a_command_that_failed_is_tried_again_after_a_pause_that_doubles() -> None:
+    one = taken(since=timedelta(minutes=4))
+    failed = command("delete", failed_at=timedelta(seconds=20), message="access denied")
+    pauses = look(one, tasks=(failed,))
+    assert (made(pauses), goes(pauses)) == ([], False)
+    assert "access denied" in pauses.status["message"]
+    due = look(one, tasks=(command("delete", failed_at=timedelta(minutes=2, seconds=1)),))
+    assert [act.task.name for act in due.actions if isinstance(act, actions.DeleteTask)] == [failed.name]
+    assert not goes(due)
+    assert made(look(one)) == [BY_URI]
+
+
+def test_after_the_deadline_it_goes_and_the_reason_is_told() -> None:
+    failed = command("delete", failed_at=timedelta(seconds=5), message="access denied")
+    done = look(taken(since=timedelta(minutes=6)), tasks=(failed,))
+    assert (goes(done), reasons(done)) == (True, ["DataKept"])
+    assert "access denied" in done.notes[0].message
+    assert URI in done.notes[0].message
+
+
+@pytest.mark.parametrize(
+    ("how", "since", "over"),
+    [
+        ({"periodic": True}, timedelta(days=6), False),
+        ({"periodic": True}, timedelta(days=8), True),
+        ({"periodic": True, "deadline": "1h"}, timedelta(hours=2), True),
+        ({"periodic": False}, timedelta(hours=1), True),
+    ],
+    ids=["retention", "retention, a week later", "by its own deadline", "a person's"],
+)
+def test_retention_goes_on_for_a_week(how: dict[str, Any], since: timedelta, over: bool) -> None:
+    assert goes(look(taken(since=since, **how))) is over
+
+
+def test_a_periodic_one_whose_job_is_gone_has_the_common_deadline() -> None:
+    assert goes(look(taken(since=timedelta(hours=1), periodic=True), there=False))
