@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sparkstate_operator import actions, errors, judging, labels, observed, plan
+from sparkstate_operator import actions, errors, judging, labels, observed, owning, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming, placing
@@ -33,6 +33,8 @@ STANDING: Mapping[str, tuple[k.Kind, Write]] = {
     "Role": (k.ROLES, Write.APPLY_ROLE),
     "RoleBinding": (k.ROLE_BINDINGS, Write.APPLY_ROLE_BINDING),
 }
+_NO_DRY_RUN = "does not support dry run"
+"""Of a webhook with side effects: then nobody can tell before, and the pod itself is tried."""
 
 
 class Applier:
@@ -99,14 +101,20 @@ class Applier:
     # -- a job's actions ------------------------------------------------------------------------------------------
 
     async def check(self, context: Context, start: actions.StartAttempt) -> str:
-        """Dry-run the attempt's pod; why it is refused, empty if it is not."""
+        """Dry-run the attempt's pod; why it is refused, or could not be tried. Empty if it is not refused.
+
+        Its own ServiceAccount is made first: without it every pod is refused.
+        """
+        namespace = context.job.namespace
         try:
             body = _built(context, lambda: driver.pod(context, start.attempt))
-            await self._kube.create(k.PODS, context.job.namespace, body, dry_run=True)
-        except (errors.Invalid, errors.Forbidden, errors.SpecInvalid) as error:
-            return str(error)
+            if context.revision.service_account is None:
+                await self.ensure(children.service_account(context), None, context.job.uid)
+            await self._kube.create(k.PODS, namespace, body, dry_run=True)
         except errors.AlreadyExists:
             return ""
+        except (errors.ApiError, errors.SpecInvalid, errors.Foreign) as error:
+            return "" if _NO_DRY_RUN in str(error) else str(error)
         return ""
 
     async def carry_out(
@@ -125,7 +133,9 @@ class Applier:
             case actions.EnsureChildren(name):
                 await self._ensure(self.context(job, revisions[name]), seen.children)
             case actions.StartAttempt():
-                await self._start(action, self.context(job, revisions[action.revision]), memory)
+                traces = {child.attempt for child in seen.config_maps}
+                context = self.context(job, revisions[action.revision])
+                await self._start(action, context, memory, first=action.attempt not in traces)
             case actions.DeletePod(pod, why):
                 await self._delete_pod(pod, namespace, job.uid, why)
             case actions.DeleteAttempt(child):
@@ -179,33 +189,44 @@ class Applier:
         if seen is None:
             live = await self._kube.get(kind, namespace, name)
             if live is not None:
-                _require_ours(live, {labels.JOB_UID: uid})
+                owning.require_ours(live, {labels.JOB_UID: uid})
                 seen = observed.child_of(live, kind.kind)
         if seen is not None:
             # An item of a list does not say its kind.
             fields = {field: value for field, value in body.items() if field not in ("apiVersion", "kind")}
-            if contains(seen.body, fields):
+            if owning.contains(seen.body, fields):
                 return
             body = {**body, "metadata": {**body["metadata"], "uid": seen.uid}}
         await self._write(write, lambda: self._kube.apply(kind, namespace, body))
 
-    async def _start(self, action: actions.StartAttempt, context: Context, memory: Memory) -> None:
-        """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod."""
+    async def _start(
+        self, action: actions.StartAttempt, context: Context, memory: Memory, *, first: bool
+    ) -> None:
+        """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod.
+
+        ``first``: there was no trace yet, so that no pod was asked for before. Where the answer to the pod's creation
+        leaves open whether it was made, the next look tells.
+        """
         namespace, ours = context.job.namespace, _of(context.job)
         config = _built(context, lambda: children.config_map(context, action.attempt, action.start))
         pod = _built(context, lambda: driver.pod(context, action.attempt, action.predecessor_s))
         secret = children.secret(context, action.attempt, self._key)
-        await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
-        made = await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
-        if made is None:
-            raise errors.Conflict(409, f"ConfigMap {namespace}/{config['metadata']['name']} came and went")
-        pod = driver.controlled(pod, made)
+        asked = False
         try:
+            await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
+            made = await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
+            if made is None:
+                raise errors.Conflict(409, f"ConfigMap {namespace}/{config['metadata']['name']} came and went")
+            pod = driver.controlled(pod, made)
+            asked = True
             await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
-        except (errors.Invalid, errors.Forbidden):
-            memory.never_made = action.attempt
+        except errors.ApiError as error:
+            if error.made_nothing if asked else first:
+                memory.never_made = action.attempt
+            elif asked:
+                memory.never_made, memory.unanswered = 0, action.attempt
             raise
-        memory.never_made = 0
+        memory.never_made = memory.unanswered = 0
 
     async def _create(
         self, write: Write, kind: k.Kind, namespace: str, body: k.Object, ours: Mapping[str, str] | None
@@ -221,7 +242,7 @@ class Applier:
                 if live is not None:
                     found = body["metadata"]["labels"]
                     attempt = {labels.ATTEMPT: found[labels.ATTEMPT]} if labels.ATTEMPT in found else {}
-                    _require_ours(live, {**(ours or {}), **attempt})
+                    owning.require_ours(live, {**(ours or {}), **attempt})
                 return live
 
         return await self._write(write, create)  # type: ignore[no-any-return]
@@ -380,23 +401,3 @@ def _s3_options(s3: Mapping[str, Any]) -> list[str]:
         if s3.get(name):
             options += [option, str(s3[name])]
     return [*options, "--s3-path-style"] if s3.get("pathStyle") else options
-
-
-def _require_ours(live: k.Object, wanted: Mapping[str, str]) -> None:
-    meta = live["metadata"]
-    if not wanted.items() <= (meta.get("labels") or {}).items():
-        raise errors.Foreign(
-            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists and has not {dict(wanted)}: it is "
-            "somebody else's; delete it, or choose another name"
-        )
-
-
-def contains(live: Any, wanted: Any) -> bool:
-    """Whether every field of ``wanted`` stands in ``live``; lists must be equal, entry by entry, in this sense."""
-    if isinstance(wanted, Mapping):
-        return isinstance(live, Mapping) and all(
-            name in live and contains(live[name], value) for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(live, list) and len(live) == len(wanted) and all(map(contains, live, wanted))
-    return bool(live == wanted)

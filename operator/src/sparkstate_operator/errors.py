@@ -7,6 +7,7 @@ OperatorError
 │   ├── Conflict        somebody wrote first: look again, decide again
 │   ├── AlreadyExists   a create that was done before, or a stranger's object
 │   ├── Invalid         the object itself is refused: told in the status
+│   ├── Refused         too many requests, or a webhook that says no or fails: later
 │   └── Forbidden       a right, a quota or a closing namespace
 ├── DriverUnavailable   no answer, or not from the driver that was meant: ask later
 └── Foreign          an object of our name belongs to somebody else
@@ -36,6 +37,11 @@ class ApiError(OperatorError):
         self.status = status
         self.retry_after_s = retry_after_s
 
+    @property
+    def made_nothing(self) -> bool:
+        """Whether the answer to a creation proves that the object was not made. A 5xx or no answer proves nothing."""
+        return 400 <= self.status < 500 or isinstance(self, Refused)
+
 
 class NotFound(ApiError):
     """There is no such object."""
@@ -51,6 +57,10 @@ class AlreadyExists(ApiError):
 
 class Invalid(ApiError):
     """The object is refused as it is (400, 422)."""
+
+
+class Refused(ApiError):
+    """Turned away before anything was written: too many requests (429), a webhook that refuses or does not answer."""
 
 
 class Forbidden(ApiError):

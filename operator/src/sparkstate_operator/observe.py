@@ -32,6 +32,7 @@ class Memory:
     longer."""
     revisions: dict[str, plan.Revision] = field(default_factory=dict)
     never_made: int = 0
+    unanswered: int = 0
     progress_s: float | None = None
     deep_s: float | None = None
     phase_since_s: float | None = None
@@ -133,6 +134,7 @@ class Observer:
             tasks=_tasks(mine),
             report=await self._report(job, memory.speaker, heard),
             never_made=memory.never_made,
+            unanswered=memory.unanswered,
             unwritten=bool(uid) and memory.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
@@ -190,8 +192,8 @@ class Observer:
     async def _revisions(
         self, job: observed.Job, drivers: tuple[observed.Pod, ...], memory: Memory
     ) -> dict[str, plan.Revision]:
-        intent = job.status.get("intent") or {}
-        names = {job.status.get("revision"), intent.get("revision"), *(pod.revision for pod in drivers)}
+        told = (job.status, job.status.get("intent") or {}, job.status.get("refused") or {})
+        names = {*(one.get("revision") for one in told), *(pod.revision for pod in drivers)}
         for name in filter(None, names):
             if name in memory.revisions:
                 continue

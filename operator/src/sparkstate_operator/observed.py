@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkstate_operator import clock, containers, labels
+from sparkstate_operator.core import quota
 
 Document = Mapping[str, Any]
 Ended = containers.Ended
@@ -60,6 +61,8 @@ class Pod:
     """The init container that runs, for whose end the driver waits."""
     unschedulable: str = ""
     node_lost: bool = False
+    asks: tuple[tuple[str, str], ...] = ()
+    """What it counts against a ResourceQuota, by name."""
     disrupted: str = ""
     """Why the pod is a disruption's target (drain, preemption, eviction), if it is."""
 
@@ -248,6 +251,8 @@ class Observed:
     report: Report | None = None
     never_made: int = 0
     """An attempt whose pod the API server refused to this very process, so that it never existed."""
+    unanswered: int = 0
+    """An attempt whose pod this very process asked for, without an answer that says whether it was made."""
     unwritten: bool = False
     """This very process saw the job before our finalizer was on it, and has written no status since: an empty one is
     not lost."""
@@ -347,6 +352,7 @@ def pod_of(body: Document) -> Pod:
         ip=status.get("podIP", ""),
         deleting_at=clock.parse(meta.get("deletionTimestamp")),
         **{**vars(found), "ready": found.ready and _node_answers(ready)},
+        asks=quota.asks(spec),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",

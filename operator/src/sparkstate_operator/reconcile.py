@@ -235,9 +235,15 @@ class Reconciler:
         try:
             for action in decision.actions:
                 await self._act(action, seen, known, memory)
-        except (errors.Forbidden, errors.Invalid, errors.Foreign, errors.SpecInvalid) as error:
-            # A quota, a policy, somebody else's object, a revision that an older operator let through: only a person
-            # can help, who looks at the job's Events.
+        except (
+            errors.Forbidden,
+            errors.Invalid,
+            errors.Refused,
+            errors.Foreign,
+            errors.SpecInvalid,
+        ) as error:
+            # A quota, a policy, a webhook, somebody else's object, a revision that an older operator let through: only
+            # a person can help, who looks at the job's Events.
             await self._tell(k.JOBS, job, job.namespace, actions.Note(error.reason, str(error), warning=True))
             raise
 

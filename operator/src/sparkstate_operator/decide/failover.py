@@ -12,7 +12,7 @@ import re
 from datetime import datetime
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.decide import progress, restarts, starting
+from sparkstate_operator.decide import contesting, progress, restarts, starting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -205,10 +205,19 @@ def _container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> No
 
 
 def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, ended: observed.Ended) -> None:
-    """A higher number has claimed the lineage (a job of the same name, deleted and made again): go above it."""
+    """A higher number has claimed the lineage (a job of the same name, deleted and made again): go above it, unless
+    that happens again and again."""
     message = str(ended.word.get("message", "another attempt has claimed the lineage"))
+    counts = contesting.counted(dict(draft.status.get("restarts") or {}), draft.now)
+    progress.put_restarts(draft, counts)
+    pause_s = contesting.pause_s(counts["fenced"])
+    if pause_s is None:
+        why = contesting.told(counts["fenced"], message)
+        _fail(draft, contesting.REASON, why)
+        _end(draft, "Failed", contesting.REASON, why)
+        return
     _fail(draft, "Fenced", message)
-    _again(draft, revision, above=max(pod.attempt, claimed_attempt(message)))
+    _again(draft, revision, delay_s=pause_s, above=max(pod.attempt, claimed_attempt(message)))
 
 
 def claimed_attempt(message: str) -> int:

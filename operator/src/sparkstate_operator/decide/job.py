@@ -16,6 +16,7 @@ from sparkstate_operator.decide import (
     progress,
     rebuilding,
     recovering,
+    refusing,
     reporting,
     starting,
     stopping,
@@ -73,7 +74,11 @@ def _judge(draft: Draft) -> None:
         draft.wanted = draft.revision
         if draft.intent.get("revision"):
             draft.wanted = draft.revisions.get(str(draft.intent["revision"]), draft.revision)
+        elif again := refusing.due(draft):
+            draft.wanted = again
         return
+    if (status.get("refused") or {}).get("revision") != draft.wanted.name:
+        status.pop("refused", None)
     draft.before.append(actions.CreateRevision(draft.wanted.name))
     status["observedGeneration"] = job.generation
 
@@ -147,8 +152,8 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
         delay_s = starting.unconfirmed_s(draft, old or wanted)
         starting.begin(draft, wanted, start, delay_s=delay_s)
         return
-    if draft.seen.refused:
-        _refuse(draft, wanted)
+    if draft.seen.refused and not refusing.fits_when_stopped(draft):
+        refusing.note(draft, wanted)
         return
     draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", "last-state")
@@ -158,18 +163,12 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
     if mode == "stateless" and not named and not lost:
         start = actions.Start(empty=True)
     draft.put("start", start.document() or None)
-    draft.note(
-        "Upgrading", f"{', '.join(change.paths) if change else 'the spec'} changed; upgrade mode {mode}"
+    full = (
+        "; the quota has room for the new pod only when the old one has ended" if draft.seen.refused else ""
     )
+    told = ", ".join(change.paths) if change else "the spec"
+    draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
     stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=wanted.name)
-
-
-def _refuse(draft: Draft, wanted: Revision) -> None:
-    """The API server would not take the new pod: what runs goes on, until the spec changes again."""
-    why = f"the new pod is refused, so the old one runs on: {draft.seen.refused}"
-    draft.degraded = ("UpgradeRefused", why)
-    draft.status["refused"] = {"revision": wanted.name, "message": why[:4000]}
-    draft.note("UpgradeRefused", why, warning=True)
 
 
 def _stopping(draft: Draft, wanted: Revision, action: str, suspended: bool) -> None:

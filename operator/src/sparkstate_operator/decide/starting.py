@@ -49,7 +49,8 @@ def go_on(draft: Draft) -> None:
         draft.say("")
         draft.wait(0.0)
         return
-    _take_newest(draft)
+    if _take_newest(draft):
+        return
     revision = draft.revision
     if revision is None:
         raise LookupError(
@@ -77,19 +78,36 @@ def _told(start: actions.Start) -> str:
     return " without state, as told" if start.empty else ""
 
 
-def _take_newest(draft: Draft) -> None:
-    """The spec changed again before the pod was made: it starts as it is wanted now."""
-    if draft.wanted is None or draft.status.get("revision") == draft.wanted.name or _used(draft):
-        return
-    draft.put("revision", draft.wanted.name)
-    draft.status["intent"] = {**draft.intent, "revision": draft.wanted.name}
+def _take_newest(draft: Draft) -> bool:
+    """The spec changed again before the pod was made: it starts as it is wanted now. Whether that takes another number:
+    an attempt's ConfigMap holds its spec and cannot be changed."""
+    wanted = draft.wanted
+    if wanted is None or draft.status.get("revision") == wanted.name:
+        return False
+    if not _left_a_trace(draft):
+        draft.put("revision", wanted.name)
+        draft.status["intent"] = {**draft.intent, "revision": wanted.name}
+        return False
+    if draft.seen.never_made != draft.attempt:
+        return False
+    begin(draft, wanted, draft.start)
+    return True
+
+
+def _left_a_trace(draft: Draft) -> bool:
+    return any(child.attempt == draft.attempt for child in draft.seen.config_maps)
 
 
 def _used(draft: Draft) -> bool:
-    """Whether a pod of this number may have lived: its ConfigMap exists, and no refusal of the pod is known."""
-    if draft.seen.never_made == draft.attempt:
+    """Whether a pod of this number may have lived: its ConfigMap exists, and it is not known that none was made.
+
+    After a creation without a clear answer this very look, and the watch, have not shown the pod. Creating it under the
+    same name makes it once at most.
+    """
+    seen, number = draft.seen, draft.attempt
+    if seen.never_made == number or (seen.unanswered == number and number not in seen.sightings):
         return False
-    return any(child.attempt == draft.attempt for child in draft.seen.config_maps)
+    return _left_a_trace(draft)
 
 
 def _burn(draft: Draft, revision: Revision) -> None:

@@ -65,7 +65,8 @@ def _standing(draft: Draft) -> None:
 
 
 def _revisions(draft: Draft) -> None:
-    named = {str(draft.status.get("revision")), str(draft.intent.get("revision"))} | {
+    refused = draft.status.get("refused") or {}
+    named = {str(one.get("revision")) for one in (draft.status, draft.intent, refused)} | {
         pod.revision for pod in draft.seen.drivers
     }
     if draft.wanted is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ REQUEST_TIMEOUT_S = 15.0
 PAGE = 500
 JSON = "application/json"
 META_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook')
+"""Answered with whatever status the webhook says, or 500; admission comes before anything is written."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,8 @@ def _trimmed(document: Object) -> Object:
 def _error(status: int, verb: str, path: str, document: Object, retry_after: str | None) -> errors.ApiError:
     message = f"{verb} {path}: {document.get('message', 'no message')} ({status})"
     delay = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    if status == 429 or _WEBHOOK.search(message):
+        return errors.Refused(status, message, delay)
     if status == 404:
         return errors.NotFound(status, message)
     if status == 409:

@@ -58,6 +58,11 @@ class Restarts(Model):
     total: int = status_field("The sum.", default=0)
     attempt_kubelet: int | None = status_field("By the kubelet, in the newest attempt.")
     attempt_engine: int | None = status_field("By the engine, in the newest attempt's driver.")
+    fenced: tuple[datetime, ...] | None = status_field(
+        "When the newest attempts were fenced by another job of this name, oldest first.",
+        strict=False,
+        max_length=100,
+    )
     recent: tuple[datetime, ...] | None = status_field(
         "Failures that the restart strategy counts, oldest first.", strict=False, max_length=100
     )
@@ -92,6 +97,8 @@ class Refusal(Model):
 
     revision: str = status_field("The ControllerRevision.", default=...)
     message: str = status_field("What the API server said.", default="", max_length=32768)
+    tries: int | None = status_field("How often it was tried.")
+    next_time: datetime | None = status_field("It is tried again after this time.", strict=False)
 
 
 class MemoryItem(Model):

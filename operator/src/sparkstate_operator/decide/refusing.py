@@ -1,0 +1,51 @@
+"""A new revision whose pod the API server refuses in a dry run: the old one runs on, and the dry run is made again.
+
+What refuses a pod may pass: a quota that others free, a ServiceAccount that comes a moment later, a policy or webhook
+that is mended. So it is asked again, after pauses that double.
+"""
+
+from __future__ import annotations
+
+from sparkstate_operator import clock
+from sparkstate_operator.core import quota
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.plan import Revision
+
+RETRY_S = 30.0
+LONGEST_RETRY_S = 600.0
+
+
+def note(draft: Draft, wanted: Revision) -> None:
+    """Write down that it is refused, and when it is tried again."""
+    before = draft.status.get("refused") or {}
+    tries = int(before.get("tries") or 1) + 1 if before.get("revision") == wanted.name else 1
+    pause_s = min(RETRY_S * 2.0 ** min(tries - 1, 10), LONGEST_RETRY_S)
+    why = f"the new pod is refused, so the old one runs on: {draft.seen.refused}"
+    draft.degraded = ("UpgradeRefused", why)
+    draft.status["refused"] = {
+        "revision": wanted.name,
+        "message": why[:4000],
+        "tries": tries,
+        "nextTime": draft.later(pause_s),
+    }
+    draft.wait(pause_s)
+    draft.note("UpgradeRefused", why, warning=True)
+
+
+def due(draft: Draft) -> Revision | None:
+    """The refused revision, if it is time to try it again, while an older one runs."""
+    refused = draft.status.get("refused") or {}
+    found = draft.revisions.get(str(refused.get("revision") or ""))
+    if found is None or draft.pod is None or draft.phase != "Running" or draft.intent:
+        return None
+    moment = clock.parse(refused.get("nextTime"))
+    if moment is not None and draft.now < moment:
+        draft.wait_until(moment)
+        return None
+    return found
+
+
+def fits_when_stopped(draft: Draft) -> bool:
+    """Whether a quota alone refuses the pod, and has room for it once the pods that run are gone."""
+    pods = [pod for pod in (*draft.seen.drivers, *draft.seen.executors) if not pod.over]
+    return quota.fits_after(draft.seen.refused, [ask for pod in pods for ask in pod.asks])

@@ -1,0 +1,148 @@
+"""Pods whose creation fails: the attempt keeps its number, and no fence is waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from support import operator_account
+from support.kubernetes.api_faults import FaultProxy, Loss
+from support.operated import Operated
+
+SOON_S = 25.0
+"""Less than the 14 s of the fence in these jobs, with their waits between two tries, would leave."""
+
+
+@pytest.fixture
+def proxied(operated: Operated) -> Iterator[FaultProxy]:
+    """The operator's way to the API server; the operator runs."""
+    operator_account.make(operated.cluster, operated.namespace)
+    with operated.cluster.faults() as proxy:
+        account = operator_account.NAME
+        kubeconfig = operated.cluster.kubeconfig_of(operated.namespace, account, server=proxy.server)
+        operated.start(kubeconfig=kubeconfig)
+        yield proxy
+        assert operated.operator
+        operated.operator.stop()
+
+
+def one_attempt(operated: Operated, within_s: float = SOON_S) -> None:
+    begun = time.monotonic()
+    operated.running(1)
+    assert time.monotonic() - begun < within_s
+    assert operated.status()["attempt"] == 1
+    assert "AttemptSkipped" not in operated.reasons()
+
+
+@pytest.mark.own_cluster
+@pytest.mark.parametrize("answer", [429, 500, 503, Loss.BEFORE, Loss.AFTER], ids=str)
+def test_a_creation_that_fails_costs_no_attempt(
+    operated: Operated, proxied: FaultProxy, answer: int | Loss
+) -> None:
+    for pattern in ("/configmaps$|/configmaps\\?", "/pods$|/pods\\?"):
+        if isinstance(answer, Loss):
+            proxied.lose(answer, pattern=pattern, method="POST", times=1)
+        else:
+            proxied.answer(answer, pattern=pattern, method="POST", times=1)
+    operated.apply(fenceTimeout="5m")
+    one_attempt(operated)
+
+
+@pytest.mark.own_cluster
+@pytest.mark.usefixtures("running_operator")
+def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated: Operated) -> None:
+    """The API server calls a webhook that nobody answers, before it would write the pod."""
+    hook = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": operated.namespace},
+        "webhooks": [
+            {
+                "name": "nobody.answers.here",
+                "clientConfig": {"url": "https://127.0.0.1:9/deny"},
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "timeoutSeconds": 1,
+                "admissionReviewVersions": ["v1"],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operated.namespace}},
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
+            }
+        ],
+    }
+    operated.cluster.apply(hook)
+    try:
+        operated.apply(fenceTimeout="5m")
+        operated.cluster.until(lambda: "Refused" in operated.reasons(), "the webhook is told", 60)
+        assert operated.cluster.get("configmap", "orders-1", operated.namespace)
+    finally:
+        operated.cluster.kubectl("delete", "validatingwebhookconfiguration", operated.namespace)
+    one_attempt(operated, within_s=60)
+
+
+@pytest.mark.usefixtures("running_operator")
+def test_a_refused_upgrade_is_made_when_what_it_lacked_is_there(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    operated.apply(serviceAccountName="mine")
+    operated.cluster.until(lambda: "refused" in operated.status(), "the pod is refused")
+    assert operated.conditions()["Degraded"]["reason"] == "UpgradeRefused"
+    assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
+    account = {"name": "mine", "namespace": operated.namespace}
+    operated.cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.running(2)
+    assert "refused" not in operated.status()
+
+
+@pytest.mark.usefixtures("running_operator")
+def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: Operated) -> None:
+    account = {"name": "mine", "namespace": operated.namespace}
+    operated.cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    operated.apply(serviceAccountName="mine")
+    operated.running()
+    operated.apply()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    assert operated.until_pod(2)["spec"]["serviceAccountName"] == "orders-spark"
+    assert "UpgradeRefused" not in operated.reasons()
+
+
+@pytest.mark.usefixtures("running_operator")
+def test_a_quota_that_the_old_pod_fills_does_not_refuse_the_new_one(operated: Operated) -> None:
+    operated.apply()
+    operated.running()
+    limit = operated.until_pod(1)["spec"]["containers"][0]["resources"]["limits"]["memory"]
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "full", "namespace": operated.namespace},
+        "spec": {"hard": {"pods": "1", "limits.memory": limit}},
+    }
+    operated.cluster.apply(quota)
+    operated.cluster.until(
+        lambda: (
+            (operated.cluster.get("resourcequota", "full", operated.namespace) or {})
+            .get("status", {})
+            .get("used", {})
+            .get("pods")
+            == "1"
+        ),
+        "the quota counts the pod",
+    )
+    operated.apply(image="example/job:2")
+    operated.until_deleting("orders-driver-1")
+    assert "UpgradeRefused" not in operated.reasons()
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.running(2)
+    operated.apply(image="example/job:2", driver={"memory": "8Gi"})
+    operated.cluster.until(lambda: "UpgradeRefused" in operated.reasons(), "one that is too large is refused")
+    assert "deletionTimestamp" not in operated.until_pod(2)["metadata"]

@@ -1,0 +1,166 @@
+"""An upgrade whose pod is refused is tried again, and a quota that the old pod fills does not refuse it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from support.decisions import NOW, job, pod, revision, running_status
+
+from sparkstate_operator import actions, clock, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import quota, settings
+from sparkstate_operator.decide import decide, refusing
+
+NEWER = {"image": "example/job:2"}
+ASKS = (("pods", "1"), ("limits.memory", "2Gi"), ("limits.memory", "512Mi"), ("requests.cpu", "500m"))
+
+
+def look(
+    status: dict[str, Any], *, refused: str = "", later_s: float = 0, generation: int = 2, **fields: Any
+) -> actions.Decision:
+    spec = fields.pop("spec", NEWER)
+    seen = observed.Observed(
+        job(status, generation=generation, **spec),
+        NOW + timedelta(seconds=later_s),
+        drivers=fields.pop("drivers", (pod(asks=ASKS),)),
+        refused=refused,
+        **fields,
+    )
+    known = {one.name: one for one in (revision(), revision(**NEWER))}
+    wanted = plan.of_spec("orders", settings.resolve(seen.job.spec))
+    return decide(seen, known, wanted, "", Config())
+
+
+def refused_once() -> dict[str, Any]:
+    found = look(running_status(), refused="serviceaccount mine not found")
+    return dict(found.status)
+
+
+def test_a_refused_upgrade_is_tried_again_after_pauses_that_double() -> None:
+    status = refused_once()
+    pauses = []
+    for _ in range(7):
+        next_s = (clock.parse(status["refused"]["nextTime"]) - NOW).total_seconds()  # type: ignore[operator]
+        pauses.append(next_s)
+        early = look(status, later_s=next_s - 2)
+        assert (early.check, early.status["phase"]) == (None, "Running")
+        assert early.wait_s is not None
+        assert early.wait_s <= 2
+        due = look(status, later_s=next_s)
+        assert due.check is not None
+        assert due.check.revision == revision(**NEWER).name
+        status = dict(look(status, refused="still not there", later_s=next_s).status)
+        assert (status["revision"], status["phase"]) == (revision().name, "Running")
+    steps = [round(after - before, -1) for before, after in zip([0.0, *pauses], pauses, strict=False)]
+    assert steps == [30, 60, 120, 240, 480, 600, 600]
+
+
+def test_an_upgrade_that_is_not_refused_any_more_is_made() -> None:
+    status = refused_once()
+    found = look(status, later_s=refusing.RETRY_S + 1)
+    assert (found.status["intent"]["action"], found.status["phase"]) == ("upgrade", "Upgrading")
+    assert found.status["intent"]["revision"] == revision(**NEWER).name
+
+
+def test_a_refused_revision_is_not_tried_while_nothing_runs() -> None:
+    found = look(refused_once(), later_s=3600, drivers=())
+    assert found.check is None
+    assert (found.status.get("intent") or {}).get("revision") == revision().name
+
+
+def test_a_spec_that_goes_back_forgets_the_refusal() -> None:
+    found = look(refused_once(), generation=3, later_s=3600, spec={})
+    assert "refused" not in found.status
+    assert found.check is None
+
+
+def test_another_spec_begins_with_a_short_pause() -> None:
+    status = refused_once()
+    status["refused"]["tries"] = 6
+    found = look(status, generation=3, spec={"image": "example/job:3"}, refused="no")
+    assert found.status["refused"]["tries"] == 1
+
+
+# -- quotas ------------------------------------------------------------------------------------------------------------
+
+
+def refusal(requested: str, used: str, limited: str) -> str:
+    return (
+        f'create /api/v1/namespaces/shop/pods: pods "orders-driver-2" is forbidden: exceeded quota: ours, '
+        f"requested: {requested}, used: {used}, limited: {limited} (403)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("requested", "used", "limited", "fits"),
+    [
+        ("pods=1", "pods=1", "pods=1", True),
+        ("pods=1", "pods=3", "pods=2", False),
+        ("limits.memory=2560Mi", "limits.memory=2560Mi", "limits.memory=2560Mi", True),
+        ("limits.memory=3Gi", "limits.memory=2560Mi", "limits.memory=2560Mi", False),
+        ("limits.memory=3Gi,pods=1", "limits.memory=3Gi,pods=1", "limits.memory=4Gi,pods=1", True),
+        ("requests.cpu=1", "requests.cpu=1500m", "requests.cpu=2", True),
+        ("requests.cpu=1", "requests.cpu=1501m", "requests.cpu=2", False),
+        ("services=1", "services=1", "services=1", False),
+    ],
+)
+def test_what_the_old_pod_holds_is_free_for_the_new_one(
+    requested: str, used: str, limited: str, fits: bool
+) -> None:
+    found = look(running_status(), refused=refusal(requested, used, limited))
+    assert (found.status["phase"] == "Upgrading") is fits
+    assert ("refused" in found.status) is not fits
+    if fits:
+        (told,) = (note.message for note in found.notes if note.reason == "Upgrading")
+        assert "only when the old one has ended" in told
+
+
+def test_a_pod_that_has_ended_holds_nothing() -> None:
+    over = pod(2, phase="Failed", asks=(("pods", "1"),))
+    drivers = (pod(asks=ASKS), dataclasses.replace(over, attempt=0, name="orders-driver-0"))
+    found = look(running_status(), refused=refusal("pods=1", "pods=2", "pods=1"), drivers=drivers)
+    assert "refused" in found.status
+
+
+@pytest.mark.parametrize("text", ["", "no", 'admission webhook "x" denied the request', "exceeded quota: x"])
+def test_no_other_refusal_is_taken_for_a_quota(text: str) -> None:
+    assert not quota.fits_after(text, ASKS)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1),
+        ("500m", Fraction(1, 2)),
+        ("2Gi", 2**31),
+        ("1.5k", 1500),
+        ("1e3", 1000),
+        ("0", 0),
+        ("3E", 3 * 10**18),
+    ],
+)
+def test_a_quantity_is_a_number(text: str, value: Any) -> None:
+    assert quota.amount(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1X", "-1", "1mi"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"quantity|unit"):
+        quota.amount(text)
+
+
+def test_what_a_pod_asks_for_is_named_as_quotas_name_it() -> None:
+    resources = {"requests": {"cpu": "1", "example.com/gpu": 2}, "limits": {"memory": "1Gi"}}
+    found = quota.asks({"containers": [{"resources": resources}, {}]})
+    assert dict(found) == {
+        "pods": "1",
+        "count/pods": "1",
+        "requests.cpu": "1",
+        "cpu": "1",
+        "requests.example.com/gpu": "2",
+        "limits.memory": "1Gi",
+    }
