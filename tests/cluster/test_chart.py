@@ -193,6 +193,7 @@ def test_images_come_from_registry_tag_or_digest(
 
 def test_the_arguments_say_what_the_values_say(chart: Chart) -> None:
     assert "--all-namespaces" in chart.operator({})["args"]
+    assert not any(one.startswith("--cluster") for one in chart.operator({})["args"]), "the operator finds it"
     arguments = chart.operator({**EVERYTHING, "clusterName": "blue", "logLevel": "debug"})["args"]
     assert "--all-namespaces" not in arguments
     assert {"--namespace=shop", "--namespace=bank", "--cluster=blue", "--log-level=debug"} <= set(arguments)

@@ -102,6 +102,8 @@ def start(
         "0",
     ]
     command += ["--engine-image", "example/engine:1"]
+    if not any(option.startswith("--cluster") for option in options):
+        command += ["--cluster", "default"]
     for namespace in namespaces:
         command += ["--namespace", namespace]
     clean = {key_: value for key_, value in os.environ.items() if key_ != "KUBECONFIG"}

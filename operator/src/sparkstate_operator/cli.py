@@ -29,10 +29,9 @@ def main() -> None:
 @click.option("--all-namespaces", is_flag=True, help="Watch all namespaces.")
 @click.option(
     "--cluster",
-    default="default",
-    show_default=True,
+    default="",
     envvar="SPARKSTATE_CLUSTER",
-    help="The cluster's name in storage.",
+    help="The cluster's name in storage.  [default: as before; in a new installation the uid of kube-system]",
 )
 @click.option(
     "--engine-image",

@@ -28,6 +28,8 @@ SCHEDULED = f"{PREFIX}/scheduled"
 """Annotation of a periodic snapshot: the time it was due, RFC 3339 in UTC."""
 START = f"{PREFIX}/start"
 """Annotation of an attempt's ConfigMap: the start instruction as JSON, from which the status can be rebuilt."""
+CLUSTER = f"{PREFIX}/cluster"
+"""Annotation of the operator's Lease: what the cluster is called in storage."""
 TASK = f"{PREFIX}/task"
 """Annotation of an engine Job: what it does."""
 

@@ -81,6 +81,8 @@ class Leadership:
         self._renewed_s: float | None = None
         self._lease: dict[str, Any] | None = None
         self._seen: tuple[str, float] = ("", 0.0)
+        self.notes: dict[str, str] = {}
+        """Annotations that are set on the Lease with the first write."""
 
     @property
     def held(self) -> bool:
@@ -187,7 +189,11 @@ class Leadership:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
+            "metadata": {
+                "name": self._settings.name,
+                "namespace": self._settings.namespace,
+                "annotations": dict(self.notes),
+            },
             "spec": self._spec(0, clock.micro_text(self._clock.now())),
         }
         return await self._kube.create(LEASES, self._settings.namespace, body)
@@ -197,6 +203,7 @@ class Leadership:
         ours = old.get("holderIdentity") == self._settings.identity
         transitions = int(old.get("leaseTransitions") or 0) + (0 if ours else 1)
         acquired = old.get("acquireTime") if ours else None
+        lease["metadata"]["annotations"] = {**(lease["metadata"].get("annotations") or {}), **self.notes}
         lease["spec"] = self._spec(transitions, acquired or clock.micro_text(self._clock.now()))
         return await self._kube.replace(LEASES, self._settings.namespace, lease)
 

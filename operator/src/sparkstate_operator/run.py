@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 import random
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors
+from sparkstate_operator import clock, errors, labels, naming_cluster
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
@@ -77,6 +78,9 @@ class _Operator:
         kube.before_write = leadership.require
         beat = asyncio.create_task(self._beat())
         try:
+            name = await naming_cluster.find(leases, self._config, process.lease)
+            self._config = dataclasses.replace(self._config, cluster=name)
+            leadership.notes = {labels.CLUSTER: name}
             await leadership.acquire()
             metrics.leading.set(1)
             await self._lead(kube, drivers, leadership)

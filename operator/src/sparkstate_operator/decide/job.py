@@ -55,6 +55,8 @@ def decide(
     _judge(draft)
     _step(draft)
     sweeping.sweep(draft)
+    if draft.intent.get("action") == "start":
+        draft.put("cluster", config.cluster)
     draft.wait(config.resync_s)
     return reporting.finished(draft)
 

@@ -131,6 +131,9 @@ class StatefulSparkJobStatus(Model):
     phase: Phase | None = status_field("Where the job stands, in one word.")
     observed_generation: int | None = status_field("The newest generation that was judged.")
     attempt: int | None = status_field("Number of the newest driver pod.")
+    cluster: str | None = status_field(
+        "The cluster's name in storage, by which the newest attempt was begun."
+    )
     lineage: str | None = status_field("Id of the state's lineage in storage.")
     revision: str | None = status_field("ControllerRevision that runs.")
     slots: int | None = status_field("Slots that run.")

@@ -1,0 +1,59 @@
+"""What this cluster is called in storage, where nobody has said.
+
+A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``, so two clusters on one storage need two
+names, and a name that changes hides the state of every job. A new installation is called by the uid of kube-system,
+which no two clusters share. Whatever an installation was called before it stays: the name is noted on the Lease, which
+outlives the process, and in the status of each job; an operator of before the uid called every cluster ``default``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sparkstate_operator import errors, labels
+from sparkstate_operator.config import Config
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.lease import LeaseSettings
+
+_log = logging.getLogger(__name__)
+LEGACY = "default"
+RETRY_S = 3.0
+
+
+async def find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
+    """The name, as soon as the API server answers."""
+    while not config.cluster:
+        try:
+            return await _find(kube, config, lease)
+        except errors.ApiError as error:
+            _log.warning("the cluster's name cannot be found yet: %s", error)
+            await asyncio.sleep(RETRY_S)
+    return config.cluster
+
+
+async def _find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
+    found = await kube.get(k.LEASES, lease.namespace, lease.name)
+    if found is not None:
+        # A Lease without the note is one of an operator that knew no other name.
+        return str((found["metadata"].get("annotations") or {}).get(labels.CLUSTER) or LEGACY)
+    return await _of_jobs(kube, config) or await _uid(kube, config)
+
+
+async def _of_jobs(kube: k.Kube, config: Config) -> str:
+    """The name under which jobs that are there have run; empty if none has."""
+    for place in config.namespaces or (None,):
+        for body in await kube.list(k.JOBS, place):
+            status = body.get("status") or {}
+            if name := status.get("cluster") or (LEGACY if status.get("attempt") else ""):
+                return str(name)
+    return ""
+
+
+async def _uid(kube: k.Kube, config: Config) -> str:
+    """The uid of kube-system; of the first watched namespace where the operator may read no others."""
+    place = config.namespaces[0] if config.namespaces else "kube-system"
+    body = await kube.get(k.NAMESPACES, None, place)
+    if body is None:
+        raise errors.NotFound(404, f"there is no namespace {place} to name the cluster by")
+    return str(body["metadata"]["uid"])
