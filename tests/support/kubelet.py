@@ -14,9 +14,10 @@ NODE = "played-node"
 class Kubelet:
     """Writes the status of pods in one namespace."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, node: str = NODE) -> None:
         self._cluster = cluster
         self._namespace = namespace
+        self._on = node
 
     def bind(self, pod: str) -> None:
         """Place it on a node that nobody runs, and that looks alive for the next forty seconds."""
@@ -25,7 +26,7 @@ class Kubelet:
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {"name": pod, "namespace": self._namespace},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self._on},
         }
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod}/binding"
         self._cluster.kubectl("create", "--raw", path, "-f", "-", text=json.dumps(body))
@@ -33,7 +34,7 @@ class Kubelet:
     def _node(self) -> None:
         """Pods on a node that does not exist are collected as garbage."""
         now = datetime.now(UTC)
-        meta = {"name": NODE}
+        meta = {"name": self._on}
         self._cluster.apply(
             {"apiVersion": "v1", "kind": "Node", "metadata": meta},
             {
@@ -41,7 +42,7 @@ class Kubelet:
                 "kind": "Lease",
                 "metadata": {**meta, "namespace": "kube-node-lease"},
                 "spec": {
-                    "holderIdentity": NODE,
+                    "holderIdentity": self._on,
                     "leaseDurationSeconds": 40,
                     "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 },
@@ -56,7 +57,7 @@ class Kubelet:
             "lastTransitionTime": stamp,
         }
         patch = json.dumps({"status": {"conditions": [ready]}})
-        self._cluster.kubectl("patch", "node", NODE, "--subresource=status", "--type=merge", "-p", patch)
+        self._cluster.kubectl("patch", "node", self._on, "--subresource=status", "--type=merge", "-p", patch)
 
     def run(self, pod: str, *, ready: bool = True, ip: str = "127.0.0.1", restarts: int = 0) -> None:
         """Its container runs."""

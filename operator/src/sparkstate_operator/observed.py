@@ -13,6 +13,8 @@ from sparkstate_operator import clock, containers, labels
 from sparkstate_operator.core import quota
 
 Document = Mapping[str, Any]
+TAINT_EVICTION = "DeletionByTaintManager"
+"""Reason of the condition DisruptionTarget: a taint of its node, as those of a node that does not answer."""
 Ended = containers.Ended
 
 
@@ -43,6 +45,8 @@ class Pod:
     """The driver's container (not those beside it) answers its probe, and its node has not been given up."""
     deleting_at: datetime | None = None
     """When its grace period ends; None while it is not being deleted."""
+    grace_s: float = 0.0
+    """That grace period."""
     life: int = 0
     """Of an executor: which life of its attempt made it, from 1; 0: it does not say."""
     restarts: int = 0
@@ -61,6 +65,8 @@ class Pod:
     """The init container that runs, for whose end the driver waits."""
     unschedulable: str = ""
     node_lost: bool = False
+    node_silent: bool = False
+    """Whether its node has been given up, or has never said anything of it."""
     asks: tuple[tuple[str, str], ...] = ()
     """What it counts against a ResourceQuota, by name."""
     disrupted: str = ""
@@ -96,6 +102,11 @@ class Pod:
     def takes_leave(self) -> bool:
         """Whether its driver was asked to end and is about to: its node answers for it, and it ran."""
         return self.deleting_at is not None and self.ready and self.answers and not self.node_lost
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it is deleted because its node does not answer: nobody there has heard of the grace period."""
+        return self.deleting_at is not None and self.disrupted == TAINT_EVICTION and self.node_silent
 
     @property
     def crash(self) -> Ended | None:
@@ -351,7 +362,9 @@ def pod_of(body: Document) -> Pod:
         node=spec.get("nodeName", ""),
         ip=status.get("podIP", ""),
         deleting_at=clock.parse(meta.get("deletionTimestamp")),
+        grace_s=float(meta.get("deletionGracePeriodSeconds") or 0),
         **{**vars(found), "ready": found.ready and _node_answers(ready)},
+        node_silent=not _node_answers(ready),
         asks=quota.asks(spec),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",

@@ -12,6 +12,8 @@ DEATH_MARGIN_S = 10.0
 """Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""
 DEFAULT_DEATH_S = 30.0 + 60.0 + DEATH_MARGIN_S
 """The same of a job whose spec nobody knows any more, by the defaults of both."""
+AWAY_S = 30.0
+"""A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
 TERMINATION_GRACE_S = 120
 """A driver's grace period where its pod template names none: the time for a last checkpoint."""
 

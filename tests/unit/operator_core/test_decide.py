@@ -332,3 +332,58 @@ def test_a_deletion_in_a_closing_namespace_keeps_the_state_and_asks_for_nothing(
     decision = look(seen)
     assert decision.status["intent"]["policy"] == "retain"
     assert [note.reason for note in decision.notes] == ["DeletionDegraded"]
+
+
+def abandoned(**fields: Any) -> observed.Pod:
+    """Its node was lost some 80 s ago; Kubernetes asks for its deletion now, with two minutes of grace."""
+    lost = {"deleting_at": NOW + timedelta(seconds=120), "grace_s": 120.0, "ready": False, "node_silent": True}
+    return pod(**{**lost, "disrupted": "DeletionByTaintManager", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "after_s"),
+    [
+        pytest.param({}, DEATH_S - 30, id="a node that does not answer"),
+        pytest.param({"disrupted": "EvictionByEvictionAPI"}, 120 + DEATH_S, id="drained, not ready"),
+        pytest.param({"disrupted": ""}, 120 + DEATH_S, id="deleted, not ready"),
+        pytest.param({"node_silent": False}, 120 + DEATH_S, id="a taint of a node that answers"),
+    ],
+)
+def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
+    fields: dict[str, Any], after_s: float
+) -> None:
+    hanging = abandoned(**fields)
+
+    def at(seconds: float) -> actions.Decision:
+        later = NOW + timedelta(seconds=seconds)
+        return look(observed.Observed(job(running_status()), later, drivers=(hanging,)))
+
+    assert "intent" not in at(after_s - 1).status
+    assert at(after_s + 1).status["intent"]["attempt"] == 2
+
+
+def test_a_ready_driver_that_a_taint_drives_away_takes_its_leave() -> None:
+    begun = look(observed.Observed(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),)))
+    assert begun.status["intent"]["attempt"] == 2
+
+
+def test_a_deletion_by_a_taint_is_read_from_the_pod() -> None:
+    body: dict[str, Any] = {
+        "metadata": {
+            "name": "orders-driver-1",
+            "uid": "u",
+            "resourceVersion": "1",
+            "deletionTimestamp": "2026-01-01T12:02:00Z",
+            "deletionGracePeriodSeconds": 120,
+        },
+        "spec": {"nodeName": "n"},
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": "Ready", "status": "False"},
+                {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
+            ],
+        },
+    }
+    found = observed.pod_of(body)
+    assert (found.grace_s, found.abandoned) == (120.0, True)

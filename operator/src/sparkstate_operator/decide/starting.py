@@ -16,7 +16,7 @@ from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.decide import progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
-from sparkstate_operator.plan import Revision
+from sparkstate_operator.plan import AWAY_S, Revision
 
 
 def begin(
@@ -177,7 +177,13 @@ def unconfirmed_s(draft: Draft, revision: Revision) -> float:
 
 
 def harmless_at(pod: observed.Pod, revision: Revision) -> datetime:
-    """When a pod that is being deleted can do no more harm, though nobody confirms its end."""
+    """When a pod that is being deleted can do no more harm, though nobody confirms its end.
+
+    On a node that does not answer nobody hears of the grace period, so it counts for nothing; and the node was silent
+    for longer than :data:`AWAY_S` when the deletion was asked for, because Kubernetes taints it after 40 s or more, and
+    the pod tolerates that for as long as :data:`AWAY_S` where its template says nothing else.
+    """
     if pod.deleting_at is None:
         raise ValueError(f"pod {pod.name} is not being deleted")
-    return pod.deleting_at + timedelta(seconds=revision.death_s)
+    waited_s = pod.grace_s + AWAY_S if pod.abandoned else 0.0
+    return pod.deleting_at + timedelta(seconds=revision.death_s - waited_s)

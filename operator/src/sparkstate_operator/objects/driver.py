@@ -11,10 +11,8 @@ from sparkstate_operator.core import memory, naming, templates, units
 from sparkstate_operator.decide import restarts
 from sparkstate_operator.objects import merging, parts
 from sparkstate_operator.objects.parts import Context, Object
-from sparkstate_operator.plan import TERMINATION_GRACE_S
+from sparkstate_operator.plan import AWAY_S, TERMINATION_GRACE_S
 
-AWAY_S = 30
-"""A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
 EVICTABLE: Object = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 """The cluster autoscaler leaves a node alone that has a pod with local volumes, or one whose controller it does not
 know. Ours come back elsewhere with their state; a template's own word about it wins."""
@@ -199,7 +197,7 @@ def tolerations() -> list[Object]:
             "key": f"node.kubernetes.io/{state}",
             "operator": "Exists",
             "effect": "NoExecute",
-            "tolerationSeconds": AWAY_S,
+            "tolerationSeconds": int(AWAY_S),
         }
         for state in ("not-ready", "unreachable")
     ]

@@ -1,0 +1,48 @@
+"""A node that stops answering, judged by Kubernetes' own controllers."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+
+import pytest
+from support.kubelet import Kubelet
+from support.operated import Operated
+
+
+@pytest.mark.slow
+@pytest.mark.own_cluster
+@pytest.mark.usefixtures("running_operator")
+def test_on_a_lost_node_the_grace_period_is_not_waited_for(operated: Operated) -> None:
+    """Nobody renews the node's lease: the node controller taints it, and the pod is deleted, with 120 s of grace. The
+    fence of these jobs is 14 s; the node was silent for longer when the deletion was asked for."""
+    at_once = [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": 1,
+        }
+        for state in ("not-ready", "unreachable")
+    ]
+    operated.apply(driverTemplate={"spec": {"tolerations": at_once}})
+    operated.until_pod(1)
+    node = f"lost-{operated.namespace}"[:63]
+    kubelet = Kubelet(operated.cluster, operated.namespace, node)
+    try:
+        kubelet.run("orders-driver-1")
+        operated.until_phase("Running")
+        operated.until_deleting("orders-driver-1", timeout_s=150)
+        operated.until_pod(2, timeout_s=30)
+        old = operated.until_pod(1)
+        conditions = {one["type"]: one for one in old["status"]["conditions"]}
+        assert conditions["DisruptionTarget"]["reason"] == "DeletionByTaintManager"
+        assert conditions["Ready"]["status"] == "False"
+        ends = datetime.fromisoformat(old["metadata"]["deletionTimestamp"]).timestamp()
+        assert time.time() < ends - 60, "its grace period is not over for long"
+        assert operated.status()["lastFailure"]["reason"] == "PodLost"
+    finally:
+        kubelet.gone("orders-driver-1")
+        operated.cluster.kubectl("delete", "node", node, "--ignore-not-found", "--wait=false")
+    assert json.dumps(operated.status()).count("PodLost") == 1

@@ -1,0 +1,225 @@
+"""Every reason of an Event that the operator writes: what it is told for, and whether it is a warning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import decisions
+from support.decisions import NOW, ended, job, pod, revision, running_status, trace
+
+from sparkstate_operator import actions, clock, errors, labels, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming, settings
+from sparkstate_operator.decide import decide, snapshot
+from sparkstate_operator.edges import kube
+from sparkstate_operator.events import Recorder
+
+ROOT = Path(__file__).parents[3]
+SOURCE = ROOT / "operator" / "src" / "sparkstate_operator"
+URI = "s3://bucket/state/savepoints/savepoint-1"
+NEWER = {"image": "example/job:2"}
+OF_ERRORS = {"Forbidden", "Invalid", "Refused", "Foreign"}
+"""Told with the error's own class where an action fails; tests/cluster/test_reconcile_events.py."""
+
+
+def look(
+    status: dict[str, Any], *drivers: observed.Pod, invalid: str = "", **fields: Any
+) -> actions.Decision:
+    of_job = {
+        name: fields.pop(name)
+        for name in (
+            "generation",
+            "deleting",
+            "finalizers",
+            "state",
+            "image",
+            "upgradeMode",
+            "deletion",
+            "restart",
+        )
+        if name in fields
+    }
+    seen = observed.Observed(job(status, **of_job), NOW, drivers=drivers, **fields)
+    known = {one.name: one for one in (revision(), revision(**NEWER))}
+    wanted = None if invalid else plan.of_spec("orders", settings.resolve(seen.job.spec))
+    known |= {wanted.name: wanted} if wanted else {}
+    return decide(seen, known, wanted, invalid, Config())
+
+
+def intent(action: str, *, ago_s: float = 0, **fields: Any) -> dict[str, Any]:
+    since = clock.text(NOW - timedelta(seconds=ago_s))
+    return {"intent": {"action": action, "attempt": 1, "since": since, **fields}}
+
+
+def over(code: int, reason: str = "", **word: Any) -> observed.Pod:
+    phase = "Succeeded" if code == 0 else "Failed"
+    return pod(phase=phase, ready=False, ended=ended(code, reason, **word))
+
+
+def strategy(name: str) -> dict[str, Any]:
+    spec = {"restart": {"strategy": name}}
+    return {**spec, "status": running_status(revision=revision(**spec).name)}
+
+
+def exhausted() -> actions.Decision:
+    found = strategy("none")
+    return look(found["status"], over(1, "SlotLost"), restart=found["restart"])
+
+
+def contested() -> actions.Decision:
+    times = [clock.text(NOW - timedelta(seconds=60 * number)) for number in range(5, 0, -1)]
+    return look(running_status(restarts={"fenced": times}), over(0, "Fenced"))
+
+
+def saved(status: str, **fields: Any) -> observed.Report:
+    return observed.Report({"phase": "RUNNING"}, {"status": status, **fields})
+
+
+def stopping(status: str, **fields: Any) -> actions.Decision:
+    upgrading = intent("upgrade", triggerId="t", revision=revision(**NEWER).name)
+    return look(running_status(**upgrading), pod(), report=saved(status, **fields), generation=1)
+
+
+def purge_failed() -> actions.Decision:
+    name = naming.command_job("orders", "uid-1", "purge")
+    failed = observed.Task(name, "t", "1", "purge", False, True, {"message": "no"})
+    status = running_status(phase="Deleting", **intent("delete", policy="purge"))
+    return look(status, deleting=True, deletion={"policy": "purge"}, tasks=(failed,))
+
+
+def storage_answers(*, failed: bool) -> actions.Decision:
+    name = naming.command_job("orders", "uid-1", "restore-info")
+    result = {"message": "away"} if failed else {"found": False}
+    task = observed.Task(name, "t", "1", "restore-info", not failed, failed, result)
+    return look({"phase": "Pending", "intent": {"action": "recover"}}, tasks=(task,))
+
+
+JOB: dict[str, Callable[[], actions.Decision]] = {
+    "AttemptStarted": lambda: look(running_status(phase="Starting", **intent("start"))),
+    "AttemptSkipped": lambda: look(
+        running_status(phase="Starting", **intent("start")), config_maps=(trace(1),)
+    ),
+    "DriverFailed": lambda: look(running_status(), over(1, "SlotLost")),
+    "DriverStopped": lambda: look(running_status(), over(0, "Terminated")),
+    "RestartsExhausted": exhausted,
+    "LineageContested": contested,
+    "RestoreBlocked": lambda: look(running_status(), over(3, "RestoreBlocked")),
+    "Finished": lambda: look(running_status(), over(0, "Finished")),
+    "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
+    "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
+    "UpgradeRefused": lambda: look(running_status(), pod(), generation=2, refused="no", **NEWER),
+    "Suspending": lambda: look(running_status(), pod(), state="suspended"),
+    "Suspended": lambda: look(
+        running_status(phase="Suspending", **intent("suspend")), over(0, "Terminated"), state="suspended"
+    ),
+    "Resumed": lambda: look(running_status(phase="Suspended")),
+    "SavepointCompleted": lambda: stopping("COMPLETED", location=URI),
+    "SavepointFailed": lambda: stopping("FAILED", failure="no"),
+    "SavepointNotPossible": lambda: look(
+        running_status(), pod(), generation=2, upgradeMode="savepoint", **NEWER
+    ),
+    "DeletionDegraded": lambda: look(
+        running_status(), pod(), deleting=True, deletion={"policy": "purge"}, namespace_terminating=True
+    ),
+    "PurgeFailed": purge_failed,
+    "StatusRebuilt": lambda: storage_answers(failed=False),
+    "StorageUnknown": lambda: storage_answers(failed=True),
+}
+
+
+def snap(status: dict[str, Any], *, deleting: bool = False, **fields: Any) -> actions.Decision:
+    spec = fields.pop("spec", {"jobRef": {"name": "orders"}, "deletionPolicy": "Delete"})
+    one = observed.Snapshot(
+        name="one",
+        uid="s-1",
+        resource_version="1",
+        generation=1,
+        created=NOW,
+        spec=spec,
+        status=status,
+        labels={},
+        annotations={},
+        finalizers=(labels.FINALIZER,),
+        deleting_at=NOW if deleting else None,
+    )
+    report = fields.pop("report", observed.Report({"phase": "RUNNING"}))
+    around = observed.AroundSnapshot(one, NOW, job(running_status()), pod(), report, **fields)
+    return snapshot.decide(around, revision(), Config())
+
+
+def command(verb: str, **result: Any) -> tuple[observed.Task, ...]:
+    return (observed.Task(naming.command_job("one", "s-1", verb), "t", "1", verb, True, False, result),)
+
+
+ASKED = {"phase": "InProgress", "triggerId": "t", "jobUid": "uid-1", "triggeredTime": clock.text(NOW)}
+GOING = {"phase": "Deleting", "uri": URI, "jobUid": "uid-1"}
+SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
+    "SnapshotCompleted": lambda: snap(ASKED, report=saved("COMPLETED", location=URI)),
+    "SnapshotFailed": lambda: snap(ASKED, report=saved("FAILED")),
+    "SnapshotRegistered": lambda: snap({}, spec={"uri": URI}, tasks=command("verify", epoch=1)),
+    "DataDeleted": lambda: snap(GOING, deleting=True, tasks=command("delete", deleted=[URI])),
+    "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),
+}
+NORMAL = {
+    "AttemptStarted", "DriverStopped", "Finished", "Upgrading", "Suspending", "Suspended", "Resumed",
+    "SavepointCompleted", "StatusRebuilt", "SnapshotCompleted", "SnapshotRegistered", "DataDeleted",
+}  # fmt: skip
+"""The others are warnings."""
+
+
+@pytest.mark.parametrize("reason", [*JOB, *SNAPSHOT])
+def test_each_reason_is_told_for_what_it_names(reason: str) -> None:
+    decision = {**JOB, **SNAPSHOT}[reason]()
+    (note,) = (one for one in decision.notes if one.reason == reason)
+    assert note.message
+    assert note.warning is (reason not in NORMAL)
+    about = decisions.job() if reason in JOB else None
+    kind = kube.JOBS if about is not None else kube.SNAPSHOTS
+    recorder = Recorder(clock.SystemClock(), "me")
+    body = recorder.body(kind, about or decisions.job(), "shop", note)
+    assert body is not None
+    assert (body["reason"], body["type"]) == (reason, "Warning" if note.warning else "Normal")
+    assert recorder.body(kind, about or decisions.job(), "shop", note) is None, "once in a while"
+
+
+def in_the_code() -> Iterator[str]:
+    """Reasons that stand in the code as words: in notes, and in what ends a job."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            position = {"note": 0, "Note": 0, "_end": 2}.get(name)
+            if position is None or len(node.args) <= position:
+                continue
+            word = node.args[position]
+            if isinstance(word, ast.Constant):
+                yield str(word.value)
+            elif isinstance(word, ast.Attribute) and word.attr == "REASON":
+                yield "LineageContested"
+
+
+def documented() -> set[str]:
+    page = (ROOT / "docs" / "operator.md").read_text("utf-8")
+    section = (
+        page.split("\n## Events\n")[1].split("\n## ")[0].split("The reason of a failure by the engine")[0]
+    )
+    return set(re.findall(r"`([A-Z][A-Za-z]+)`", section))
+
+
+def test_no_reason_is_without_its_row_here_or_its_word_in_the_page() -> None:
+    assert set(in_the_code()) == {*JOB, *SNAPSHOT}
+    assert documented() == {*JOB, *SNAPSHOT, *OF_ERRORS}
+
+
+def test_a_failed_action_is_told_by_its_error() -> None:
+    found = {kind.__name__: kind for kind in (errors.Forbidden, errors.Invalid, errors.Refused)}
+    assert {error(403, "no").reason for error in found.values()} == set(found)
+    assert errors.Foreign("no").reason == "Foreign"
+    assert {*found, "Foreign"} == OF_ERRORS
