@@ -15,7 +15,7 @@ from typing import Any
 from sparkstate_operator import actions, errors, judging, labels, observed, owning, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, placing
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -216,7 +216,9 @@ class Applier:
             await self._create(Write.CREATE_SECRET, k.SECRETS, namespace, secret, None)
             made = await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, namespace, config, ours)
             if made is None:
-                raise errors.Conflict(409, f"ConfigMap {namespace}/{config['metadata']['name']} came and went")
+                raise errors.Conflict(
+                    409, f"ConfigMap {namespace}/{config['metadata']['name']} came and went"
+                )
             pod = driver.controlled(pod, made)
             asked = True
             await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
@@ -314,22 +316,10 @@ class Applier:
         self, action: actions.CreateTask, seen: observed.Observed, revisions: Mapping[str, plan.Revision]
     ) -> None:
         """A command about the whole job: it reads the newest attempt's manifest."""
-        job = seen.job
-        revision = revisions[str(job.status.get("revision"))]
-        command = tasks.Command(
-            name=action.name,
-            namespace=job.namespace,
-            does=action.does,
-            arguments=action.arguments,
-            image=self._config.engine_image or str(revision.get("image")),
-            owner=labels.of_job(job.name, job.uid),
-            service_account=revision.service_account or naming.service_account(job.name),
-            secret=revision.get("s3.secretRef.name"),
-            environment=(("SPARKSTATE_CLUSTER", self._config.cluster), ("SPARKSTATE_JOB_UID", job.uid)),
-            manifest_from=await self._manifest(seen, revision),
-            template=placing.of_job(revision.resolved, placing.urls_of(revision.resolved)),
-        )
-        await self._create(Write.CREATE_TASK, k.TASKS, job.namespace, tasks.job(command), _of(job))
+        revision = revisions[str(seen.job.status.get("revision"))]
+        context = self.context(seen.job, revision)
+        command = tasks.of_job(context, action, await self._manifest(seen, revision))
+        await self._create(Write.CREATE_TASK, k.TASKS, seen.job.namespace, tasks.job(command), _of(seen.job))
 
     async def _manifest(self, seen: observed.Observed, revision: plan.Revision) -> str:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""
@@ -344,20 +334,9 @@ class Applier:
         self, action: actions.CreateTask, snapshot: observed.Snapshot, namespace: str
     ) -> None:
         """A command about one savepoint's data, by what the snapshot wrote down."""
-        access = snapshot.status.get("access") or {}
-        s3 = access.get("s3") or {}
-        owner = labels.of_snapshot(snapshot.name, snapshot.uid)
-        command = tasks.Command(
-            name=action.name,
-            namespace=namespace,
-            does=action.does,
-            arguments=(*action.arguments, *_s3_options(s3)),
-            image=self._config.engine_image,
-            owner=owner,
-            service_account=await self._existing_account(access.get("serviceAccountName"), namespace),
-            secret=(s3.get("secretRef") or {}).get("name"),
-            template=action.template,
-        )
+        name = (snapshot.status.get("access") or {}).get("serviceAccountName")
+        account = await self._existing_account(name, namespace)
+        command = tasks.of_snapshot(action, snapshot, namespace, self._config.engine_image, account)
         ours = {labels.SNAPSHOT_UID: snapshot.uid}
         await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command), ours)
 
@@ -393,11 +372,3 @@ def _built(context: Context, build: Callable[[], k.Object]) -> k.Object:
 def _of(job: observed.Job) -> dict[str, str]:
     """What says that an object is this job's."""
     return {labels.JOB_UID: job.uid}
-
-
-def _s3_options(s3: Mapping[str, Any]) -> list[str]:
-    options = []
-    for name, option in (("endpoint", "--s3-endpoint"), ("region", "--s3-region")):
-        if s3.get(name):
-            options += [option, str(s3[name])]
-    return [*options, "--s3-path-style"] if s3.get("pathStyle") else options

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import clock, containers, labels
+from sparkstate_operator import clock, containers, labels, reports
 from sparkstate_operator.core import quota
 
 Document = Mapping[str, Any]
 TAINT_EVICTION = "DeletionByTaintManager"
 """Reason of the condition DisruptionTarget: a taint of its node, as those of a node that does not answer."""
 Ended = containers.Ended
+Report = reports.Report
+News = reports.News
+Speaker = reports.Speaker
+NO_NEWS = reports.NO_NEWS
 
 
 class Death(enum.Enum):
@@ -138,65 +142,6 @@ class Child:
     resource_version: str
     attempt: int | None
     body: Document
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the driver's REST says of itself; ``document`` is its JobStatus."""
-
-    document: Document
-    savepoint: Document | None = None
-    """The SavepointStatus of the trigger that the intent names; None if the driver does not know it."""
-
-    @property
-    def phase(self) -> str:
-        return str(self.document.get("phase", ""))
-
-    @property
-    def waits_for(self) -> int | None:
-        """The older attempt for whose end the driver waits before it claims the state."""
-        found = self.document.get("waits_for_attempt")
-        return None if found is None else int(found)
-
-    @property
-    def storage_away(self) -> str:
-        """Which storages do not answer, and what the driver needs them for, in one sentence; empty: they all do.
-
-        One failed call is nothing that somebody should look at; one without an answer (0 failures) is.
-        """
-        places = [place for place in self.document.get("storage_away") or () if place.get("failures", 2) != 1]
-        told = [f"{place.get('url', '')[:300]} (to {place.get('doing', '')[:100]})" for place in places[:3]]
-        return f"the driver goes on trying to reach {', '.join(told)}" if told else ""
-
-    @property
-    def news(self) -> News:
-        """What may be worth a look at the whole job."""
-        told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
-        return News(
-            state=(self.phase, self.document.get("restarts")), progress=tuple(one.get("path") for one in told)
-        )
-
-
-@dataclass(frozen=True)
-class News:
-    """The parts of a report that change. A change of ``state`` is looked at at once, one of ``progress`` when it is
-    time to write progress."""
-
-    state: tuple[Any, ...] = ()
-    progress: tuple[Any, ...] = ()
-
-
-NO_NEWS = News()
-"""Of a driver that does not answer."""
-
-
-@dataclass(frozen=True)
-class Speaker:
-    """A driver that can be asked."""
-
-    ip: str
-    uid: str
-    attempt: int
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,12 @@ def test_a_deletion_in_a_closing_namespace_keeps_the_state_and_asks_for_nothing(
 
 def abandoned(**fields: Any) -> observed.Pod:
     """Its node was lost some 80 s ago; Kubernetes asks for its deletion now, with two minutes of grace."""
-    lost = {"deleting_at": NOW + timedelta(seconds=120), "grace_s": 120.0, "ready": False, "node_silent": True}
+    lost = {
+        "deleting_at": NOW + timedelta(seconds=120),
+        "grace_s": 120.0,
+        "ready": False,
+        "node_silent": True,
+    }
     return pod(**{**lost, "disrupted": "DeletionByTaintManager", **fields})
 
 
@@ -363,7 +368,9 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
 
 
 def test_a_ready_driver_that_a_taint_drives_away_takes_its_leave() -> None:
-    begun = look(observed.Observed(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),)))
+    begun = look(
+        observed.Observed(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),))
+    )
     assert begun.status["intent"]["attempt"] == 2
 
 

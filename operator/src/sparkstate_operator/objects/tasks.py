@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkstate_operator import labels
+from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.core import placing
 from sparkstate_operator.objects import driver, merging, parts
-from sparkstate_operator.objects.parts import Object
+from sparkstate_operator.objects.parts import Context, Object
 
 TTL_S = 3600
 MEMORY = "512Mi"
@@ -37,6 +37,50 @@ class Command:
     """ConfigMap whose ``job.yaml`` the command reads."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """Pod template under what is set here; its container is named as :data:`placing.CONTAINER`."""
+
+
+def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> Command:
+    """A command about the whole job, whose manifest is in the ConfigMap ``manifest_from``."""
+    job_, revision, config = context.job, context.revision, context.config
+    return Command(
+        name=action.name,
+        namespace=job_.namespace,
+        does=action.does,
+        arguments=action.arguments,
+        image=config.engine_image or str(revision.get("image")),
+        owner=labels.of_job(job_.name, job_.uid),
+        service_account=parts.service_account(context),
+        secret=revision.get("s3.secretRef.name"),
+        environment=(("SPARKSTATE_CLUSTER", config.cluster), ("SPARKSTATE_JOB_UID", job_.uid)),
+        manifest_from=manifest_from,
+        template=placing.of_job(revision.resolved, placing.urls_of(revision.resolved)),
+    )
+
+
+def of_snapshot(
+    action: actions.CreateTask, snapshot: observed.Snapshot, namespace: str, image: str, account: str | None
+) -> Command:
+    """A command about one savepoint's data, which is reached as its snapshot wrote down."""
+    s3 = (snapshot.status.get("access") or {}).get("s3") or {}
+    return Command(
+        name=action.name,
+        namespace=namespace,
+        does=action.does,
+        arguments=(*action.arguments, *_s3_options(s3)),
+        image=image,
+        owner=labels.of_snapshot(snapshot.name, snapshot.uid),
+        service_account=account,
+        secret=(s3.get("secretRef") or {}).get("name"),
+        template=action.template,
+    )
+
+
+def _s3_options(s3: Mapping[str, Any]) -> list[str]:
+    options = []
+    for name, option in (("endpoint", "--s3-endpoint"), ("region", "--s3-region")):
+        if s3.get(name):
+            options += [option, str(s3[name])]
+    return [*options, "--s3-path-style"] if s3.get("pathStyle") else options
 
 
 def job(command: Command) -> Object:

@@ -1,0 +1,68 @@
+"""What a driver says of itself, and what of it is worth a look at the whole job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the driver's REST says of itself; ``document`` is its JobStatus."""
+
+    document: Document
+    savepoint: Document | None = None
+    """The SavepointStatus of the trigger that the intent names; None if the driver does not know it."""
+
+    @property
+    def phase(self) -> str:
+        return str(self.document.get("phase", ""))
+
+    @property
+    def waits_for(self) -> int | None:
+        """The older attempt for whose end the driver waits before it claims the state."""
+        found = self.document.get("waits_for_attempt")
+        return None if found is None else int(found)
+
+    @property
+    def storage_away(self) -> str:
+        """Which storages do not answer, and what the driver needs them for, in one sentence; empty: they all do.
+
+        One failed call is nothing that somebody should look at; one without an answer (0 failures) is.
+        """
+        places = [place for place in self.document.get("storage_away") or () if place.get("failures", 2) != 1]
+        told = [f"{place.get('url', '')[:300]} (to {place.get('doing', '')[:100]})" for place in places[:3]]
+        return f"the driver goes on trying to reach {', '.join(told)}" if told else ""
+
+    @property
+    def news(self) -> News:
+        """What may be worth a look at the whole job."""
+        told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
+        return News(
+            state=(self.phase, self.document.get("restarts")), progress=tuple(one.get("path") for one in told)
+        )
+
+
+@dataclass(frozen=True)
+class News:
+    """The parts of a report that change. A change of ``state`` is looked at at once, one of ``progress`` when it is
+    time to write progress."""
+
+    state: tuple[Any, ...] = ()
+    progress: tuple[Any, ...] = ()
+
+
+NO_NEWS = News()
+"""Of a driver that does not answer."""
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A driver that can be asked."""
+
+    ip: str
+    uid: str
+    attempt: int
