@@ -270,15 +270,25 @@ def test_scale_is_a_rescale(operated: Operated) -> None:
 
 
 def test_suspend_and_resume(operated: Operated) -> None:
+    """Nothing of the state is touched or forgotten, and the next attempt is told to go on from the lineage."""
     operated.apply()
-    operated.running()
-    operated.apply(state="suspended")
-    operated.until_deleting("orders-driver-1")
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(3)
+        operated.running()
+        operated.cluster.until(lambda: operated.status().get("lastCheckpoint"), "the checkpoint is told")
+        operated.apply(state="suspended")
+        operated.until_deleting("orders-driver-1")
     operated.kubelet.finish_deletion("orders-driver-1")
-    operated.until_phase("Suspended")
+    status = operated.until_phase("Suspended")
+    assert (status["lastCheckpoint"]["id"], status["lineage"]) == (3, "00aa11bb22cc33dd")
     assert operated.conditions()["Ready"]["status"] == "True"
+    assert operated.cluster.items("jobs", operated.namespace) == [], "no command of the engine"
     operated.apply(state="running")
     operated.running(2)
+    data = operated.cluster.get("configmap", "orders-2", operated.namespace)["data"]["job.yaml"]
+    spec = json.loads(data)["spec"]
+    assert {"restoreFrom", "startEmpty"}.isdisjoint(spec), "the lineage says what to go on from"
 
 
 def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operated) -> None:

@@ -49,6 +49,14 @@ def test_every_command_has_help_and_those_with_arguments_have_examples(capsys, c
         assert "Example" in text
 
 
+def test_explain_says_for_which_backend_the_memory_is_reckoned(capsys, manifest: Path) -> None:
+    assert main.main(["explain", str(manifest)]) == 0
+    text = capsys.readouterr().out
+    assert "for the state backend hashmap; one that the job's code sets (set_state_backend)" in text
+    assert main.main(["explain", str(manifest), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["memory"]["backend"] == "hashmap"
+
+
 def test_an_unknown_command_is_wrong_usage(capsys) -> None:
     assert main.main(["fly"]) == 2
     assert "No such command 'fly'" in capsys.readouterr().err

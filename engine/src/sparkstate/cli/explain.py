@@ -32,6 +32,10 @@ def explain(manifest_path: Path, overrides: tuple[str, ...], form: str) -> None:
         return
     output.table(("SETTING", "VALUE", "ORIGIN"), manifest.explain_rows(resolved))
     click.echo(f"\nmemory\n{memory}")
+    click.echo(
+        f"for the state backend {resolved.settings.backend.type}; one that the job's code sets (set_state_backend) "
+        "is known only when it runs"
+    )
     for notice in resolved.notices:
         click.echo(f"\nnote: {notice}")
 
@@ -44,6 +48,7 @@ def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[s
         "settings": {path: {"value": value, "origin": origin} for path, value, origin in rows},
         "memory": {
             "totalBytes": memory.total,
+            "backend": resolved.settings.backend.type,
             "parts": [
                 {
                     "name": part.name,

@@ -12,7 +12,7 @@ import re
 from datetime import datetime
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.decide import contesting, progress, restarts, starting
+from sparkstate_operator.decide import contesting, progress, restarts, starting, unplanned
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -43,10 +43,10 @@ def watch(draft: Draft, revision: Revision) -> None:
         draft.acts.append(actions.DeletePod(pod, "its container will not come back soon enough"))
         _container_failed(draft, revision, pod)
     else:
-        _alive(draft, pod)
+        _alive(draft, revision, pod)
 
 
-def _alive(draft: Draft, pod: observed.Pod) -> None:
+def _alive(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     progress.take(draft)
     starting.let_claim(draft)
     report = draft.seen.report
@@ -70,6 +70,7 @@ def _alive(draft: Draft, pod: observed.Pod) -> None:
     if report is not None and (report.phase == "PAUSED" or report.storage_away):
         paused = "the driver pauses until its storage is back" if report.phase == "PAUSED" else ""
         draft.degraded = ("StorageUnavailable", "; ".join(filter(None, (paused, report.storage_away))))
+    draft.degraded = draft.degraded or unplanned.trouble(draft.revision or revision, report)
     if running and pod.waiting != "CrashLoopBackOff":
         draft.phase = "Running"
     elif report is not None and report.phase == "RECOVERING":
