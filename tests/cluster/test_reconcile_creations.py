@@ -35,6 +35,12 @@ def one_attempt(operated: Operated, within_s: float = SOON_S) -> None:
     assert "AttemptSkipped" not in operated.reasons()
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the API server answers the creation of a ConfigMap and of a pod with {answer}",
+    when="an attempt is made",
+    expected="the pod is looked for and made under its number, without the wait of a lost node",
+)
 @pytest.mark.own_cluster
 @pytest.mark.parametrize("answer", [429, 500, 503, Loss.BEFORE, Loss.AFTER], ids=str)
 def test_a_creation_that_fails_costs_no_attempt(
@@ -49,6 +55,12 @@ def test_a_creation_that_fails_costs_no_attempt(
     one_attempt(operated)
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a webhook that the API server calls does not answer",
+    when="an attempt is made",
+    expected="an Event says so; the pod is made under its number when the webhook is gone",
+)
 @pytest.mark.own_cluster
 @pytest.mark.usefixtures("running_operator")
 def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated: Operated) -> None:
@@ -87,6 +99,12 @@ def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated:
     one_attempt(operated, within_s=60)
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the new pod is refused in its dry run",
+    when="a job is upgraded",
+    expected="the old one runs on, and the dry run is made again until it passes",
+)
 @pytest.mark.usefixtures("running_operator")
 def test_a_refused_upgrade_is_made_when_what_it_lacked_is_there(operated: Operated) -> None:
     operated.apply()
@@ -116,6 +134,12 @@ def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: Operat
     assert "UpgradeRefused" not in operated.reasons()
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a ResourceQuota has room for one driver pod alone",
+    when="a job is upgraded",
+    expected="the old pod is stopped and the new one made; one that is too large even then is refused",
+)
 @pytest.mark.usefixtures("running_operator")
 def test_a_quota_that_the_old_pod_fills_does_not_refuse_the_new_one(operated: Operated) -> None:
     operated.apply()

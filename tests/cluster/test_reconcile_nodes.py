@@ -11,6 +11,12 @@ from support.kubelet import Kubelet
 from support.operated import Operated
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the driver's node is silent",
+    when="the job runs",
+    expected="the next attempt is made after the fence, without the grace period",
+)
 @pytest.mark.slow
 @pytest.mark.own_cluster
 @pytest.mark.usefixtures("running_operator")

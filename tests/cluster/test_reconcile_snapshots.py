@@ -138,6 +138,12 @@ def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operate
     assert not naming.local_path(url).exists()
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the engine refuses to delete what a restart needs",
+    when="a StateSnapshot is deleted with its data",
+    expected="it is tried again until the deadline; the Event says where the data lies",
+)
 def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(operated: Operated) -> None:
     """What the job would restore from is refused, again and again."""
     _old, newest = stored(operated)
@@ -168,6 +174,12 @@ def ask_for(operated: Operated, driver: PlayedDriver, store: str) -> str:
     return trigger
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a StateSnapshot is deleted",
+    when="its savepoint is being taken",
+    expected="the object stays until the savepoint is complete, and goes with its data",
+)
 def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(operated: Operated) -> None:
     store = (operated.folder / "state").as_uri()
     operated.apply(checkpointing={"storage": store, "timeout": "60s"})
@@ -188,6 +200,12 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(
     assert not is_there(url)
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the job is deleted while its savepoint is taken, and nobody has heard that it is complete",
+    when="its StateSnapshot is deleted",
+    expected="the engine finds the savepoint by its trigger, and deletes it",
+)
 def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_driver_are_gone(
     operated: Operated,
 ) -> None:

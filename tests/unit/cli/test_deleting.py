@@ -48,6 +48,12 @@ def test_a_savepoint_is_deleted_of_a_job_that_began_anew_since(program: Program,
     assert deleted(program, place, "a")["deleted"] == [old]
 
 
+@pytest.mark.fault_on("a folder and S3")
+@pytest.mark.fault(
+    broken="a file of a savepoint is missing, or cut",
+    when="it is verified",
+    expected="CorruptData with the name of the file",
+)
 def test_a_savepoint_is_verified_file_by_file(program: Program, place: str) -> None:
     job = stored_job.StoredJob(place, "orders", attempt=1)
     whole, cut, lost = (job.take_savepoint(name, 5, content=b"rows" * 100) for name in "abc")
@@ -99,6 +105,12 @@ def unmounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return (tmp_path / "claim" / "state").as_uri()
 
 
+@pytest.mark.fault_on("a folder")
+@pytest.mark.fault(
+    broken="the volume with the state is not mounted",
+    when="savepoints are deleted, or a job is purged",
+    expected="an error with the remedy; nothing is told to be gone",
+)
 def test_without_its_volume_nothing_is_told_to_be_deleted(
     program: Program, unmounted: str, tmp_path: Path
 ) -> None:
@@ -113,6 +125,12 @@ def test_without_its_volume_nothing_is_told_to_be_deleted(
         assert "mount the volume" in told["message"]
 
 
+@pytest.mark.fault_on("a folder")
+@pytest.mark.fault(
+    broken="the volume with the state is not mounted",
+    when="the operator asks what there is to restore",
+    expected="an error, not an empty answer",
+)
 def test_without_its_volume_a_job_of_a_cluster_is_not_told_to_have_no_state(
     program: Program, unmounted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from support.decisions import NOW, SPEC, acts, ended, job, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
@@ -41,6 +42,12 @@ def lives(every: timedelta) -> tuple[list[float], actions.Decision]:
     return pauses, decision
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="two clusters of one name run a job of one name on one storage",
+    when="they fence each other",
+    expected="pauses that double; after six fences within an hour the job stops as LineageContested",
+)
 def test_a_job_that_is_fenced_again_and_again_pauses_longer_and_then_stops() -> None:
     pauses, last = lives(timedelta(minutes=2))
     assert [round(pause, -1) for pause in pauses] == [0, 10, 20, 40, 80]
