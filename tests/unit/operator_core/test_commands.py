@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.decisions import revision
+from support.decisions import NOW, job, revision
 
+from sparkstate_operator import actions, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.core import placing
 from sparkstate_operator.objects import driver, parts, tasks
 
@@ -54,19 +56,25 @@ TEMPLATE: dict[str, Any] = {
 
 
 def pod_of(**spec: Any) -> dict[str, Any]:
-    resolved = revision(**{"driverTemplate": TEMPLATE, **spec}).resolved
-    command = tasks.Command(
-        name="purge",
-        namespace="shop",
-        does="purge",
-        arguments=("purge", "--json"),
-        image="engine:1",
-        owner={},
-        manifest_from="orders-1",
-        template=placing.of_job(resolved, placing.urls_of(resolved)),
-    )
-    found: dict[str, Any] = tasks.job(command)["spec"]["template"]["spec"]
+    """The pod that purges the job."""
+    made = revision(**{"driverTemplate": TEMPLATE, **spec})
+    context = parts.Context(job(), made, Config(cluster="blue", engine_image="engine:1"))
+    purge = actions.CreateTask("purge", "purge", ("purge", "--json"))
+    found: dict[str, Any] = tasks.job(tasks.of_job(context, purge, "orders-1"))["spec"]["template"]["spec"]
     return found
+
+
+def test_a_command_about_a_snapshot_has_the_template_that_it_wrote_down() -> None:
+    delete = actions.CreateTask(
+        "delete", "delete", ("savepoints", "delete"), {"spec": {"nodeSelector": {"a": "b"}}}
+    )
+    access = {"s3": {"endpoint": "http://minio", "pathStyle": True, "secretRef": {"name": "keys"}}}
+    one = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {"access": access}, {}, {}, ())
+    pod = tasks.job(tasks.of_snapshot(delete, one, "shop", "engine:1", "mine"))["spec"]["template"]["spec"]
+    assert (pod["nodeSelector"], pod["serviceAccountName"]) == ({"a": "b"}, "mine")
+    (container,) = pod["containers"]
+    assert container["args"][2:] == ["--s3-endpoint", "http://minio", "--s3-path-style"]
+    assert container["env"][1]["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
 def test_a_command_may_run_where_the_driver_may() -> None:
@@ -84,7 +92,13 @@ def test_a_command_may_run_where_the_driver_may() -> None:
 def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_container() -> None:
     (container,) = pod_of()["containers"]
     assert (container["name"], container["image"]) == ("command", "engine:1")
-    assert [one["name"] for one in container["env"]] == ["HOME", "AWS_CA_BUNDLE", "KEY"]
+    assert [one["name"] for one in container["env"]] == [
+        "HOME",
+        "SPARKSTATE_CLUSTER",
+        "SPARKSTATE_JOB_UID",
+        "AWS_CA_BUNDLE",
+        "KEY",
+    ]
     assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
     assert container["resources"]["limits"] == {"memory": tasks.MEMORY}
 
