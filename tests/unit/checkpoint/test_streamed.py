@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import random
+import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
@@ -115,6 +117,35 @@ def test_what_fails_on_the_way_leaves_no_object_and_no_part(uploader, hooked, ro
         uploader.upload(TARGET, {0: Streamed(LARGE, fail), 1: Streamed(LARGE)})
     hooked.before = lambda operation, key: None
     for info in list(root.list("")):  # of the shard that was complete
+        root.delete([info.key])
+    assert nothing_is_left(root)
+
+
+@pytest.mark.parametrize("root", ["local"], indirect=True)
+@pytest.mark.parametrize("why", ["another shard fails", "nobody wants it"])
+def test_of_what_was_given_up_the_rest_is_not_sent(uploader, root, why):
+    """A savepoint of terabytes that had failed went on filling its user's bucket, before the next could begin."""
+    given_up, going = threading.Event(), threading.Event()
+    most: list[int] = []
+
+    def at(made: int) -> None:
+        most.append(made)
+        if made >= sending.PART_BYTES:
+            going.set()
+            if why == "nobody wants it":
+                given_up.set()
+            time.sleep(0.001)
+
+    def fail(made: int) -> None:
+        if made and why == "another shard fails":
+            going.wait(30)
+            raise errors.StorageError("this one has failed")
+
+    shards = {0: Streamed(100 * sending.PART_BYTES, at), 1: Streamed(5_000_000, fail)}
+    with pytest.raises(errors.StorageError, match=r"given up|this one"):
+        uploader.upload(TARGET, shards, given_up=given_up)
+    assert max(most) < 50 * sending.PART_BYTES
+    for info in list(root.list("")):
         root.delete([info.key])
     assert nothing_is_left(root)
 

@@ -68,3 +68,25 @@ def test_the_disk_of_a_slot_never_has_a_copy_of_its_savepoint(
     other.restore(*state.shards, url=url)
     assert [other.value(key) for key in (KEYS[0], KEYS[-1])] == ["1", "1"]
     other.close()
+
+
+def test_a_savepoint_that_its_driver_gives_up_ends_and_leaves_nothing(
+    slot: slots.Slot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot.epoch(0, slots.rows(*[(key, 1) for key in KEYS]))
+    plain = local._LocalUpload.part
+
+    def part(self: Any, *arguments: Any) -> None:
+        slot.done(7, completed=False)
+        plain(self, *arguments)
+
+    monkeypatch.setattr(local._LocalUpload, "part", part)
+    runtime: Any = slot.server._runtime
+    request = protocol.Snapshot(
+        incarnation=1, checkpoint_id=7, epoch=0, canonical=True, target_url=(tmp_path / "savepoint").as_uri()
+    )
+    slot.client.call(request, protocol.Ok)
+    job = runtime._jobs[7]
+    assert job.ended.wait(60.0)
+    assert "given up" in str(job.failure)
+    assert not [path for path in (tmp_path / "savepoint").rglob("*") if path.is_file()]

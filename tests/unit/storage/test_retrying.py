@@ -6,6 +6,8 @@ import pytest
 from support.stores import HookedStore, ManualClock
 
 from sparkstate import errors
+from sparkstate.settings import S3Settings
+from sparkstate.storage import OpenStores
 from sparkstate.storage.local import LocalStore
 from sparkstate.storage.probe import require_conditional_create
 from sparkstate.storage.retrying import RetryingStore, RetryPolicy
@@ -109,3 +111,13 @@ def test_the_probe_is_not_fooled_by_its_own_lost_answer(shaky):
     shaky.after = fail_times(1)
     store, _ = retrying(shaky)
     require_conditional_create(store)
+
+
+def test_stores_that_were_not_used_for_long_are_let_go(tmp_path):
+    """A driver that takes savepoints for months, each into a folder of its own, kept a client for every one."""
+    stores = OpenStores(S3Settings())
+    always = stores.get(str(tmp_path / "always"))
+    for number in range(3 * OpenStores.MOST):
+        stores.get(str(tmp_path / f"{number}"))
+        assert stores.get(str(tmp_path / "always")) is always
+    assert len(stores) == OpenStores.MOST

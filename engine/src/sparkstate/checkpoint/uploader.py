@@ -12,8 +12,8 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import msgspec
@@ -124,6 +124,29 @@ class _Merged:
         self._stream.close()
 
 
+@dataclass(frozen=True)
+class _Run:
+    """One upload. ``over``: it has failed, or nobody wants it any more; what was sent is a leftover then."""
+
+    target: UploadTarget
+    base: Mapping[str, FileHandle]
+    merged: _Merged
+    over: threading.Event
+
+    def require_wanted(self) -> None:
+        """Raises ``StorageError`` once it is over."""
+        if self.over.is_set():
+            raise errors.StorageError(
+                "the snapshot was given up: another part of it failed, or it took too long"
+            )
+
+    def until_over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The chunks, as long as somebody wants them."""
+        for data in chunks:
+            self.require_wanted()
+            yield data
+
+
 class Uploader:
     """Uploads for one slot. ``threads``: transfers at once. Thread-safe; one snapshot at a time is the
     driver's rule.
@@ -151,57 +174,50 @@ class Uploader:
         target: UploadTarget,
         snapshots: Mapping[int, ShardSnapshot],
         base: Mapping[str, FileHandle] | None = None,
+        given_up: threading.Event | None = None,
     ) -> list[ShardHandle]:
         """Store the snapshots (by shard) and return their handles, in order of shards.
 
         ``base``: shared files by identity that are known to be complete (``KnownFiles.base``); they are
-        referred to, not stored again. What a snapshot can make while it is sent is on no disk here. The snapshots are
-        not released here. On an error all transfers have ended when it is raised; what they stored is a leftover of
-        this checkpoint's id, which the driver discards.
+        referred to, not stored again. What a snapshot can make while it is sent is on no disk here. ``given_up`` is set
+        when nobody wants the snapshot any more, and here when it fails: the rest is not sent. The snapshots are not
+        released here. On an error all transfers have ended when it is raised; what they stored is a leftover of this
+        checkpoint's id, which the driver discards.
         """
         plans = [_Plan(shard, snapshot.format) for shard, snapshot in sorted(snapshots.items())]
-        merged = self._new_merged(target)
+        run = _Run(target, base or {}, self._new_merged(target), given_up or threading.Event())
         try:
             for plan in plans:
-                self._begin(target, plan, snapshots[plan.shard], base or {}, merged)
-            for future in [
-                each for plan in plans for each in plan.files.values() if isinstance(each, Future)
-            ]:
+                self._begin(run, plan, snapshots[plan.shard])
+            futures = [each for plan in plans for each in plan.files.values() if isinstance(each, Future)]
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
-            whole = merged.end()
+            whole = run.merged.end()
             if whole is not None:
                 self._require_size(whole.path, whole.size)
             return [_result(plan) for plan in plans]
         finally:
+            run.over.set()  # of no effect where all is done
             _settle(plans)
-            merged.close()
+            run.merged.close()
 
-    def _begin(
-        self,
-        target: UploadTarget,
-        plan: _Plan,
-        snapshot: ShardSnapshot,
-        base: Mapping[str, FileHandle],
-        merged: _Merged,
-    ) -> None:
+    def _begin(self, run: _Run, plan: _Plan, snapshot: ShardSnapshot) -> None:
         """Begin the transfers of one shard, and lay its small files down."""
         if isinstance(snapshot, StreamedSnapshot):
             for stream in snapshot.streams():
-                plan.files[stream.name] = self._streaming.submit(
-                    self._upload_stream, target, plan, stream, merged
-                )
+                plan.files[stream.name] = self._streaming.submit(self._upload_stream, run, plan, stream)
             return
         for file in snapshot.files():
-            known = base.get(file.identity) if file.shared and file.identity else None
+            known = run.base.get(file.identity) if file.shared and file.identity else None
             if known is not None and known.size == file.size:
                 plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
                 plan.reused.add(file.name)
             elif not file.shared and file.size <= MERGE_LIMIT:
-                handle = self._lay(plan, file.name, file.path.read_bytes(), merged, file.identity)
+                handle = self._lay(plan, file.name, file.path.read_bytes(), run.merged, file.identity)
                 if handle is not None:
                     plan.files[file.name] = handle
             else:
-                plan.files[file.name] = self._pool.submit(self._upload_file, target, file)
+                plan.files[file.name] = self._pool.submit(self._upload_file, run, file)
 
     def put_bytes(self, target: UploadTarget, name: str, data: bytes) -> FileHandle:
         """Store a few bytes (the source position) as an exclusive file, inline up to the threshold."""
@@ -236,23 +252,24 @@ class Uploader:
         merged.add(plan, name, data, identity)
         return None
 
-    def _upload_stream(
-        self, target: UploadTarget, plan: _Plan, stream: SnapshotStream, merged: _Merged
-    ) -> FileHandle | None:
-        with contextlib.closing(stream.chunks()) as chunks:
+    def _upload_stream(self, run: _Run, plan: _Plan, stream: SnapshotStream) -> FileHandle | None:
+        with contextlib.closing(stream.chunks()) as made:
+            chunks = run.until_over(made)
             head = bytearray()
             for data in chunks:
                 head += data
                 if len(head) > MERGE_LIMIT:
                     break
             else:
-                return self._lay(plan, stream.name, bytes(head), merged)
-            path = _join(target.exclusive, self._new_name(target))
+                return self._lay(plan, stream.name, bytes(head), run.merged)
+            path = _join(run.target.exclusive, self._new_name(run.target))
             size, checksum = self._sender.send(self._store, path, itertools.chain((head,), chunks))
         self._require_size(path, size)
         return FileHandle(name=stream.name, size=size, checksum=checksum, path=path)
 
-    def _upload_file(self, target: UploadTarget, file: SnapshotFile) -> FileHandle:
+    def _upload_file(self, run: _Run, file: SnapshotFile) -> FileHandle:
+        run.require_wanted()
+        target = run.target
         path = _join(target.shared if file.shared else target.exclusive, self._new_name(target))
         checksum = file_checksum(file.path)
         self._store.put_file(path, file.path)

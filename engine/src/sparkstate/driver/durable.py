@@ -89,16 +89,14 @@ class Durable:
         self.savepoints = Savepoints(self.lineage, self.log, self._open)
         self._ids = itertools.count(self.completed.next_checkpoint_id())
         self._peek = 0
-        self._stores: dict[str, ObjectStore] = {}
+        self._stores = storage.OpenStores(settings.s3)
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
         self.backend = settings.backend.type
         self.sink_paths: dict[str, str] = {}
 
     def _open(self, url: str) -> ObjectStore:
-        if url not in self._stores:
-            self._stores[url] = storage.open_store(url, self._settings.s3)
-        return self._stores[url]
+        return self._stores.get(url)
 
     def _open_existing(self, url: str) -> ObjectStore:
         """For reading: a wrong URL must not make a folder."""

@@ -193,7 +193,7 @@ class SlotRuntime:
         started = self._clock.monotonic()
         with self._commit_gate:
             self._commit_gate.wait_for(self._nothing_to_prepare)
-            waited = self._clock.monotonic() - started
+            waited_ms = (self._clock.monotonic() - started) * 1000
             self._settle()
             with self._run:
                 self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
@@ -208,10 +208,7 @@ class SlotRuntime:
             self._committed = max(self._committed, request.epoch)
             self._turns.notify_all()
         return protocol.Committed(
-            next_event_timer=event,
-            next_processing_timer=processing,
-            waited_ms=waited * 1000,
-            held_bytes=held,
+            next_event_timer=event, next_processing_timer=processing, waited_ms=waited_ms, held_bytes=held
         )
 
     def release(self, request: protocol.Release) -> None:
@@ -284,6 +281,8 @@ class SlotRuntime:
         """Told by the driver; only now are the checkpoint's files a base for increments. Waits for no commit."""
         with self._jobs_lock:
             job = self._jobs.pop(request.checkpoint_id, None)
+        if job is not None and not request.completed:
+            job.given_up.set()
         if job is not None and not job.request.canonical:
             if request.completed:
                 self._ended.append(job)

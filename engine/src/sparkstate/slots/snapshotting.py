@@ -47,6 +47,8 @@ class SnapshotJob:
         self.upload_ms = 0.0
         self.failure: errors.SparkstateError | None = None
         self.ended = threading.Event()
+        self.given_up = threading.Event()
+        """The driver wants it no more: what is left of it is not sent."""
 
     def settle(self) -> None:
         """The checkpoint has committed: its output is no longer ours to keep."""
@@ -160,7 +162,7 @@ class SnapshotWorker:
                     job.sinks[uid].stage(rotated, job.request.checkpoint_id, job.request.epoch)
                     for uid, rotated in job.rotated.items()
                 )
-                job.shards = tuple(self._store_snapshots(job.request, snapshots))
+                job.shards = tuple(self._store_snapshots(job, snapshots))
         except Exception as error:
             job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
@@ -177,20 +179,18 @@ class SnapshotWorker:
         may_be_restored = job.failure is None and not job.request.target_url
         return may_be_restored and backend.local_recovery and backend.type == "rocksdb"
 
-    def _store_snapshots(
-        self, request: protocol.Snapshot, snapshots: Mapping[int, ShardSnapshot]
-    ) -> list[ShardHandle]:
+    def _store_snapshots(self, job: SnapshotJob, snapshots: Mapping[int, ShardSnapshot]) -> list[ShardHandle]:
+        request = job.request
         if request.target_url:
             uploader = self._new_uploader(request.target_url)
             try:
-                return uploader.upload(
-                    UploadTarget.savepoint(request.incarnation, request.checkpoint_id), snapshots
-                )
+                target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
+                return uploader.upload(target, snapshots, given_up=job.given_up)
             finally:
                 uploader.close()
         base = self._known.base(request.base) if request.base >= 0 else {}
         target = UploadTarget.checkpoint(request.incarnation, request.checkpoint_id)
-        shards = self._uploader.upload(target, snapshots, base)
+        shards = self._uploader.upload(target, snapshots, base, job.given_up)
         self._known.uploaded(request.checkpoint_id, shards)
         return shards
 

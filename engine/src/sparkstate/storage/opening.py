@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections import OrderedDict
 
 from sparkstate import errors
 from sparkstate.clock import Clock, SystemClock
@@ -49,3 +51,27 @@ def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
             f"{url} needs boto3 ({error}); install it with: pip install 'sparkstate[s3]'"
         ) from error
     return S3Store(url, s3)
+
+
+class OpenStores:
+    """The stores that were used last, by URL: a savepoint may name a folder of its own each time, and on S3 each open
+    one holds connections and megabytes. Thread-safe."""
+
+    MOST = 16
+
+    def __init__(self, s3: S3Settings) -> None:
+        self._s3 = s3
+        self._lock = threading.Lock()
+        self._by_url: OrderedDict[str, ObjectStore] = OrderedDict()
+
+    def get(self, url: str) -> ObjectStore:
+        """The store of ``url``, opened if it is not."""
+        with self._lock:
+            found = self._by_url.pop(url, None) or open_store(url, self._s3)
+            self._by_url[url] = found
+            if len(self._by_url) > self.MOST:
+                self._by_url.popitem(last=False)  # who uses it still has it
+            return found
+
+    def __len__(self) -> int:
+        return len(self._by_url)
