@@ -201,3 +201,22 @@ def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_chec
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
     restored = job.running.durable.restore_point()
     assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 1)
+
+
+def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: Job) -> None:
+    """SIGTERM leaves a process half a minute; a savepoint may take longer, and the epochs must not be lost by it."""
+    job.ask("one")
+    job.run()
+    part = threading.Thread(target=job.running.checkpoints.wait)
+    job.running.checkpoints.wait(beside=False)  # returns while the savepoint is stored
+    part.start()
+    part.join(0.3)
+    assert part.is_alive() and job.running.checkpoints.is_awaited
+    job.running.checkpoints.start(0, Watermarks(()), b"position").settle()
+    job.may_store.set()
+    part.join(30)
+    assert not part.is_alive() and job.running.checkpoints.is_awaited, "its record is missing"
+    job.running.checkpoints.start(0, Watermarks(()), b"position").settle()
+    assert job.status().status == SavepointPhase.COMPLETED
+    assert not job.running.checkpoints.is_awaited
+    assert job.records() == [("checkpoint", 0), ("checkpoint", 0), ("savepoint", 0), ("checkpoint", 0)]

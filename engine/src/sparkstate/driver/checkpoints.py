@@ -210,13 +210,14 @@ class Checkpoints:
         )
         self._group.each(lambda _: request, protocol.Ok)
 
-    def wait(self) -> None:
-        """Wait for the checkpoint under way, if there is one, and for the savepoint beside, until only its record is
-        missing. Raises ``Ending`` once they are given up."""
+    def wait(self, *, beside: bool = True) -> None:
+        """Wait for the checkpoint under way, if there is one, and for the savepoint ``beside``, until only its record
+        is missing. Raises ``Ending`` once they are given up."""
         current = self._current
         if current is not None:
             current.wait(self.given_up)
-        self._beside.wait(self.given_up)
+        if beside:
+            self._beside.wait(self.given_up)
 
     def settle(self) -> None:
         """:meth:`wait`, and raise what a checkpoint's failure means for the job."""
@@ -236,9 +237,8 @@ class Checkpoints:
                 raise
             told = "; ".join(f"{place.url}: {place.message}" for place in self._durable.places.away)
             assert request.trigger_id is not None
-            self._requests.update(
-                request.trigger_id, SavepointPhase.FAILED, failure=f"a storage is away: {told}"
-            )
+            why = f"a storage is away: {told}"
+            self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=why)
             return False
         self.require_sound()
         return True

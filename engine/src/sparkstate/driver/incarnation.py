@@ -201,12 +201,20 @@ class Incarnation:
         usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
         worth = leaving.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
         if worth or checkpoints.is_awaited:
-            checkpoints.wait()
+            checkpoints.wait(beside=False)
             repeat_s = checkpoints.unsaved.work_s
-            worth = repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s)
-            if worth or checkpoints.is_awaited:
-                last = checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at))
-                last.settle(checkpoints.given_up)
+            if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+                self._save(checkpoints, at)
+            if (
+                checkpoints.is_awaited
+            ):  # a savepoint beside: perhaps it has not the time, and the epochs are saved
+                checkpoints.wait()
+            if checkpoints.is_awaited:
+                self._save(checkpoints, at)
+
+    def _save(self, checkpoints: Checkpoints, at: Watermarks) -> None:
+        last = checkpoints.start(self._last_epoch, at, self._position(self._last_epoch, at))
+        last.settle(checkpoints.given_up)
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
