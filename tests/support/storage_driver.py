@@ -119,7 +119,7 @@ class LifeDriver:
             slot.known.complete(number)
             slot.writer.settle(parts)
         if url and stop:
-            self.durable.close_lineage(url, savepoint)
+            self.durable.close_lineage(url, savepoint, lambda: False)
             self.closed = True
         self.durable.subsume()
         return True
@@ -154,7 +154,7 @@ class LifeDriver:
             return ""
         self.place.offered[self.incarnation, number] = self.taken
         parts = self._parts(number, shards, staged, trigger, stop)
-        self.durable.record_savepoint(self.durable.write_savepoint(parts, url, lambda: False))
+        self.durable.record_savepoint(self.durable.write_savepoint(parts, url, lambda: False), lambda: False)
         self.place.acknowledged.append((self.incarnation, number))
         self.savepoints.append(url)
         return url

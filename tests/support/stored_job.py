@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkstate import clock, handles, keygroups, storage
 from sparkstate.checkpoint import metadata, savepoint
-from sparkstate.log import lineage, log
+from sparkstate.log import lineage, log, records
 
 FILE = "1-1-content"
 """The one file of a savepoint that has content."""
@@ -49,6 +49,11 @@ class StoredJob:
         url = self._savepoints.begin(trigger_id, f"{self.url}/savepoints", number, self._incarnation).url
         self._savepoints.folder(url).put_if_absent("1-1-half", b"half of it")
         return url
+
+    def append_until_compacted(self) -> None:
+        """Entries that say nothing, until the first ones are gone."""
+        while (self._lineage.store.get(records.key_of(1))) != records.COMPACTED:
+            self._log.append(records.Tombstone(reason="nothing"))
 
     def take_savepoint(
         self,

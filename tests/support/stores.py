@@ -68,6 +68,11 @@ class HookedStore:
         for key in list(keys):
             self._around("delete", key, lambda key=key: self.store.delete([key]))
 
+    def abort_uploads(self, prefix, is_dead, before_ms=None) -> int:
+        return self._around(
+            "abort_uploads", prefix, lambda: self.store.abort_uploads(prefix, is_dead, before_ms)
+        )
+
     def _around(self, operation, key, act):
         self.calls.append((operation, key))
         self.before(operation, key)

@@ -178,6 +178,24 @@ def test_restore_info_reads_lineage_and_savepoints_from_the_storage(capsys, mani
     assert document["problem"] is None
 
 
+def test_offline_commands_read_a_log_that_was_compacted(capsys, tmp_path: Path) -> None:
+    url = str(tmp_path / "state")
+    job = stored_job.StoredJob(url, "rotations", attempt=3)
+    saved = job.take_savepoint("t1", epoch=7)
+    job.append_until_compacted()
+    (log,) = tmp_path.glob("state/*/log")
+    assert len(list(log.iterdir())) < job.entries()
+    assert main.main(["restore-info", url, "--json", "--job", "rotations"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["attempt"], found["log_entries"]) == (3, job.entries())
+    assert found["restore_point"]["url"].endswith(Path(saved).name)
+    assert main.main(["savepoints", "list", url, "-o", "json"]) == 0
+    assert [one["trigger_id"] for one in json.loads(capsys.readouterr().out)] == ["t1"]
+    assert main.main(["purge", url, "--yes"]) == 0
+    assert "1 savepoint" in capsys.readouterr().out
+    assert not list(tmp_path.glob("state/savepoints/savepoint-*"))
+
+
 def test_restore_info_reads_a_folder_by_its_url(capsys, tmp_path: Path) -> None:
     job = stored_job.StoredJob((tmp_path / "state").as_uri(), "rotations", attempt=1)
     url = job.take_savepoint("mine", epoch=7)

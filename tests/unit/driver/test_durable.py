@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from sparkstate.driver.durable import Durable
 from sparkstate.handles import FileHandle
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.spark import position
+from sparkstate.storage.local import LocalStore
 
 
 @pytest.fixture
@@ -51,3 +53,13 @@ def test_a_source_position_of_a_later_version_blocks_the_restore(durable: Durabl
     ):
         durable.seed_position(later, tmp_path / "query", heartbeat=False)
     assert not (tmp_path / "query").exists()
+
+
+def test_a_driver_keeps_no_store_for_every_folder_that_it_was_ever_told(
+    durable: Durable, tmp_path: Path
+) -> None:
+    for day in range(100):
+        assert list(durable.savepoints.folder(f"file://{tmp_path}/{day}/savepoint-a-b").list("")) == []
+    gc.collect()
+    ours = [one for one in gc.get_objects() if isinstance(one, LocalStore) and str(tmp_path) in one.url]
+    assert len(ours) < 40

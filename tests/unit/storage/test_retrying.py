@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import random
+import time
 
 import pytest
 from support.stores import HookedStore, ManualClock
@@ -105,6 +107,16 @@ def test_a_storage_that_lists_late_is_refused(tmp_path):
     with pytest.raises(errors.StorageError, match=r"a listing after that does not show it.*consistent"):
         require_conditional_create(store)
     assert list(store.store.list("")) == []
+
+
+def test_what_a_killed_process_left_of_its_trial_goes_after_a_day(tmp_path):
+    store = LocalStore(str(tmp_path))
+    for name, hours in (("old", 25), ("young", 23)):
+        store.put_if_absent(f"_probe/{name}", b"first")
+        then = time.time() - hours * 3600
+        os.utime(tmp_path / "_probe" / name, (then, then))
+    require_conditional_create(store)
+    assert [info.key for info in store.list("")] == ["_probe/young"]
 
 
 def test_the_probe_is_not_fooled_by_its_own_lost_answer(shaky):

@@ -59,6 +59,7 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
         savepoints += kept
         for info in _delete_data(one, log):
             files, size = files + 1, size + info.size
+        savepoint.abort_uploads(one.store)
         touched.append(one.id)
     if known and known[-1].id in touched:
         lineage.begin_anew(root, known[-1], clock)

@@ -9,6 +9,7 @@ started after it was taken.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from sparkstate.storage.location import CheckpointStorageLocation
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
 
+_log = logging.getLogger("sparkstate.checkpoint")
 OpenStore = Callable[[str], ObjectStore]
 """Opens a URL that must exist: ``lambda url: open_store(url, s3, create=False)``."""
 
@@ -147,9 +149,14 @@ class Savepoints:
         )
         self._log.append_if(lambda state: None if state.closed == closed else closed)
 
-    def abandon(self, url: str) -> None:
-        """Give up a savepoint that was begun, and delete its folder; no effect if it was completed."""
-        self._delete([url], lambda state: url not in {s.url for s in state.savepoints})
+    def abandon(self, url: str, *, confirm: bool = True) -> None:
+        """Give up a savepoint that was begun, and delete its folder; no effect if it was completed.
+
+        Without ``confirm`` the log goes on to say that the folder is to be deleted: its writers may not have ended.
+        """
+        self._condemn([url], lambda state: url not in {s.url for s in state.savepoints})
+        if url in self._log.state.doomed_savepoints:
+            self._finish([url], confirm=confirm)
 
     def delete(self, url: str, *, force: bool = False) -> None:
         """Delete a completed savepoint of this lineage: tombstone, files, confirmation.
@@ -197,12 +204,13 @@ class Savepoints:
 
         self._log.append_if(decide)
 
-    def _finish(self, urls: Iterable[str], *, insist: bool = True) -> None:
+    def _finish(self, urls: Iterable[str], *, insist: bool = True, confirm: bool = True) -> None:
         gone = []
         for url in urls:
             try:
                 folder = self.folder(url)
                 folder.delete([info.key for info in folder.list("")])
+                abort_uploads(folder)
             except errors.NotFound:
                 pass  # the parent folder is gone, and so is all in it
             except (errors.StorageError, errors.SpecInvalid):
@@ -210,8 +218,18 @@ class Savepoints:
                     raise
                 continue
             gone.append(url)
-        if gone:
+        if gone and confirm:
             self._log.append(records.SavepointsDeleted(savepoints=tuple(gone)))
+
+
+def abort_uploads(folder: ObjectStore) -> None:
+    """Drop the parts of all uploads into a folder that is under a tombstone; where that is refused they stay."""
+    try:
+        folder.abort_uploads("", lambda key: True)
+    except errors.StorageUnavailable:
+        raise
+    except errors.StorageError as error:
+        _log.warning("uploads into %s that were broken off cannot be dropped: %s", folder.url, error)
 
 
 def status_of(state: LogState, trigger_id: str) -> SavepointStatus:

@@ -47,15 +47,23 @@ class Deleted:
 class CompletedCheckpointStore:
     """The completed checkpoints of one lineage, for the driver that has claimed it. Thread-safe.
 
-    ``store`` is rooted at the lineage; ``retained`` completed checkpoints are kept (at least 1).
+    ``store`` is rooted at the lineage; ``retained`` completed checkpoints are kept (at least 1). ``discarded`` is told
+    the id of each checkpoint of which the log says that it never becomes complete.
     """
 
-    def __init__(self, store: ObjectStore, log: LineageLog, retained: int = 1) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        log: LineageLog,
+        retained: int = 1,
+        discarded: Callable[[int], object] = lambda checkpoint_id: None,
+    ) -> None:
         if retained < 1:
             raise errors.SpecInvalid(f"{retained} checkpoints are to be retained; it must be at least 1")
         self._store = store
         self._log = log
         self._retained = retained
+        self._discarded = discarded
         self._locations = CheckpointStorage(store)
         self._metadata: dict[int, CheckpointMetadata] = {}
         self._given_up: dict[int, bool] = {}
@@ -155,6 +163,7 @@ class CompletedCheckpointStore:
             )
             if deleted.checkpoints:
                 self._given_up[checkpoint_id] = True
+                self._discarded(checkpoint_id)
             else:
                 del self._given_up[checkpoint_id]
             return deleted

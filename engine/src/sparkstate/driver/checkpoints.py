@@ -375,16 +375,16 @@ class Checkpoints:
             self._tell_ended(started.checkpoint_id, completed=False)
             self._durable.discard(started.checkpoint_id)
         self._told.failed(started, error)
-        if started.savepoint is not None:
-            self._fail_savepoint(started, error)
+        self._fail_savepoint(started, error)
         started.failure = error
 
     def _fail_savepoint(self, started: Started, error: Exception) -> None:
         if started.savepoint is None or started.savepoint.trigger_id is None:
             return
-        started.savepoint_url = ""
+        url, started.savepoint_url = started.savepoint_url, ""
         self._told.savepoint_failed(started, error)
         self._tell_ended(started.savepoint_id, completed=False)
+        self._durable.leftovers.of_savepoint(url)
 
     def _tell_ended(self, checkpoint_id: int, *, completed: bool) -> None:
         request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)

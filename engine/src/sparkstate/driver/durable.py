@@ -20,6 +20,7 @@ from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver.away import Places
+from sparkstate.driver.leftovers import Leftovers
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName, Lineage, open_lineage
@@ -85,15 +86,20 @@ class Durable:
         self.log = LineageLog(self.lineage.store, clock_)
         before_claim(self.log)
         self.token = self.log.claim(attempt, driver)
-        self.completed = CompletedCheckpointStore(self.lineage.store, self.log, settings.checkpoint.retained)
         self.savepoints = Savepoints(self.lineage, self.log, self._open)
+        self.sink_paths: dict[str, str] = {}
+        self.leftovers = Leftovers(
+            self.lineage, self.log, self.savepoints, self._open, lambda: list(self.sink_paths.values())
+        )
+        self.completed = CompletedCheckpointStore(
+            self.lineage.store, self.log, settings.checkpoint.retained, self.leftovers.of_checkpoint
+        )
         self._ids = itertools.count(self.completed.next_checkpoint_id())
         self._peek = 0
         self._stores = storage.OpenStores(settings.s3)
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
         self.backend = settings.backend.type
-        self.sink_paths: dict[str, str] = {}
 
     def _open(self, url: str) -> ObjectStore:
         return self._stores.get(url)
@@ -149,6 +155,7 @@ class Durable:
         Goes on trying while the sinks' storage is away, until ``given_up``.
         """
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
+        entry = self.log.state.last_number
         recorded(number)
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
@@ -156,6 +163,7 @@ class Durable:
         self.completed.sweep()
         self.savepoints.sweep()
         self.log.sweep()
+        self.leftovers.of_older_incarnations(number, entry)
         return number
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -242,6 +250,7 @@ class Durable:
             self.completed.subsume()
         except (errors.StorageError, errors.Fenced):
             return
+        self.leftovers.look_again()
 
     # -- sinks --------------------------------------------------------------------------------------------------
 

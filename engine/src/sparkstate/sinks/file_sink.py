@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -275,3 +276,24 @@ def sweep_staging(store: ObjectStore, lineage: str, before_incarnation: int) -> 
     ]
     store.delete(old)
     return len(old)
+
+
+def discard_staged(store: ObjectStore, lineage: str, incarnation: int, checkpoint_id: int) -> int:
+    """Delete what that incarnation staged for a checkpoint that never becomes complete. Returns the number of files."""
+    staged = [info.key for info in store.list(f"{STAGING}/{lineage}/{incarnation:05d}/{checkpoint_id:09d}-")]
+    store.delete(staged)
+    return len(staged)
+
+
+def abort_uploads(store: ObjectStore, lineage: str, before_incarnation: int, before_ms: int) -> int:
+    """Drop what incarnations before ``before_incarnation`` had sent of files that they staged or copied when they were
+    killed, as far as it was begun before ``before_ms``. Returns the number of uploads."""
+    prefix = f"{STAGING}/{lineage}/"
+    final = re.compile(rf"part-(\d+)-.*-{re.escape(lineage[:8])}\.[a-z]+")
+
+    def is_dead(key: str) -> bool:
+        match = final.fullmatch(key)
+        number = match[1] if match else key.removeprefix(prefix).split("/", 1)[0]
+        return number.isdigit() and int(number) < before_incarnation
+
+    return sum(store.abort_uploads(each, is_dead, before_ms) for each in (prefix, "part-"))

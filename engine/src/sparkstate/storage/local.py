@@ -96,6 +96,10 @@ class LocalStore:
             temporary.replace(self._path(target))
             _flush_directory(parent)
 
+    def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
+        """Nothing: what was written of a file goes when the folder is opened and its writer is dead."""
+        return 0
+
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             with self._mapped("delete", key):

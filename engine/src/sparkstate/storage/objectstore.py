@@ -8,7 +8,7 @@ said).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -72,3 +72,9 @@ class ObjectStore(Protocol):
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete; missing objects are no error."""
+
+    def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
+        """Drop what killed writers stored of objects under ``prefix`` that never became whole; the number of uploads.
+
+        Only those of keys that ``is_dead`` accepts, and that were begun before ``before_ms`` by the storage's clock.
+        """

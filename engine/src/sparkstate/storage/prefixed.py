@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sparkstate.storage import naming
@@ -49,6 +49,12 @@ class PrefixedStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         self._store.delete([self._full(key) for key in keys])
+
+    def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
+        def dead(key: str) -> bool:
+            return is_dead(key[len(self._prefix) :])
+
+        return self._store.abort_uploads(self._prefix + prefix, dead, before_ms)
 
     def _full(self, key: str) -> str:
         return self._prefix + naming.check_key(key)

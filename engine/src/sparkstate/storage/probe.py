@@ -12,6 +12,7 @@ from sparkstate.storage import creating, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 FOLDER = "_probe"
+_LEFT_MS = 24 * 3600 * 1000
 
 
 def require_writable(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
@@ -26,19 +27,22 @@ def require_writable(store: ObjectStore, ids: Callable[[], str] = naming.random_
 
 def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
     """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused, and the
-    object is listed.
+    object is listed. What a killed process left of its own trial more than a day ago is deleted.
     """
     key = f"{FOLDER}/{ids()}"
+    old: list[str] = []
     try:
         # Read back if it is called taken: a retry may have met its own first try, or nothing is there at all, and then
         # the second create would rightly succeed.
         creating.create_or_read(store, key, b"first")
-        if key not in [info.key for info in store.list(key)]:
+        found = {info.key: info.modified_ms for info in store.list(f"{FOLDER}/")}
+        if key not in found:
             raise errors.StorageError(
                 f"{store.url}/{key} was created, and a listing after that does not show it; so a driver could "
                 "miss that the log was compacted. Use a storage whose listings are consistent, as those of Amazon "
                 "S3, MinIO, Ceph, versitygw and local folders are"
             )
+        old = [other for other, at_ms in found.items() if at_ms < found[key] - _LEFT_MS]
         try:
             store.put_if_absent(key, b"second")
         except errors.AlreadyExists:
@@ -52,4 +56,4 @@ def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = nami
         )
     finally:
         with contextlib.suppress(errors.StorageError):
-            store.delete([key])
+            store.delete([key, *old])

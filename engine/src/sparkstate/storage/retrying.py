@@ -78,6 +78,9 @@ class RetryingStore:
         wanted = list(keys)
         self._retried(lambda: self._store.delete(wanted))
 
+    def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
+        return self._retried(lambda: self._store.abort_uploads(prefix, is_dead, before_ms))
+
     def _retried(self, operation: Callable[[], T]) -> T:
         failures = 0
         while True:

@@ -171,6 +171,25 @@ class S3Store:
                         key=failure.get("Key", ""),
                     )
 
+    def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
+        with self._mapped("list uploads", prefix):
+            pages = self._client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self._bucket, Prefix=self._prefix + prefix
+            )
+            found = [upload for page in pages for upload in page.get("Uploads", [])]
+        aborted = 0
+        for upload in found:
+            name, begun_ms = upload["Key"], upload["Initiated"].timestamp() * 1000
+            key = name.removeprefix(self._prefix)
+            if (before_ms is not None and begun_ms >= before_ms) or not is_dead(key):
+                continue
+            with self._mapped("abort", key), contextlib.suppress(self._client.exceptions.NoSuchUpload):
+                self._client.abort_multipart_upload(
+                    Bucket=self._bucket, Key=name, UploadId=upload["UploadId"]
+                )
+                aborted += 1
+        return aborted
+
     def _require_bucket(self, key: str) -> None:
         """The answer to HEAD has no body, so that a missing bucket, and with some servers an unknown access key,
         looks like a missing object; tell them apart.

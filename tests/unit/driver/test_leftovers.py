@@ -1,0 +1,258 @@
+"""What failed checkpoints and savepoints and killed writers left is deleted while the job runs, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+import boto3
+import pytest
+from support.checkpoints import JOB
+from support.storage_fixtures import root, s3, s3_server, without_flushing
+from support.stores import HookedStore, ManualClock
+
+from sparkstate import errors
+from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
+from sparkstate.checkpoint.savepoint import SavepointState, status_of
+from sparkstate.driver.leftovers import Leftovers
+from sparkstate.log import LineageLog, open_lineage, records
+from sparkstate.storage import PrefixedStore
+
+__all__ = ["root", "s3", "s3_server", "without_flushing"]
+
+
+class Driver:
+    """The parts of a driver that write; ``out`` is the folder of its only sink."""
+
+    def __init__(self, store, attempt=1):
+        self.store = store
+        self.out = PrefixedStore(store, "out")
+        self.lineage = open_lineage(store, JOB, ManualClock(), lambda: "0123456789abcdef")
+        self.log = LineageLog(self.lineage.store, ManualClock())
+        self.log.claim(attempt, f"attempt {attempt}")
+        self.incarnation = self.log.begin_incarnation("")
+        self.entry = self.log.state.last_number
+        self.savepoints = Savepoints(self.lineage, self.log, self.open)
+        self.leftovers = Leftovers(self.lineage, self.log, self.savepoints, self.open, lambda: ["out"])
+        self.completed = CompletedCheckpointStore(
+            self.lineage.store, self.log, discarded=self.leftovers.of_checkpoint
+        )
+
+    def open(self, url):
+        return PrefixedStore(self.store, url.removeprefix(self.store.url).strip("/"))
+
+    def stage(self, checkpoint, slot=0):
+        key = f"_sparkstate_staging/{self.lineage.id}/{self.incarnation:05d}/{checkpoint:09d}-{slot:03d}-s-x.json"
+        self.out.put_if_absent(key, b"{}")
+        return key
+
+    def begin_savepoint(self, trigger, checkpoint):
+        parent = f"{self.store.url}/savepoints"
+        return self.savepoints.begin(trigger, parent, checkpoint, self.incarnation).url
+
+
+@pytest.fixture
+def store(root):
+    return HookedStore(root)
+
+
+def staged(driver):
+    return [info.key for info in driver.out.list("")]
+
+
+@pytest.mark.fault(
+    broken="a checkpoint fails after its slots have staged output, and one of them goes on for a while",
+    when="while the job runs on",
+    expected="what was staged for it goes, the late file after the next checkpoint; that of others stays",
+)
+def test_what_was_staged_for_a_failed_checkpoint_goes_while_the_job_runs(store):
+    driver = Driver(store)
+    driver.stage(1)
+    kept = driver.stage(2)
+    driver.completed.discard(1)
+    driver.leftovers.settle()
+    assert staged(driver) == [kept]
+    driver.stage(1, slot=1)
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert staged(driver) == [kept]
+
+
+def test_what_was_staged_stays_while_nobody_knows_whether_the_checkpoint_is_complete(store):
+    driver = Driver(store)
+    kept = driver.stage(1)
+    store.unplug()
+    with pytest.raises(errors.StorageUnavailable):
+        driver.completed.discard(1)
+    store.heal()
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert staged(driver) == [kept]
+    driver.completed.subsume()  # which settles it
+    driver.leftovers.settle()
+    assert staged(driver) == []
+
+
+@pytest.mark.fault(
+    broken="a savepoint fails after its slots have written files, and one of them goes on for a while",
+    when="while the job runs on",
+    expected="its folder goes, behind a tombstone, the late file after the next checkpoint; others stay",
+)
+def test_the_folder_of_a_failed_savepoint_goes_while_the_job_runs(store):
+    driver = Driver(store)
+    failed, kept = driver.begin_savepoint("a", 1), driver.begin_savepoint("b", 2)
+    for url in (failed, kept):
+        driver.savepoints.folder(url).put_if_absent("1-1-x", b"x")
+    named = []
+    store.before = lambda operation, key: (
+        operation == "delete"
+        and named.append(
+            failed in LineageLog(driver.lineage.store, ManualClock()).refresh().doomed_savepoints
+        )
+    )
+    driver.leftovers.of_savepoint(failed)
+    driver.leftovers.settle()
+    assert named == [True]
+    store.heal()
+    assert list(driver.savepoints.folder(failed).list("")) == []
+    driver.savepoints.folder(failed).put_if_absent("1-1-late", b"x")
+    assert driver.log.state.doomed_savepoints == (failed,), (
+        "a driver that dies now leaves it to the next sweep"
+    )
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert list(driver.savepoints.folder(failed).list("")) == []
+    assert driver.log.refresh().doomed_savepoints == ()
+    assert [info.key for info in driver.savepoints.folder(kept).list("")] == ["1-1-x"]
+    assert status_of(driver.log.state, "a").state is SavepointState.UNKNOWN
+
+
+def test_a_savepoint_that_was_recorded_after_all_is_not_deleted(store):
+    driver = Driver(store)
+    url = driver.begin_savepoint("a", 1)
+    driver.savepoints.folder(url).put_if_absent("_metadata", b"x")
+    driver.log.append(
+        records.SavepointCommitted(
+            trigger_id="a", url=url, checksum="", checkpoint_id=1, epoch=1, incarnation=driver.incarnation
+        )
+    )
+    driver.leftovers.of_savepoint(url)
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert [info.key for info in driver.savepoints.folder(url).list("")] == ["_metadata"]
+
+
+def test_a_storage_that_refuses_keeps_nobody_waiting_and_is_told(store, caplog):
+    driver = Driver(store)
+
+    def refuse(operation, key):
+        if operation == "abort_uploads":
+            raise errors.StorageError("AccessDenied: s3:ListBucketMultipartUploads")
+
+    store.before = refuse
+    with caplog.at_level(logging.WARNING):
+        driver.leftovers.of_older_incarnations(driver.incarnation, driver.entry)
+        url = driver.begin_savepoint("a", 1)
+        driver.leftovers.of_savepoint(url)
+        driver.leftovers.settle()
+    assert len([line for line in caplog.messages if "s3:ListBucketMultipartUploads" in line]) == 2
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert driver.log.refresh().doomed_savepoints == (), "the deletion itself was carried out"
+
+
+# -- uploads that were broken off ------------------------------------------------------------------------------------
+
+
+class Bucket:
+    def __init__(self, server, name):
+        self.prefix = name
+        self.client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
+
+    def begin(self, key):
+        name = f"{self.prefix}/{key}"
+        answer = self.client.create_multipart_upload(Bucket="state", Key=name)
+        self.client.upload_part(
+            Bucket="state", Key=name, UploadId=answer["UploadId"], PartNumber=1, Body=b"x" * 100
+        )
+
+    def begun(self):
+        found = self.client.list_multipart_uploads(Bucket="state", Prefix=f"{self.prefix}/").get(
+            "Uploads", []
+        )
+        return sorted(upload["Key"].removeprefix(f"{self.prefix}/") for upload in found)
+
+
+@pytest.fixture
+def bucket(s3):
+    return Bucket(s3, secrets.token_hex(6))
+
+
+@pytest.fixture
+def on_s3(s3, bucket):
+    from sparkstate.storage import open_store
+
+    return open_store(f"s3://state/{bucket.prefix}", s3.settings)
+
+
+@pytest.mark.s3
+@pytest.mark.fault(
+    broken="slots and drivers are killed in the middle of uploads in parts",
+    when="before a restart",
+    expected="what older incarnations had sent is dropped; what a living or a newer writer sends stays",
+)
+@pytest.mark.fault_on("S3")
+def test_uploads_that_older_incarnations_left_are_dropped_and_no_others(on_s3, bucket):
+    first = Driver(on_s3)
+    id_ = first.lineage.id
+    dead = [
+        f"{id_}/chk-1/1-1-aa",
+        f"{id_}/shared/1-1-bb",
+        f"out/_sparkstate_staging/{id_}/00001/000000001-000-s-{id_[:8]}.json",
+        f"out/part-00001-000000009-000-s-{id_[:8]}.json",
+    ]
+    alive = [
+        f"{id_}/shared/2-5-cc",
+        "fedcba9876543210/shared/1-1-dd",
+        f"out/_sparkstate_staging/{id_}/00002/000000005-000-s-{id_[:8]}.json",
+        "out/_sparkstate_staging/fedcba9876543210/00001/000000001-000-s-fedcba98.json",
+        "out/part-00001-000000009-000-s-fedcba98.json",
+        "out/part-00001-of-somebody-else",
+        f"out/part-00002-000000009-000-s-{id_[:8]}.json",
+    ]
+    for key in (*dead, *alive):
+        bucket.begin(key)
+    time.sleep(1.1)  # the storage tells times by the second
+    second = Driver(on_s3, attempt=2)
+    late = f"{id_}/shared/1-1-ee"
+    time.sleep(1.1)
+    bucket.begin(late)  # it may be that of somebody who publishes what an older incarnation staged
+    second.leftovers.of_older_incarnations(second.incarnation, second.entry)
+    second.leftovers.settle()
+    assert bucket.begun() == sorted([*alive, late])
+    time.sleep(1.1)
+    third = Driver(on_s3, attempt=3)
+    third.leftovers.of_older_incarnations(third.incarnation, third.entry)
+    third.leftovers.settle()
+    assert late not in bucket.begun()
+
+
+@pytest.mark.s3
+def test_uploads_into_the_folder_of_a_failed_savepoint_are_dropped(on_s3, bucket):
+    driver = Driver(on_s3)
+    failed, kept = driver.begin_savepoint("a", 1), driver.begin_savepoint("b", 2)
+    for url in (failed, kept):
+        bucket.begin(f"{url.removeprefix(on_s3.url)[1:]}/1-1-aa")
+    driver.leftovers.of_savepoint(failed)
+    driver.leftovers.settle()
+    assert bucket.begun() == [f"{kept.removeprefix(on_s3.url)[1:]}/1-1-aa"]
+
+
+@pytest.mark.s3
+def test_a_purge_drops_them_too(on_s3, bucket):
+    driver = Driver(on_s3)
+    bucket.begin(f"{driver.lineage.id}/shared/1-1-aa")
+    bucket.begin("fedcba9876543210/shared/1-1-dd")
+    purge.purge(on_s3, JOB, driver.open, ManualClock(), "a purge")
+    assert bucket.begun() == ["fedcba9876543210/shared/1-1-dd"]
