@@ -105,6 +105,13 @@ def test_each_set_of_values_renders(chart: Chart, values: dict[str, Any]) -> Non
     assert (kinds.count("RoleBinding") > 0) == (values is not NOTHING)
 
 
+def test_an_autoscaler_may_take_the_operator_s_node(chart: Chart) -> None:
+    for values in ({}, {"podAnnotations": {"note": "why"}}):
+        (deployment,) = [each for each in chart.render(values) if each["kind"] == "Deployment"]
+        annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+        assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
+
+
 @pytest.mark.parametrize("values", SETS.values(), ids=SETS)
 def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
     chart: Chart, values: dict[str, Any]

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from support import s3server
 from support.fault_proxy import FaultProxy
-from support.kubernetes import flights, installed, large, nodes
+from support.kubernetes import addresses, flights, installed, large, nodes
 from support.kubernetes.control_plane import ADDRESS
 from support.kubernetes.flights import FlightsJob, Prepared
 from support.kubernetes.installed import Operator
@@ -83,7 +83,7 @@ def storage(machine: NodeCluster) -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def bucket(storage: S3Server) -> Bucket:
     """Its bucket as pods reach it."""
-    return Bucket(f"http://{ADDRESS}:{storage.port}", "state", storage.environment)
+    return Bucket(f"http://{addresses.at(ADDRESS, storage.port)}", "state", storage.environment)
 
 
 @pytest.fixture

@@ -53,6 +53,9 @@ def degraded(status: dict[str, Any]) -> tuple[str, str] | None:
 def test_sidecars_that_end_crash_and_hang_leave_the_job_to_its_driver(make_job: MakeJob) -> None:
     job = make_job()
     add(job, beside={"ends": ENDS, "crashes": CRASHES, "hangs": HANGS}, before={"prepares": ENDS})
+    # The deletion at the end waits for the one that hangs. The next attempt waits for the driver alone: it would
+    # otherwise come 120 s after the deletion, when the fence is over.
+    job.changes["driverTemplate"]["spec"]["terminationGracePeriodSeconds"] = 20
     job.apply()
     job.feed(interval_s=5.0)
     first = job.until_checkpoint_after(0, 300)

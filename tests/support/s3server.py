@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import golang, memory
+from support.kubernetes import addresses
 
 from sparkstate.settings import S3Settings
 
@@ -76,7 +77,7 @@ class S3Server:
                 [
                     *self.place.inside,
                     self.binary,
-                    *("--port", f"{self.place.host}:{self.port}"),
+                    *("--port", addresses.at(self.place.host, self.port)),
                     *("posix", "--sidecar", self.folder / "side", self.folder / "data"),
                 ],
                 env={"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key},

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support import golang
-from support.kubernetes import audit, build, pki
+from support.kubernetes import addresses, audit, build, pki
 from support.kubernetes.processes import Processes, free_port
 
-SERVICES = "10.96.0.0/16"
-FIRST_SERVICE = "10.96.0.1"
-PODS = "10.244.0.0/16"
-ADDRESS = "10.99.0.1"
+SERVICES = addresses.HERE.services
+FIRST_SERVICE = addresses.HERE.first_service
+PODS = addresses.HERE.pods
+ADDRESS = addresses.HERE.address
 START_TIMEOUT_S = 120.0
 
 
@@ -112,8 +112,8 @@ class ControlPlane:
     def _start_api_server(self, program: Path) -> None:
         place, ca = self.place, self.authority
         names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-        addresses = ["127.0.0.1", FIRST_SERVICE, ADDRESS]
-        serving = ca.server("apiserver", [f"DNS:{name}" for name in names] + [f"IP:{ip}" for ip in addresses])
+        reached = ["127.0.0.1", FIRST_SERVICE, ADDRESS]
+        serving = ca.server("apiserver", [f"DNS:{name}" for name in names] + [f"IP:{ip}" for ip in reached])
         to_kubelets = ca.client("apiserver-to-kubelets", "kube-apiserver", "system:masters")
         signing = ca.signing_key()
         flags = {

@@ -16,6 +16,7 @@ from support.kubernetes.control_plane import FIRST_SERVICE
 DOMAIN = "cluster.local"
 API_SERVER = ("kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}")
 A, AAAA = 1, 28
+KIND = AAAA if ":" in FIRST_SERVICE else A
 NO_SUCH_NAME = 3
 LIFETIME_S = 30
 
@@ -51,9 +52,10 @@ def answer(query: bytes) -> bytes:
     question = query[12 : end + 4]
     known = name.lower() in API_SERVER
     records = b""
-    if known and kind == A:
+    if known and kind == KIND:
+        data = socket.inet_pton(socket.AF_INET6 if KIND == AAAA else socket.AF_INET, FIRST_SERVICE)
         # The name is a pointer to the question's.
-        records = struct.pack("!HHHIH", 0xC00C, A, 1, LIFETIME_S, 4) + socket.inet_aton(FIRST_SERVICE)
+        records = struct.pack("!HHHIH", 0xC00C, KIND, 1, LIFETIME_S, len(data)) + data
     recursion = flags & 0x0100
     head = struct.pack(
         "!HHHHHH", number, 0x8480 | recursion | (0 if known else NO_SUCH_NAME), 1, bool(records), 0, 0

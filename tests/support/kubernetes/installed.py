@@ -55,14 +55,15 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running(cluster: Cluster, logs: PodLogs, folder: Path) -> Iterator[Operator]:
-    """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards."""
+def running(cluster: Cluster, logs: PodLogs, folder: Path, **more: Any) -> Iterator[Operator]:
+    """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards. ``more``: values of
+    the chart beside those of all tests."""
     labels = dict(RESTRICTED)
     cluster.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     )
     values = folder / "values.yaml"
-    values.write_text(yaml.safe_dump(VALUES))
+    values.write_text(yaml.safe_dump({**VALUES, **more}))
     chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=300s"]
     cluster.helm("install", RELEASE, CHART, *chosen)
     try:

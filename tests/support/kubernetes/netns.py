@@ -17,10 +17,20 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from support.kubernetes import addresses
+
 NEWNET = 0x40000000
 BLOCK = 1 << 18
+FORWARDING = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding || true"
 
+NO_PROBING = ("nodad",) if addresses.IPV6 else ()
+"""Of an address of IPv6: it is usable at once, nobody else on this bridge can have it."""
 Address = tuple[str, int]
+
+
+def family(address: Address) -> socket.AddressFamily:
+    """Of a socket for that address."""
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
 def ip(*words: str) -> None:
@@ -44,7 +54,7 @@ def add(namespace: str) -> None:
     """A new namespace with its loopback up, forwarding between its interfaces."""
     ip("netns", "add", namespace)
     ip("-n", namespace, "link", "set", "lo", "up")
-    subprocess.run([*inside(namespace), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], check=True)
+    subprocess.run([*inside(namespace), "sh", "-c", FORWARDING], check=True)
 
 
 def remove(namespace: str) -> None:
@@ -74,13 +84,13 @@ class Door:
 
     def listen(self, address: Address) -> socket.socket:
         """A socket that listens inside."""
-        return self._order(lambda: socket.create_server(address, backlog=128))
+        return self._order(lambda: socket.create_server(address, family=family(address), backlog=128))
 
     def listen_for_datagrams(self, address: Address) -> socket.socket:
         """A UDP socket that is bound inside."""
 
         def make() -> socket.socket:
-            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            made = socket.socket(family(address), socket.SOCK_DGRAM)
             made.bind(address)
             return made
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support.kubernetes import build, netns
+from support.kubernetes import addresses, build, netns
 from support.kubernetes.control_plane import ADDRESS, PODS, ControlPlane
 from support.kubernetes.processes import Processes
 
+API_SERVER = f"https://{addresses.at(ADDRESS, 6443)}"
 PAUSE = "registry.k8s.io/pause:3.10"
 CGROUPS = Path("/sys/fs/cgroup")
 CPU_WEIGHT = 4
@@ -63,12 +64,12 @@ class Names:
     @property
     def address(self) -> str:
         """The node's address."""
-        return f"10.99.0.{10 + self.number}"
+        return addresses.HERE.nodes.format(self.number)
 
     @property
     def pods(self) -> str:
         """The addresses of its pods."""
-        return f"10.244.{self.number}.0/24"
+        return addresses.HERE.pods_of_node.format(self.number)
 
     @property
     def volatile(self) -> Path:
@@ -102,7 +103,16 @@ class Node:
             "-n", bridge, "link", "add", self.names.link, "type", "veth", "peer", "name", "eth0", "netns", own
         )
         netns.ip("-n", bridge, "link", "set", self.names.link, "master", "br0", "up")
-        netns.ip("-n", own, "addr", "add", f"{self.names.address}/24", "dev", "eth0")
+        netns.ip(
+            "-n",
+            own,
+            "addr",
+            "add",
+            f"{self.names.address}/{addresses.HERE.bits}",
+            "dev",
+            "eth0",
+            *netns.NO_PROBING,
+        )
         netns.ip("-n", own, "link", "set", "eth0", "up")
         netns.ip("-n", own, "route", "add", "default", "via", ADDRESS)
         netns.ip("-n", bridge, "route", "add", self.names.pods, "via", self.names.address)
@@ -213,18 +223,18 @@ class Node:
     def _containerd_config(self) -> Path:
         networks = self.folder / "cni"
         networks.mkdir(exist_ok=True)
-        addresses = {
+        given = {
             "type": "host-local",
             "dataDir": str(self.folder / "addresses"),
             "ranges": [[{"subnet": self.names.pods}]],
-            "routes": [{"dst": "0.0.0.0/0"}],
+            "routes": [{"dst": addresses.HERE.default}],
         }
         bridge = {
             "type": "bridge",
             "bridge": "cni0",
             "isGateway": True,
             "hairpinMode": True,
-            "ipam": addresses,
+            "ipam": given,
         }
         plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
         (networks / "10-pods.conflist").write_text(
@@ -281,7 +291,7 @@ class Node:
         }
         config = self.folder / "kubelet.yaml"
         config.write_text(yaml.safe_dump(settings))
-        known = self.plane.user_config(name, f"system:node:{name}", "system:nodes", f"https://{ADDRESS}:6443")
+        known = self.plane.user_config(name, f"system:node:{name}", "system:nodes", API_SERVER)
         command = [program, f"--config={config}", f"--kubeconfig={known}", f"--hostname-override={name}"]
         command += [f"--node-ip={self.names.address}", f"--root-dir={self.folder / 'kubelet'}"]
         command += [f"--cert-dir={self.folder / 'kubelet-pki'}"]
@@ -289,7 +299,7 @@ class Node:
 
     def _start_proxy(self, program: Path, path: str) -> None:
         name = f"{self.names.node}-proxy"
-        known = self.plane.user_config(name, "system:kube-proxy", server=f"https://{ADDRESS}:6443")
+        known = self.plane.user_config(name, "system:kube-proxy", server=API_SERVER)
         settings = {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
             "kind": "KubeProxyConfiguration",

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import golang
-from support.kubernetes import build, dns, images, netns, node
+from support.kubernetes import addresses, build, dns, images, netns, node
 from support.kubernetes.cluster import Cluster
 from support.kubernetes.control_plane import ADDRESS, ControlPlane, Place
 from support.kubernetes.node import Names, Node
@@ -96,7 +96,7 @@ class NodeCluster:
         see it."""
         forward = netns.out_of(self.door, (ADDRESS, port), target)
         self.stack.callback(forward.close)
-        return f"{ADDRESS}:{forward.port}"
+        return addresses.at(ADDRESS, forward.port)
 
     def reach(self, address: netns.Address) -> int:
         """The port of the host's loopback that leads to an address beside the control plane."""
@@ -179,7 +179,7 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     netns.add(middle)
     stack.callback(netns.remove, middle)
     netns.ip("-n", middle, "link", "add", "br0", "type", "bridge")
-    netns.ip("-n", middle, "addr", "add", f"{ADDRESS}/24", "dev", "br0")
+    netns.ip("-n", middle, "addr", "add", f"{ADDRESS}/{addresses.HERE.bits}", "dev", "br0", *netns.NO_PROBING)
     netns.ip("-n", middle, "link", "set", "br0", "up")
     door = netns.Door(middle)
     stack.callback(door.close)
@@ -189,7 +189,9 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     names = dns.NameServer(door.listen_for_datagrams((ADDRESS, 53)))
     stack.callback(names.close)
 
-    place = Place(2379, 2380, 6443, bind="0.0.0.0", inside=netns.inside(middle), reached_by=forward.port)
+    place = Place(
+        2379, 2380, 6443, bind=addresses.HERE.everywhere, inside=netns.inside(middle), reached_by=forward.port
+    )
     plane = ControlPlane(folder / "plane", place, manager_flags)
     stack.callback(plane.stop)
     plane.start()
