@@ -27,7 +27,7 @@ from sparkstate import errors
 MINIMUM = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 PROBE_TIMEOUT_S = 60.0
-REMEDY = "install one with `pip install 'sparkstate[java]'`, or `apt-get install openjdk-17-jre-headless`"
+REMEDY = "install one with `pip install 'sparkstate[java]'`, or `apt-get install default-jre-headless`"
 
 
 class JavaNotFound(errors.SparkstateError):

@@ -176,21 +176,9 @@ class Node:
 
     def _ready(self) -> bool:
         self._check()
-        said = subprocess.run(
-            [
-                build.binary("kubectl"),
-                "--kubeconfig",
-                self.plane.admin,
-                "get",
-                "node",
-                self.names.node,
-                "-o",
-                "json",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
+        kubectl = [build.binary("kubectl"), "--kubeconfig", self.plane.admin]
+        asked = [*kubectl, "get", "node", self.names.node, "-o", "json"]
+        said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
         conditions = json.loads(said)["status"].get("conditions", []) if said else []
         return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
