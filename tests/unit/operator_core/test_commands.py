@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job, revision
+from support.decisions import NOW, acts, job, look, revision, running_status
 
-from sparkstate_operator import actions, observed
+from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import placing
+from sparkstate_operator.core import naming, placing
 from sparkstate_operator.objects import driver, parts, tasks
 
 TEMPLATE: dict[str, Any] = {
@@ -135,3 +137,33 @@ def test_a_job_that_asks_for_nothing_has_a_plain_command() -> None:
 @pytest.mark.parametrize("affinity", ["here", {}, {"podAntiAffinity": {}}, []])
 def test_an_affinity_that_says_nothing_of_nodes_is_left_out(affinity: Any) -> None:
     assert "affinity" not in pod_of(driverTemplate={"spec": {"affinity": affinity}})
+
+
+def purging(task: observed.Task | None, ago_s: float = 0) -> actions.Decision:
+    """A job whose driver is gone is being deleted with its data, since so many seconds."""
+    intent = {"action": "delete", "attempt": 1, "since": clock.text(NOW), "policy": "purge"}
+    going = job(running_status(phase="Deleting", intent=intent), deleting=True, deletion={"policy": "purge"})
+    going = dataclasses.replace(going, deleting_at=NOW - timedelta(seconds=ago_s))
+    return look(observed.Observed(going, NOW, tasks=(task,) if task else ()))
+
+
+def purge(*, failed_ago_s: float | None) -> observed.Task:
+    ended = None if failed_ago_s is None else NOW - timedelta(seconds=failed_ago_s)
+    name = naming.command_job("orders", "uid-1", "purge")
+    return observed.Task(
+        name, "t", "1", "purge", ended is None, ended is not None, {"message": "denied"}, ended
+    )
+
+
+def test_a_purge_that_fails_is_made_again_until_the_deadline_of_the_deletion() -> None:
+    assert [act.does for act in acts(purging(None), actions.CreateTask)] == ["purge"]
+    pauses = purging(purge(failed_ago_s=10), 60)
+    assert not acts(pauses, actions.RemoveFinalizer)
+    assert not acts(pauses, actions.DeleteTask)
+    assert [note.reason for note in pauses.notes] == ["PurgeFailed"]
+    assert "denied" in pauses.status["message"]
+    assert acts(purging(purge(failed_ago_s=31), 60), actions.DeleteTask)
+    assert acts(purging(purge(failed_ago_s=None), 60), actions.RemoveFinalizer)
+    late = purging(purge(failed_ago_s=10), 301)
+    assert acts(late, actions.RemoveFinalizer)
+    assert "DeletionDegraded" in [note.reason for note in late.notes]

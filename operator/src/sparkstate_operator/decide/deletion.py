@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.core import naming, units
-from sparkstate_operator.decide import starting, stopping
+from sparkstate_operator.decide import commanding, starting, stopping
+from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -108,17 +109,19 @@ def _purged(draft: Draft, revision: Revision) -> bool:
     """Whether the engine has deleted what the lineage has in storage. Its driver is dead by now."""
     name = naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
     task = draft.seen.task(name)
-    if task is None:
+    begun = draft.seen.job.deleting_at or draft.now
+    stage = commanding.stage(task, begun, draft.now)
+    draft.wait(POLL_S)
+    if stage is Stage.MISSING:
         draft.acts.append(actions.EnsureChildren(revision.name))
         draft.acts.append(actions.CreateTask(name, PURGE, (PURGE, "--json")))
-        draft.wait(POLL_S)
-        return False
-    if task.failed:
-        message = task.result.get("message", "no word")
-        draft.note("PurgeFailed", f"the data could not be deleted: {message}; {_kept(draft)}", warning=True)
-        return True
-    draft.wait(POLL_S)
-    return task.succeeded
+    elif stage is Stage.DUE and task is not None:
+        draft.acts.append(actions.DeleteTask(task))
+    elif stage is Stage.PAUSES and task is not None:
+        why = f"the data could not be deleted: {commanding.why(task)}; it is tried again until the deadline"
+        draft.say(why)
+        draft.note("PurgeFailed", why, warning=True)
+    return stage is Stage.DONE
 
 
 def _pods_are_gone(draft: Draft) -> bool:
