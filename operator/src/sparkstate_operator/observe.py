@@ -269,7 +269,7 @@ class Observer:
             others = tuple(observed.snapshot_of(one) for one in found)
             others = tuple(one for one in others if one.uid != snapshot.uid)
         tasks: tuple[observed.Task, ...] = ()
-        if snapshot.deleting_at is not None or snapshot.spec.get("uri"):
+        if snapshot.deleting_at is not None or (snapshot.spec.get("uri") and not settled):
             selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
             bodies = await asyncio.gather(
                 self._kube.list(k.TASKS, namespace, selector), self._kube.list(k.PODS, namespace, selector)
