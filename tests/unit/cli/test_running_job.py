@@ -71,6 +71,29 @@ def test_status_finds_the_job_by_its_manifest(capsys, manifest: str) -> None:
     assert "note: spec.image has no effect here" in lines
 
 
+def test_status_shows_the_metrics_of_the_jobs_own(
+    capsys, manifest: str, job: control_job.InMemoryJob
+) -> None:
+    shown: list[tuple[str, dict[str, float], str]] = [
+        ("counter", {"count": 12_345_678}, "12345678"),
+        ("gauge", {"least": 2, "largest": 7.5}, "2 to 7.5"),
+        ("gauge", {}, "-"),
+        ("meter", {"count": 90, "rate": 1.5}, "90, 1.5 per second"),
+        ("distribution", {"count": 4, "sum": 10, "least": 3, "largest": 3}, "4 values of 3"),
+        ("distribution", {"count": 0}, "-"),
+    ]
+    job.update(
+        user_metrics=tuple(
+            documents.UserMetric(operator="op", name="m", kind=kind, **numbers) for kind, numbers, _ in shown
+        )
+    )
+    assert main.main(["status", manifest]) == 0
+    lines = [line.split(None, 3) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line[:2] == ["op", "m"]] == [
+        ["op", "m", kind, text] for kind, _, text in shown
+    ]
+
+
 def test_status_as_json_is_the_endpoints_document(
     capsys, manifest: str, job: control_job.InMemoryJob
 ) -> None:

@@ -74,8 +74,32 @@ def _show_status(job: documents.JobStatus) -> None:
         output.table(
             ("SLOT", "PID", "SHARDS", "STATE", "ROWS", "RESIDENT"), [_slot(slot) for slot in job.slots]
         )
+    if job.user_metrics:
+        click.echo()
+        output.table(
+            ("OPERATOR", "METRIC", "KIND", "VALUE"),
+            [(one.operator, one.name, one.kind, _metric(one)) for one in job.user_metrics],
+        )
     for notice in job.notices:
         click.echo(f"\nnote: {notice}")
+
+
+def _metric(one: documents.UserMetric) -> str | None:
+    """Its value, as the page shows it; None where there is none yet."""
+    if one.kind in ("gauge", "distribution"):
+        if one.least is None or one.largest is None:
+            return None
+        least, largest = _number(one.least), _number(one.largest)
+        among = least if least == largest else f"{least} to {largest}"
+        return among if one.kind == "gauge" else f"{_number(one.count or 0)} values of {among}"
+    if one.count is None:
+        return None
+    count = _number(one.count)
+    return f"{count}, {_number(one.rate or 0)} per second" if one.kind == "meter" else count
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.6g}"
 
 
 def _slot(slot: documents.SlotStatus) -> tuple[object, ...]:
