@@ -160,11 +160,18 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
         job.stored()
     assert job.status().status == SavepointPhase.FAILED
     assert "_metadata is refused" in (job.status().failure or "")
+    durable = job.running.durable
+    durable.leftovers.settle()
+    folders = open_store(durable._default_savepoints())
+    assert list(folders.list("savepoint-")) == [], "what was stored of it is gone"
     job.ask("two")
     job.run()
     job.run()
     job.running.checkpoints.require_sound()
     assert job.status("two").status == SavepointPhase.COMPLETED
+    durable.leftovers.settle()
+    assert list(folders.list("savepoint-"))
+    assert durable.log.refresh().doomed_savepoints == ()
 
 
 @pytest.mark.fault_on("a folder")

@@ -16,6 +16,7 @@ from sparkstate.driver.durable import Durable
 from sparkstate.handles import FileHandle
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.spark import position
+from sparkstate.storage import open_store
 from sparkstate.storage.local import LocalStore
 
 
@@ -63,3 +64,17 @@ def test_a_driver_keeps_no_store_for_every_folder_that_it_was_ever_told(
     gc.collect()
     ours = [one for one in gc.get_objects() if isinstance(one, LocalStore) and str(tmp_path) in one.url]
     assert len(ours) < 40
+
+
+def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(durable: Durable, tmp_path: Path) -> None:
+    durable.sink_paths = {"out": f"{tmp_path}/out"}
+    incarnation = durable.log.begin_incarnation("")
+    out = open_store(f"{tmp_path}/out")
+    for checkpoint_id in (1, 2):
+        staged = (
+            f"_sparkstate_staging/{durable.lineage.id}/{incarnation:05d}/{checkpoint_id:09d}-000-out.json"
+        )
+        out.put_if_absent(staged, b"{}")
+    durable.discard(1)
+    durable.leftovers.settle()
+    assert [info.key for info in out.list("")] == [staged]

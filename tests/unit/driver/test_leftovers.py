@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 import secrets
 import time
 
@@ -10,14 +12,16 @@ import boto3
 import pytest
 from support.checkpoints import JOB
 from support.storage_fixtures import root, s3, s3_server, without_flushing
-from support.stores import HookedStore, ManualClock
+from support.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
 from sparkstate.checkpoint.savepoint import SavepointState, status_of
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.log import LineageLog, open_lineage, records
+from sparkstate.sinks import file_sink
 from sparkstate.storage import PrefixedStore
+from sparkstate.storage.local import LocalStore
 
 __all__ = ["root", "s3", "s3_server", "without_flushing"]
 
@@ -256,3 +260,42 @@ def test_a_purge_drops_them_too(on_s3, bucket):
     bucket.begin("fedcba9876543210/shared/1-1-dd")
     purge.purge(on_s3, JOB, driver.open, ManualClock(), "a purge")
     assert bucket.begun() == ["fedcba9876543210/shared/1-1-dd"]
+
+
+@pytest.mark.fault(
+    broken="the driver is killed before or after a write",
+    when="while it deletes what a failed checkpoint and a failed savepoint left",
+    expected="the next driver deletes the rest, and nothing that a tombstone does not name",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_kill_at_any_write_of_the_deletion_leaves_nothing_to_the_next_driver(tmp_path, monkeypatch, after):
+    monkeypatch.setattr(Leftovers, "_put", Leftovers._carry_out)  # where the kill is to come
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for number in itertools.count():
+        store = HookedStore(LocalStore(str(tmp_path / f"{number}")))
+        driver = Driver(store)
+        kept, failed = driver.begin_savepoint("kept", 8), driver.begin_savepoint("failed", 9)
+        for url in (kept, failed):
+            driver.savepoints.folder(url).put_if_absent("1-9-a", b"x")
+        driver.lineage.store.put_if_absent("chk-1/1-1-aa", b"x")
+        driver.stage(1)
+        store.crash_at_write(number, after=after)
+        try:
+            driver.completed.discard(1)
+            driver.leftovers.of_savepoint(failed)
+            driver.leftovers.look_again()
+        except Crash:
+            pass
+        else:
+            break
+        store.heal()
+        assert [info.key for info in driver.savepoints.folder(kept).list("")] == ["1-9-a"]
+        following = Driver(store, attempt=2)
+        following.completed.sweep()
+        following.savepoints.sweep()
+        file_sink.sweep_staging(following.out, following.lineage.id, following.incarnation)
+        left = [key for key in (info.key for info in store.list("")) if "/log/" not in key]
+        assert [key for key in left if not key.startswith("by-name/")] == []
+        assert following.log.refresh().doomed_savepoints == ()
+    assert number == 6
