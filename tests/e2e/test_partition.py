@@ -12,8 +12,8 @@ from support.kubernetes.nodes import NodeCluster
 
 AWAY_S = 30
 """How long a driver tolerates a node that does not answer (the operator's own toleration)."""
-HARMLESS_S = 120 + 30 + 60 + 10
-"""From the request to end on: the pod's grace period, then fenceTimeout, sinkTimeout and a margin."""
+HARMLESS_S = 30 + 60 + 10 - AWAY_S
+"""From the request to end on: fenceTimeout, sinkTimeout and a margin, less the time for which the node was silent."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
