@@ -32,6 +32,8 @@ SNAPSHOT = (
     Write.CREATE_SNAPSHOT, Write.WRITE_SNAPSHOT_STATUS, Write.TRIGGER_SAVEPOINT, Write.DELETE_SNAPSHOT,
     Write.CREATE_TASK, Write.DELETE_TASK,
 )  # fmt: skip
+REGISTERED = (Write.CREATE_TASK, Write.DELETE_TASK)
+IN_FLIGHT = (Write.CREATE_TASK, Write.DELETE_TASK, Write.REMOVE_FINALIZER)
 DELETION = (Write.DELETE_CHILD, Write.DELETE_REVISION, Write.REMOVE_FINALIZER)
 
 
@@ -158,6 +160,54 @@ def snapshot_life(restarted: Restarted) -> None:
         assert len(triggers) == len(set(triggers))
 
 
+def registered_life(restarted: Restarted) -> None:
+    """A savepoint that is there is registered: the engine reads it, once or again, and it counts then."""
+    operated = restarted.operated
+    restarted.start(crashing=True)
+    operated.register("old", URI)
+
+    def known() -> bool:
+        for task in operated.cluster.items("jobs", operated.namespace):
+            if not task.get("status", {}).get("conditions"):
+                operated.finish_task(task["metadata"]["name"], {"ok": True, "epoch": 5})
+        status = (operated.cluster.get("snap", "old", operated.namespace) or {}).get("status") or {}
+        return status.get("phase") == "Completed" and status.get("epoch") == 5
+
+    restarted.until(known, "the savepoint counts")
+    restarted.until(lambda: restarted.crashed, "the write was reached", 10)
+    restarted.until(known, "the savepoint counts")
+
+
+def in_flight_life(restarted: Restarted) -> None:
+    """A snapshot is deleted while its savepoint is taken: its data goes, and then the object."""
+    operated = restarted.operated
+    operated.cluster.apply(operated.document())
+    restarted.start(crashing=True)
+    pod = "orders-driver-1"
+    restarted.until(lambda: operated.cluster.get("pod", pod, operated.namespace), "the pod is there")
+    with operated.driver() as driver:
+        operated.kubelet.run(pod)
+        restarted.until(lambda: operated.status().get("phase") == "Running", "the job runs")
+        operated.snapshot("one", deletionPolicy="Delete")
+        restarted.until(driver.requests, "the savepoint is asked for")
+        operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
+        driver.complete(driver.requests()[0], URI)
+        deleted: set[str] = set()
+
+        def gone() -> bool:
+            for task in operated.cluster.items("jobs", operated.namespace):
+                (container,) = task["spec"]["template"]["spec"]["containers"]
+                deleted.add(container["args"][-1])
+                if not task.get("status", {}).get("conditions"):
+                    operated.finish_task(task["metadata"]["name"], {"ok": True, "deleted": [URI]})
+            return operated.cluster.get("snap", "one", operated.namespace) is None
+
+        restarted.until(gone, "the object is gone")
+        restarted.until(lambda: restarted.crashed, "the write was reached", 10)
+        assert deleted == {URI}, "the object went without its data"
+        assert len(driver.requests()) == 1
+
+
 def deletion_life(restarted: Restarted) -> None:
     operated = restarted.operated
     begin(restarted)
@@ -210,6 +260,8 @@ def one_attempt_one_pod(operated: Operated) -> None:
         pytest.param(failover_life, FAILOVER, id="failover"),
         pytest.param(handover_life, HANDOVER, id="handover"),
         pytest.param(snapshot_life, SNAPSHOT, id="snapshot"),
+        pytest.param(registered_life, REGISTERED, id="registered"),
+        pytest.param(in_flight_life, IN_FLIGHT, id="in flight"),
         pytest.param(deletion_life, DELETION, id="deletion"),
     ],
 )
