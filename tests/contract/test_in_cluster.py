@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support import decisions, stored_job
+from support.in_cluster import SPEC, UID, context
 
 from sparkstate import manifest
 from sparkstate.cli import main
@@ -19,40 +20,13 @@ from sparkstate.driver import __main__ as driver_main
 from sparkstate.driver import ending, pod, termination
 from sparkstate.spark import jvm, kubernetes
 from sparkstate_operator import actions, labels, observed
-from sparkstate_operator.config import DRIVER_PORT, Config
+from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import memory, naming
 from sparkstate_operator.core import settings as operator_settings
-from sparkstate_operator.objects import children, driver, parts
+from sparkstate_operator.objects import children, driver
 from sparkstate_operator.plan import Revision
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text().split("## In the cluster")[1]
-SPEC: dict[str, Any] = {
-    "image": "shop:1",
-    "pythonFile": "/opt/job/job.py",
-    "deployment": "cluster",
-    "slots": 5,
-    "slotsPerExecutor": 2,
-    "stateBackend": {"type": "rocksdb"},
-    "checkpointing": {"storage": "s3://bucket/jobs"},
-    "s3": {"endpoint": "http://minio:9000", "secretRef": {"name": "keys"}},
-}
-UID = "9c2f4c5e-0000-4000-8000-000000000001"
-
-
-def context(**spec: Any) -> parts.Context:
-    resolved = operator_settings.resolve({**SPEC, **spec})
-    job = observed.Job(
-        name="rotations",
-        namespace="shop",
-        uid=UID,
-        resource_version="1",
-        generation=1,
-        created=None,  # type: ignore[arg-type]
-        spec={},
-        status={},
-        finalizers=(),
-    )
-    return parts.Context(job, Revision("rotations-1", resolved), Config(cluster="blue"))
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:

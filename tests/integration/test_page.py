@@ -12,7 +12,7 @@ from support import control_job
 from support.control_job import TOKEN, InMemoryJob, checkpoint, slot
 from support.page import Open, boxes, contrast, expect_tile, watched
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.control import client, documents, server
 
 pytestmark = pytest.mark.browser
@@ -53,7 +53,7 @@ def job() -> InMemoryJob:
 
 @pytest.fixture
 def control(job: InMemoryJob) -> Iterator[server.ControlServer]:
-    with server.ControlServer(job, TOKEN) as running:
+    with server.ControlServer(job, keys.of_token(TOKEN)) as running:
         yield running
 
 
@@ -306,7 +306,7 @@ def test_a_lost_driver_is_said_and_its_return_noticed(
     expect(page.locator("#banner")).to_contain_text("The driver does not answer")
     expect(page.locator("#job")).to_be_visible()  # what was known stays readable
     job.update(epoch=9_999)
-    with server.ControlServer(job, TOKEN, port=control.port):
+    with server.ControlServer(job, keys.of_token(TOKEN), port=control.port):
         expect(page.locator("#banner")).to_be_hidden()
         expect_tile(page, "Epoch", re.compile(r"^9,999"))
 

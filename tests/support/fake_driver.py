@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+from sparkstate import keys
 from sparkstate.control import documents, server
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -106,7 +107,7 @@ def main() -> int:
             job.stopped.set()
 
     signal.signal(signal.SIGTERM, on_sigterm)
-    with server.ControlServer(job, given.token_file.read_text()) as endpoint:
+    with server.ControlServer(job, keys.load(given.token_file)) as endpoint:
         write(given.status_file, {"pid": os.getpid(), "address": endpoint.address, "phase": "RUNNING"})
         while not job.stopped.is_set():
             job.run_epoch()

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from support import control_job
 from support.operator_process import KEY
 
+from sparkstate import keys
 from sparkstate.control import documents, server
-from sparkstate_operator.objects import children
+from sparkstate_operator.core import keys as attempt_keys
 
 
 class PlayedDriver(control_job.InMemoryJob):
@@ -52,6 +53,7 @@ class PlayedDriver(control_job.InMemoryJob):
 def serving(uid: str, attempt: int, port: int) -> Iterator[PlayedDriver]:
     """It answers on the loopback, as the pod that the tests' kubelet gives that address."""
     driver = PlayedDriver(uid, attempt)
-    token = children.token(KEY.encode(), uid, attempt)
-    with server.ControlServer(driver, token, "127.0.0.1", port):
+    own = attempt_keys.of_attempt(KEY.encode(), uid, attempt)
+    held = keys.Keys(admin=own.admin, read=own.read, slots=own.slots)
+    with server.ControlServer(driver, held, "127.0.0.1", port):
         yield driver

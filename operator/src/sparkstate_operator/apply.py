@@ -15,7 +15,7 @@ from typing import Any
 from sparkstate_operator import actions, errors, judging, labels, observed, owning, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import keys, naming
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -38,7 +38,7 @@ _NO_DRY_RUN = "does not support dry run"
 
 
 class Applier:
-    """Writes. ``key`` is what tokens derive from."""
+    """Writes. ``key`` is what the attempts' keys derive from."""
 
     def __init__(self, kube: k.Kube, drivers: Drivers, config: Config, key: bytes, hooks: Hooks) -> None:
         self._kube = kube
@@ -165,10 +165,10 @@ class Applier:
             case actions.DeleteTask(task):
                 await self.delete_task(task, seen.job.namespace)
             case actions.LetClaim(pod):
-                token = children.token(self._key, seen.job.uid, pod.attempt)
+                own = keys.of_attempt(self._key, seen.job.uid, pod.attempt)
                 await self._write(
                     Write.LET_CLAIM,
-                    lambda: self._drivers.let_claim(pod.ip, token, seen.job.uid, pod.attempt),
+                    lambda: self._drivers.let_claim(pod.ip, own, seen.job.uid, pod.attempt),
                 )
             case _:
                 raise ValueError(f"{action} is the reconciler's own")
@@ -298,12 +298,12 @@ class Applier:
     async def trigger(self, action: actions.TriggerSavepoint, uid: str) -> None:
         """Ask the driver."""
         attempt = action.pod.attempt
-        token = children.token(self._key, uid, attempt)
+        own = keys.of_attempt(self._key, uid, attempt)
         await self._write(
             Write.TRIGGER_SAVEPOINT,
             lambda: self._drivers.trigger(
                 action.pod.ip,
-                token,
+                own,
                 uid,
                 attempt,
                 action.trigger_id,

@@ -11,13 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from sparkstate_operator import answers, errors, labels, observed, plan
-from sparkstate_operator.core import naming, revisions
+from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.snapshot import late
 from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
-from sparkstate_operator.objects import children
 
 _log = logging.getLogger(__name__)
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
@@ -221,7 +220,7 @@ class Observer:
         """What a driver says of itself, and of a trigger; None if it does not answer."""
         who = (
             speaker.ip,
-            children.token(self._key, speaker.uid, speaker.attempt),
+            keys.of_attempt(self._key, speaker.uid, speaker.attempt),
             speaker.uid,
             speaker.attempt,
         )

@@ -15,7 +15,7 @@ from support.kubernetes.cluster import Cluster
 
 from sparkstate_operator import actions, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, settings
+from sparkstate_operator.core import keys, naming, settings
 from sparkstate_operator.objects import children, driver, parts
 from sparkstate_operator.plan import Revision
 
@@ -66,7 +66,7 @@ class DriverPods:
         asking = (
             "import json, urllib.request as u;"
             "r = u.Request('http://127.0.0.1:8480/v1/status',"
-            f" headers={{'Authorization': 'Bearer {children.token(KEY, self.uid, attempt)}'}});"
+            f" headers={{'Authorization': 'Bearer {keys.of_attempt(KEY, self.uid, attempt).read}'}});"
             "print(u.urlopen(r, timeout=5).read().decode())"
         )
         try:

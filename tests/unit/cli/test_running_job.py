@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import control_job
 
+from sparkstate import keys
 from sparkstate.cli import main
 from sparkstate.control import documents, server
 
@@ -43,7 +44,7 @@ def job() -> control_job.InMemoryJob:
 
 @pytest.fixture
 def endpoint(job: control_job.InMemoryJob) -> Iterator[server.ControlServer]:
-    with server.ControlServer(job, control_job.TOKEN) as running:
+    with server.ControlServer(job, keys.of_token(control_job.TOKEN)) as running:
         yield running
 
 
@@ -101,11 +102,12 @@ def test_status_as_json_is_the_endpoints_document(
     assert documents.JobStatus.model_validate_json(capsys.readouterr().out) == job.current
 
 
-def test_status_open_prints_the_link_with_the_token(
+def test_status_open_prints_the_link_with_the_key_to_look(
     capsys, manifest: str, endpoint: server.ControlServer
 ) -> None:
     assert main.main(["status", manifest, "--open"]) == 0
-    assert capsys.readouterr().out.strip() == f"{endpoint.address}/ui/#token={control_job.TOKEN}"
+    read = keys.of_token(control_job.TOKEN).read
+    assert capsys.readouterr().out.strip() == f"{endpoint.address}/ui/#token={read}"
 
 
 def test_a_job_elsewhere_is_reached_by_address_and_token(
@@ -225,3 +227,13 @@ def test_a_driver_that_is_gone_is_said(capsys, manifest: str, endpoint: server.C
     endpoint.stop()
     assert main.main(["status", manifest]) == 1
     assert "nothing answers" in capsys.readouterr().err
+
+
+def test_with_the_key_to_look_the_command_line_shows_and_changes_nothing(
+    endpoint: server.ControlServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "read").write_text(keys.of_token(control_job.TOKEN).read)
+    target = ["--address", endpoint.address, "--token-file", str(tmp_path / "read")]
+    assert main.main(["status", *target]) == 0
+    assert main.main(["cancel", *target]) != 0
+    assert "may look and change nothing" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from support import control_job
 
+from sparkstate import keys
 from sparkstate.control import client, server
 
 
@@ -18,7 +19,9 @@ def lasting_job() -> control_job.InMemoryJob:
 
 @pytest.fixture(scope="module")
 def control(lasting_job: control_job.InMemoryJob) -> Iterator[server.ControlServer]:
-    with server.ControlServer(lasting_job, control_job.TOKEN, new_id=lambda: "made-by-the-server") as running:
+    with server.ControlServer(
+        lasting_job, keys.of_token(control_job.TOKEN), new_id=lambda: "made-by-the-server"
+    ) as running:
         yield running
 
 

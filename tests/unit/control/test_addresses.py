@@ -8,7 +8,7 @@ import socket
 import pytest
 from support import control_job
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.control import server
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -58,7 +58,7 @@ def answers(host: str, port: int) -> bool:
     ids=["every address", "every IPv4", "IPv4", "IPv6", "every IPv6"],
 )
 def test_it_answers_where_it_listens(host: str, reached: set[str]) -> None:
-    with server.ControlServer(control_job.InMemoryJob(), TOKEN, host) as endpoint:
+    with server.ControlServer(control_job.InMemoryJob(), keys.of_token(TOKEN), host) as endpoint:
         assert {one for one in ("127.0.0.1", "::1") if answers(one, endpoint.port)} == reached
         shown = endpoint.address.removeprefix("http://").rpartition(":")[0].strip("[]")
         assert answers(shown, endpoint.port)
@@ -66,6 +66,6 @@ def test_it_answers_where_it_listens(host: str, reached: set[str]) -> None:
 
 def test_without_ipv6_every_address_is_every_ipv4_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
-    with server.ControlServer(control_job.InMemoryJob(), TOKEN, "") as endpoint:
+    with server.ControlServer(control_job.InMemoryJob(), keys.of_token(TOKEN), "") as endpoint:
         assert answers("127.0.0.1", endpoint.port)
         assert not answers("::1", endpoint.port)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from support import control_job
 
+from sparkstate import keys
 from sparkstate.control import client, documents, port, server
 
 
@@ -52,7 +53,7 @@ def test_probes_are_true_false_and_false_when_nobody_answers(
     job: control_job.InMemoryJob,
 ) -> None:
     job.ready = False
-    with server.ControlServer(job, control_job.TOKEN) as running:
+    with server.ControlServer(job, keys.of_token(control_job.TOKEN)) as running:
         talking = client.ControlClient(running.address, control_job.TOKEN)
         assert (talking.is_live(), talking.is_ready()) == (True, False)
     assert talking.is_live() is False
@@ -165,12 +166,12 @@ def test_another_program_at_the_address_is_recognised_and_redirects_are_not_foll
             talking.checkpoints()
 
 
-def test_the_token_is_shown_by_the_page_link_only(
+def test_the_page_link_alone_shows_a_key_and_that_is_the_one_to_look_with(
     control_client: client.ControlClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     control_client.status()
-    assert control_client.page_url.endswith(f"/ui/#token={control_job.TOKEN}")
+    assert control_client.page_url.endswith(f"/ui/#token={keys.of_token(control_job.TOKEN).read}")
     assert control_job.TOKEN not in repr(control_client) + str(vars(control_client)["_http"].headers)
     ours = [record for record in caplog.records if not record.name.startswith("httpcore")]
     assert not [record for record in ours if control_job.TOKEN in record.getMessage()]

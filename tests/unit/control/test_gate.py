@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from support import control_job
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.control import auth, server, shell
 
 HIDDEN_PATHS = [
@@ -125,7 +126,7 @@ def test_authorised_answers_name_the_job_and_forbid_caching_and_framing(
 )
 def test_a_token_that_cannot_protect_is_refused_without_being_shown(token: str) -> None:
     with pytest.raises(errors.SpecInvalid) as caught:
-        server.ControlServer(control_job.InMemoryJob(), token)
+        server.ControlServer(control_job.InMemoryJob(), keys.of_token(token))
     assert "openssl rand" in str(caught.value)
     assert not token or token not in str(caught.value)
 
@@ -144,5 +145,49 @@ def test_the_token_is_in_no_log_and_no_representation(
     assert "planted" in caplog.text  # the log did work
     ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     assert not [record for record in ours if control_job.TOKEN in record.getMessage()]
-    gate = auth.Gate(control._server.config.app, control_job.TOKEN.encode(), job.is_live, job.is_ready)
-    assert control_job.TOKEN not in repr(control) + repr(gate)
+    held = keys.of_token(control_job.TOKEN)
+    gate = auth.Gate(control._server.config.app, held, job.is_live, job.is_ready)
+    for key in (control_job.TOKEN, held.admin, held.read):
+        assert key not in repr(control) + repr(gate) + repr(held)
+
+
+@pytest.fixture
+def reader(control: server.ControlServer) -> Iterator[httpx.Client]:
+    """Knows the key to look with: who was given the link to the page."""
+    headers = {"Authorization": f"Bearer {keys.of_token(control_job.TOKEN).read}"}
+    with httpx.Client(base_url=control.address, headers=headers, trust_env=False) as http:
+        yield http
+
+
+def test_who_may_look_sees_everything(reader: httpx.Client) -> None:
+    for path in ("/v1/status", "/v1/checkpoints", "/metrics"):
+        assert reader.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/cancel", "/v1/claim", "/v1/savepoints", "/v1/checkpoints", "/nowhere"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_who_may_look_changes_nothing(
+    reader: httpx.Client, job: control_job.InMemoryJob, path: str, method: str
+) -> None:
+    before = job.status()
+    answer = reader.request(method, path, json={"stop": True})
+    assert answer.status_code == 403
+    assert answer.json()["reason"] == "Forbidden"
+    assert not job.requests()
+    assert job.status() == before
+
+
+def test_keys_of_other_doors_open_nothing_here(control: server.ControlServer) -> None:
+    own = keys.of_token(control_job.TOKEN)
+    for key in (own.slots, keys.derive(control_job.TOKEN, "spark"), own.read[:-1], own.admin + "0", "x"):
+        bearer = {"Authorization": f"Bearer {key}"}
+        answer = httpx.get(control.address + "/v1/status", headers=bearer, trust_env=False)
+        assert (answer.status_code, answer.content) == (401, b"")
+
+
+def test_a_token_that_was_given_for_older_images_opens_nothing() -> None:
+    own = keys.of_token(control_job.TOKEN)
+    held = keys.Keys(admin=own.admin, read=own.read, slots=own.slots)
+    with server.ControlServer(control_job.InMemoryJob(), held) as running:
+        bearer = {"Authorization": f"Bearer {control_job.TOKEN}"}
+        assert httpx.get(running.address + "/v1/status", headers=bearer, trust_env=False).status_code == 401

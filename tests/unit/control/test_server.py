@@ -12,30 +12,36 @@ import httpx
 import pytest
 from support import control_job
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.control import client, connections, documents, limits, server
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:
-    second = server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, port=control.port)
+    second = server.ControlServer(
+        control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), port=control.port
+    )
     with pytest.raises(errors.SpecInvalid, match=rf"127\.0\.0\.1:{control.port}.*choose a free port"):
         second.start()
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(errors.SpecInvalid, match=r"192\.0\.2\.1"):
-        server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, host="192.0.2.1").start()
+        server.ControlServer(
+            control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), host="192.0.2.1"
+        ).start()
 
 
 def test_listening_on_all_interfaces_gives_an_address_that_can_be_reached() -> None:
-    with server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN, host="0.0.0.0") as running:
+    with server.ControlServer(
+        control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), host="0.0.0.0"
+    ) as running:
         assert running.address == f"http://127.0.0.1:{running.port}"
         assert httpx.get(running.address + "/livez", trust_env=False).status_code == 200
 
 
 def test_stopping_frees_the_port_and_ends_the_thread_and_may_be_done_twice() -> None:
     before = set(threading.enumerate())
-    running = server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN)
+    running = server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN))
     running.start()
     assert set(threading.enumerate()) > before
     number = running.port

@@ -9,6 +9,7 @@ import pytest
 from support import control_job
 
 import sparkstate
+from sparkstate import keys
 from sparkstate.control import documents, server, shell
 
 PATHS = sorted(shell.load())
@@ -28,9 +29,11 @@ def test_the_shell_is_byte_for_byte_the_same_for_every_job_and_phase() -> None:
         phase=documents.Phase.FAILED,
         sinks=("secret-sink",),
     )
-    with server.ControlServer(control_job.InMemoryJob(), control_job.TOKEN) as one:
+    with server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN)) as one:
         first = everything(one.address)
-    with server.ControlServer(control_job.InMemoryJob(secret), control_job.TOKEN + "2") as other:
+    with server.ControlServer(
+        control_job.InMemoryJob(secret), keys.of_token(control_job.TOKEN + "2")
+    ) as other:
         second = everything(other.address)
     assert first == second
     whole = repr(second)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import control_job, slots
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, errors, keys, phases
 from sparkstate.control import port, server
 from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
 from sparkstate.driver import requests as driver_requests
@@ -147,7 +147,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
 def caller(job: Job) -> Iterator[httpx.Client]:
     token = {"Authorization": f"Bearer {control_job.TOKEN}"}
     with (
-        server.ControlServer(job.control, control_job.TOKEN) as running,
+        server.ControlServer(job.control, keys.of_token(control_job.TOKEN)) as running,
         httpx.Client(base_url=running.address, headers=token, trust_env=False, timeout=30) as http,
     ):
         yield http

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from support.stores import ManualClock
 
-from sparkstate import errors, phases
+from sparkstate import errors, keys, phases
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
 from sparkstate.driver.job import JobDriver
@@ -37,7 +37,7 @@ class Failing(JobDriver):
             lambda life: pytest.fail("nothing here needs Spark"),
             None,
             1,
-            "token",
+            keys.of_token("token"),
             folder,
             view,
             Requests(),

@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 import pytest
 
 from sparkstate_operator import errors
+from sparkstate_operator.core import keys
 from sparkstate_operator.edges import driver
 from sparkstate_operator.queue import KeyedQueue, Later
 
 HEAD = b"HTTP/1.1 200 OK\r\nX-Sparkstate-Job-Uid: uid\r\nX-Sparkstate-Attempt: 1\r\nConnection: close\r\n"
 HEALTHY = "127.0.0.1"
+KEYS = keys.of_attempt(b"the operator's own key", "uid", 1)
 pytestmark = pytest.mark.fault_on("the operator")
 
 
@@ -85,7 +87,7 @@ async def drivers(clock: Clock) -> AsyncIterator[tuple[driver.Drivers, Server]]:
 
 async def refused(found: driver.Drivers, ip: str) -> str:
     with pytest.raises(errors.DriverUnavailable) as caught:
-        await found.status(ip, "token", "uid", 1)
+        await found.status(ip, KEYS, "uid", 1)
     return str(caught.value)
 
 
@@ -104,7 +106,7 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
 
             async def work(ip: str) -> Later:
                 try:
-                    await found.status(ip, "token", ip if ip != HEALTHY else "uid", 1)
+                    await found.status(ip, KEYS, ip if ip != HEALTHY else "uid", 1)
                 except errors.DriverUnavailable:
                     unanswered.add(ip)
                     return Later(1.0)
@@ -152,8 +154,8 @@ def test_a_driver_that_did_not_answer_is_polled_after_growing_pauses(
             assert pauses_s == [2, 4, 8, 16, 30, 30]
             # What is asked of it, beside polls, is sent at once; an answer ends all doubt.
             clock.ahead_s -= driver.LONGEST_PAUSE_S
-            await found.let_claim(HEALTHY, "token", "uid", 1)
-            assert await found.status(HEALTHY, "token", "uid", 1) == {"phase": "RUNNING"}
+            await found.let_claim(HEALTHY, KEYS, "uid", 1)
+            assert await found.status(HEALTHY, KEYS, "uid", 1) == {"phase": "RUNNING"}
 
     asyncio.run(scenario())
 
@@ -194,7 +196,7 @@ def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:
         listening = await asyncio.start_server(server.answer, "::1", 0)
         found = driver.Drivers(Clock(), listening.sockets[0].getsockname()[1])
         try:
-            assert await found.status("::1", "token", "uid", 1) == {"phase": "RUNNING"}
+            assert await found.status("::1", KEYS, "uid", 1) == {"phase": "RUNNING"}
         finally:
             await found.close()
             listening.close()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support import slots
 from support.between import Between, ended
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.slots import client, handshake, protocol
 from sparkstate.slots.channel import Channel
 from sparkstate.slots.client import SlotAddress
@@ -303,3 +303,10 @@ def test_whatever_a_stranger_says_is_answered_by_no_more_than_a_proof(
                     heard += part
         assert len(heard) in (0, handshake.NONCE_BYTES + handshake.PROOF_BYTES)
     assert Path(f"/proc/{address.pid}").exists()
+
+
+def test_keys_of_other_doors_open_no_slot(address: SlotAddress) -> None:
+    for use in ("read", "admin", "spark", "slots"):
+        for where in (address.host, "another host"):
+            with pytest.raises(errors.SlotLost, match="did not prove itself"):
+                client.connect(address, keys.derive(KEY, use), DRIVER, where)

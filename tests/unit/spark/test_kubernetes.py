@@ -140,7 +140,7 @@ def test_every_setting_is_one_that_this_version_of_spark_knows() -> None:
                 known += b"".join(
                     classes.read(name) for name in classes.namelist() if settings_live_in.search(name)
                 )
-    for name in kubernetes.conf(JOB, POD, "k8s://api", MIB) | kubernetes.of_life(JOB, POD, 1):
+    for name in kubernetes.conf(JOB, POD, "k8s://api", MIB, "/secret") | kubernetes.of_life(JOB, POD, 1):
         # Spark puts the two of authentication together from a prefix and the last word.
         word = name.rpartition(".")[2] if ".kubernetes.authenticate." in name else name
         word = word.removesuffix(kubernetes.LIFE)  # what a label is called is ours

@@ -23,7 +23,10 @@ class SavepointFailed(errors.SparkstateError):
 @click.command()
 @targets.running_options
 @click.option(
-    "--open", "link", is_flag=True, help="Print the link to the job's page; it holds the token: a secret."
+    "--open",
+    "link",
+    is_flag=True,
+    help="Print the link to the job's page, with the key to look and no other.",
 )
 @output.format_option("json", "yaml")
 def status(link: bool, form: str, **target: Any) -> None:

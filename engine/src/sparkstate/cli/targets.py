@@ -78,7 +78,9 @@ def running_options(command: Command) -> Command:
     """``[JOB.YAML] --work-dir --address --token-file``: the parameters of :class:`Running`."""
     kind = click.Path(exists=True, dir_okay=False, path_type=Path)
     decorated = click.option(
-        "--token-file", type=kind, help=f"File with the job's token.  [default: ${TOKEN_VARIABLE}]"
+        "--token-file",
+        type=kind,
+        help=f"File with the job's token, or a key of it.  [default: ${TOKEN_VARIABLE}]",
     )(command)
     decorated = click.option("--address", metavar="URL", help="The control endpoint, instead of a manifest.")(
         decorated

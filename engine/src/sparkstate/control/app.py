@@ -8,10 +8,12 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from sparkstate.control import auth, failures, limits, metrics, port, routes
+from sparkstate.keys import Keys
 
 DESCRIPTION = """\
-The endpoint of one running job. Every request needs `Authorization: Bearer <token>`; without it only `/livez`
-and `/readyz` answer, with a status code and no content, and `/ui/` with a page that holds no data. Every
+The endpoint of one running job. Every request needs `Authorization: Bearer <key>`: the key `read` for what only
+looks (GET), the key `admin` for everything; without one only `/livez` and `/readyz` answer, with a status code and
+no content, and `/ui/` with a page that holds no data. Every
 authorised answer names the job that gave it in the headers `X-Sparkstate-Job-Uid` and `X-Sparkstate-Attempt`.
 Times are milliseconds since the Unix epoch, durations milliseconds, sizes bytes."""
 
@@ -33,9 +35,9 @@ def create_api(job: port.JobControl, job_metrics: metrics.JobMetrics, new_id: Ca
 
 
 def create_app(
-    job: port.JobControl, job_metrics: metrics.JobMetrics, token: str, new_id: Callable[[], str]
+    job: port.JobControl, job_metrics: metrics.JobMetrics, keys: Keys, new_id: Callable[[], str]
 ) -> ASGIApp:
     """What is served. The order is that of a request: gate, headers, limit, routes."""
     limited = limits.BodyLimit(create_api(job, job_metrics, new_id))
     named = limits.AnswerHeaders(limited, job.identity)
-    return auth.Gate(named, auth.check_token(token), job.is_live, job.is_ready)
+    return auth.Gate(named, keys, job.is_live, job.is_ready)

@@ -15,7 +15,7 @@ import pydantic
 from pydantic import JsonValue
 
 from sparkstate import clock as clocks
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.control import documents
 
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -41,8 +41,8 @@ class ControlRefused(errors.SparkstateError):
 
 
 class ControlClient:
-    """The endpoint at ``address`` (``http://host:port``), asked with ``token``. Close it, or use it in
-    ``with``.
+    """The endpoint at ``address`` (``http://host:port``). ``token`` is the attempt's token, or one of its keys; no more
+    than the key that a request needs is sent. Close it, or use it in ``with``.
 
     ``timeout_s`` bounds every request as a whole step (connect, each read); calls raise
     :class:`ControlUnreachable` or :class:`ControlRefused`. Never follows redirects and never uses a proxy:
@@ -58,11 +58,10 @@ class ControlClient:
         clock: clocks.Clock | None = None,
     ) -> None:
         self._address = address.rstrip("/")
-        self._token = token
+        self._read, self._admin = keys.as_read(token), keys.as_admin(token)
         self._clock = clock or clocks.SystemClock()
         self._http = httpx.Client(
             base_url=self._address,
-            headers={"Authorization": f"Bearer {token}"},
             timeout=timeout_s,
             trust_env=False,
         )
@@ -84,8 +83,8 @@ class ControlClient:
 
     @property
     def page_url(self) -> str:
-        """The link to the page, with the token in its fragment: a secret."""
-        return f"{self._address}/ui/#token={quote(self._token, safe='')}"
+        """The link to the page, with the key to look in its fragment: it gives no right to change anything."""
+        return f"{self._address}/ui/#token={quote(self._read, safe='')}"
 
     def status(self) -> documents.JobStatus:
         return self._document(documents.JobStatus, "GET", "/v1/status")
@@ -188,7 +187,9 @@ class ControlClient:
         self, method: str, path: str, *, json: JsonValue = None, params: dict[str, str] | None = None
     ) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, json=json, params=params)
+            key = self._read if method == "GET" else self._admin
+            bearer = {"Authorization": f"Bearer {key}"}
+            answer = self._http.request(method, path, json=json, params=params, headers=bearer)
         except httpx.TimeoutException as exc:
             raise ControlUnreachable(
                 f"{method} {self._address}{path} had no answer in time; the driver may be overloaded or "

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.control import app, connections, metrics, port, scraping
+from sparkstate.keys import Keys
 
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
@@ -99,14 +100,14 @@ class HttpServer:
 class ControlServer(HttpServer):
     """Serves one job's control endpoint and page.
 
-    ``token`` is what callers send; it is kept nowhere else and never shown. ``metrics`` takes the driver's
+    ``keys`` are what callers send; they are kept nowhere else and never shown. ``metrics`` takes the driver's
     observations of epochs and checkpoints.
     """
 
     def __init__(
         self,
         job: port.JobControl,
-        token: str,
+        keys: Keys,
         host: str = "127.0.0.1",
         port: int = 0,
         *,
@@ -114,7 +115,7 @@ class ControlServer(HttpServer):
         new_id: Callable[[], str] = random_id,
     ) -> None:
         self.metrics = metrics.JobMetrics(job, clock or clocks.SystemClock())
-        application = app.create_app(job, self.metrics, token, new_id)
+        application = app.create_app(job, self.metrics, keys, new_id)
         super().__init__(application, host, port, "control endpoint")
 
 

@@ -15,7 +15,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, errors, keys, phases
 from sparkstate.control import server
 from sparkstate.control.documents import JobIdentity, Phase
 from sparkstate.driver import ending
@@ -54,13 +54,13 @@ def run(
         grace = ending.Grace(settings.pod.grace_s, requests, lambda: phase_of(view), last_word)
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
         saved = grace.saved
-    token = options.token_file.read_text().strip() if options.token_file else secrets.token_urlsafe(32)
+    own = keys.load(options.token_file) if options.token_file else keys.of_token(secrets.token_urlsafe(32))
     job = JobDriver(
         settings,
         spark,
         slots_here,
         options.attempt,
-        token,
+        own,
         Path(settings.work_dir),
         view,
         requests,
@@ -81,7 +81,7 @@ def run(
         progress_timeout_s(os.environ, settings.trigger),
     )
     with contextlib.ExitStack() as doors:
-        endpoint = doors.enter_context(server.ControlServer(control, token, host, port))
+        endpoint = doors.enter_context(server.ControlServer(control, own, host, port))
         if settings.metrics_port is not None:
             doors.enter_context(server.MetricsServer(endpoint, host, settings.metrics_port, system_clock))
         view.observers(endpoint.metrics.observe_epoch, endpoint.metrics.observe_checkpoint)

@@ -50,10 +50,10 @@ class Crew:
         ``before``: where this driver's slots have been, and their state is.
         """
         if parts.slots_here is not None:
-            addresses = parts.slots_here.start(number, parts.token, parts.python_path)
+            addresses = parts.slots_here.start(number, parts.keys.slots, parts.python_path)
         else:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
-        group = SlotGroup(addresses, parts.token, number, socket.gethostname())
+        group = SlotGroup(addresses, parts.keys.slots, number, socket.gethostname(), _for_tasks(parts))
         crew = cls(parts, number, key_space, group)
         group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
         return crew
@@ -64,7 +64,7 @@ class Crew:
         start = slotlaunch.StartSlot(
             str(parts.work_dir / left.SLOTS),
             number,
-            parts.token,
+            _for_tasks(parts),
             parts.python_path,
             places=settings.slots_per_executor,
         )
@@ -208,3 +208,9 @@ class Crew:
             if folder.exists():
                 places.kill(address.pid)
                 left.keep(folder)
+
+
+def _for_tasks(parts: Parts) -> str:
+    """The key for slots as tasks are told it: nothing where their pod has it, so that it does not travel."""
+    in_pods = parts.slots_here is None and parts.keys.in_files
+    return "" if in_pods else parts.keys.slots

@@ -24,6 +24,7 @@ from sparkstate.driver.parts import End, Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
+from sparkstate.keys import Keys
 from sparkstate.log.fence import FenceGuard
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
@@ -75,7 +76,7 @@ class JobDriver:
         spark: Beginning,
         slots_here: Here | None,
         attempt: int,
-        token: str,
+        keys: Keys,
         work_dir: Path,
         view: JobView,
         requests: Requests,
@@ -89,7 +90,7 @@ class JobDriver:
         self._spark = spark
         self._slots_here = slots_here
         self._attempt = attempt
-        self._token = token
+        self._keys = keys
         self._work_dir = work_dir
         self._view = view
         self._requests = requests
@@ -186,7 +187,7 @@ class JobDriver:
             view=self._view,
             clock=self._clock,
             phases=self._phases,
-            token=self._token,
+            keys=self._keys,
             work_dir=self._work_dir,
             python_path=begun.python_path,
             slots_here=self._slots_here,

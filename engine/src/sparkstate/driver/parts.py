@@ -11,6 +11,7 @@ from sparkstate import clock, phases
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
+from sparkstate.keys import Keys
 from sparkstate.log.fence import FenceGuard
 from sparkstate.settings import JobSettings
 from sparkstate.slots.starting import Here
@@ -40,7 +41,7 @@ class Parts:
     view: JobView
     clock: clock.Clock
     phases: phases.Phases
-    token: str
+    keys: Keys
     work_dir: Path
     python_path: tuple[str, ...]
     slots_here: Here | None

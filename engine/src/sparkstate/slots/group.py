@@ -18,10 +18,16 @@ class SlotGroup:
     the end: none waits behind another."""
 
     def __init__(
-        self, addresses: tuple[SlotAddress, ...], key: str, incarnation: int, local_host: str
+        self,
+        addresses: tuple[SlotAddress, ...],
+        key: str,
+        incarnation: int,
+        local_host: str,
+        key_of_tasks: str | None = None,
     ) -> None:
+        """``key_of_tasks``: what tasks are told of the key; empty: their pod has it (``keys.for_task``)."""
         self.addresses = addresses
-        self.key = key
+        self.key_of_tasks = key if key_of_tasks is None else key_of_tasks
         self.incarnation = incarnation
         self._epochs = [SlotClient(address, key, local_host) for address in addresses]
         self._questions = [SlotClient(address, key, local_host) for address in addresses]

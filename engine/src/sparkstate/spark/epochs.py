@@ -241,7 +241,7 @@ class EpochRunner:
         stamped = tag is None and self._graph.feeds_an_operator(uid)
         full = plans.with_timestamp(struct) if stamped else struct
         task = feed.OutputTask(
-            self._group.addresses, self._group.key, self._group.incarnation, epoch, uid, tag
+            self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
         )
         slots = len(self._group)
         frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
@@ -251,7 +251,7 @@ class EpochRunner:
         self._enter(phases.Phase.FEED, epoch)
         task = feed.FeedTask(
             addresses=self._group.addresses,
-            key=self._group.key,
+            key=self._group.key_of_tasks,
             incarnation=self._group.incarnation,
             epoch=epoch,
             operator=prepared.operator.uid,

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkstate import clock, columns, errors, phases
+from sparkstate import clock, columns, errors, keys, phases
 from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
 from sparkstate.slots.handshake import Role
@@ -126,7 +126,7 @@ class FeedTask:
         self, address: client.SlotAddress, attempt: int, batches: Iterator[pa.RecordBatch]
     ) -> tuple[int, dict[tuple[int, str], int], protocol.Reply]:
         rows, largest = 0, dict[tuple[int, str], int]()
-        with client.connect(address, self.key, Role.TASK, socket.gethostname()) as connection:
+        with client.connect(address, keys.for_task(self.key), Role.TASK, socket.gethostname()) as connection:
             protocol.send(
                 connection,
                 protocol.Feed(
@@ -179,7 +179,7 @@ class OutputTask:
         request = protocol.ReadOutput(
             incarnation=self.incarnation, epoch=self.epoch, operator=self.operator, tag=self.tag
         )
-        with client.connect(address, self.key, Role.TASK, socket.gethostname()) as connection:
+        with client.connect(address, keys.for_task(self.key), Role.TASK, socket.gethostname()) as connection:
             protocol.send(connection, request)
             reply = protocol.receive_reply(connection)
             if isinstance(reply, protocol.Failed):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
 from sparkstate.spark import kubernetes
@@ -112,7 +112,7 @@ def _cluster_conf(settings: JobSettings, environ: Mapping[str, str]) -> dict[str
     api = kubernetes.master(
         environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     )
-    return kubernetes.conf(settings, settings.pod, api, whole - heap)
+    return kubernetes.conf(settings, settings.pod, api, whole - heap, keys.secret_of_spark())
 
 
 class Jvm:

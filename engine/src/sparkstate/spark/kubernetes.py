@@ -16,7 +16,6 @@ from sparkstate.settings import MIB, JobSettings, PodSettings
 
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TEMPLATE: Final = "/etc/sparkstate/job/executor.yaml"
-TOKEN: Final = "/etc/sparkstate/token/token"
 TEMPLATE_FILE: Final = "spark.kubernetes.executor.podTemplateFile"
 DRIVER_POD: Final = "spark.kubernetes.driver.pod.name"
 CONTAINER: Final = "executor"
@@ -49,8 +48,11 @@ def master(service_host: str, service_port: str) -> str:
     return f"k8s://https://{host}:{service_port}"
 
 
-def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int) -> dict[str, str]:
+def conf(
+    settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int, secret_file: str
+) -> dict[str, str]:
     """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap.
+    ``secret_file``: what driver and executors prove themselves to each other with.
 
     Which life of the attempt it is, is known later: :func:`of_life`.
     """
@@ -72,7 +74,7 @@ def conf(settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int)
         TEMPLATE_FILE: TEMPLATE,
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER,
         # Otherwise Spark would write a secret of its own into the executors' pod specs.
-        "spark.authenticate.secret.file": TOKEN,
+        "spark.authenticate.secret.file": secret_file,
         # Fewer rights for the driver: it creates pods and nothing else.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",

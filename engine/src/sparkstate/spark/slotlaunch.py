@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkstate import errors
+from sparkstate import errors, keys
 from sparkstate.clock import Clock
 from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
@@ -37,7 +37,7 @@ class NoPlace:
 class StartSlot:
     """Runs in a Spark task: starts one slot in the executor.
 
-    ``key``: the attempt's, for slots. ``places``: how many slots fit an executor.
+    ``key``: the attempt's, for slots; empty: the pod has it. ``places``: how many slots fit an executor.
     """
 
     directory: str
@@ -60,7 +60,7 @@ class StartSlot:
         identity = Identity(
             slot=index,
             incarnation=self.incarnation,
-            key=self.key,
+            key=keys.for_task(self.key),
             watched_pid=jvm,
             python_path=self.python_path,
             tcp_host=own_address(os.environ, host),

@@ -1,6 +1,8 @@
 """The driver's REST endpoint (docs/rest-api.md).
 
-An answer counts only if it names the job and attempt that were meant: pod addresses are used again.
+An answer counts only if it names the job and attempt that were meant: pod addresses are used again. For the same
+reason a request carries no more than the key that it needs, to look or to change something. A driver whose image knows
+one token alone refuses both with 401, and is asked with that token, which opens nothing to any other.
 
 Drivers run users' code, and one that hangs may cost the other jobs nothing: a call has a limit in total and its answer
 one in bytes; a reconcile that waits for a driver leaves its place to another (``aside``); a driver that did not answer
@@ -24,6 +26,7 @@ from yarl import URL
 
 from sparkstate_operator import clock, errors
 from sparkstate_operator.config import DRIVER_PORT
+from sparkstate_operator.core.keys import Keys
 
 TIMEOUT_S = 5.0
 """Of a whole call, however many bytes come meanwhile."""
@@ -49,6 +52,8 @@ class Drivers:
         self._port = port
         self._session: aiohttp.ClientSession | None = None
         self._doubts = _Doubts(clock_)
+        self._older: dict[str, int] = {}
+        """By job, the attempt whose driver knows the token alone."""
         self._calls = asyncio.Semaphore(CALLS)
         self._doubted_calls = asyncio.Semaphore(DOUBTED_CALLS)
         self.aside: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
@@ -59,23 +64,23 @@ class Drivers:
         if self._session is not None:
             await self._session.close()
 
-    async def status(self, ip: str, token: str, uid: str, attempt: int) -> Document:
+    async def status(self, ip: str, keys: Keys, uid: str, attempt: int) -> Document:
         """The JobStatus. Raises ``DriverUnavailable``."""
-        return await self._call("GET", ip, "/v1/status", token, uid, attempt)
+        return await self._call("GET", ip, "/v1/status", keys, uid, attempt)
 
     async def savepoint(
-        self, ip: str, token: str, uid: str, attempt: int, trigger_id: str
+        self, ip: str, keys: Keys, uid: str, attempt: int, trigger_id: str
     ) -> Document | None:
         """What became of a trigger; None if the driver knows nothing of it."""
         return (
-            await self._call("GET", ip, f"/v1/savepoints/{trigger_id}", token, uid, attempt, missing_ok=True)
+            await self._call("GET", ip, f"/v1/savepoints/{trigger_id}", keys, uid, attempt, missing_ok=True)
             or None
         )
 
     async def trigger(
         self,
         ip: str,
-        token: str,
+        keys: Keys,
         uid: str,
         attempt: int,
         trigger_id: str,
@@ -87,18 +92,18 @@ class Drivers:
         body: Document = {"trigger_id": trigger_id, "stop": stop}
         if directory is not None:
             body["target_directory"] = directory
-        return await self._call("POST", ip, "/v1/savepoints", token, uid, attempt, body=body)
+        return await self._call("POST", ip, "/v1/savepoints", keys, uid, attempt, body=body)
 
-    async def let_claim(self, ip: str, token: str, uid: str, attempt: int) -> None:
+    async def let_claim(self, ip: str, keys: Keys, uid: str, attempt: int) -> None:
         """Tell it that the drivers of all older attempts have ended."""
-        await self._call("POST", ip, "/v1/claim", token, uid, attempt)
+        await self._call("POST", ip, "/v1/claim", keys, uid, attempt)
 
     async def _call(
         self,
         method: str,
         ip: str,
         path: str,
-        token: str,
+        keys: Keys,
         uid: str,
         attempt: int,
         *,
@@ -112,9 +117,12 @@ class Drivers:
             raise errors.DriverUnavailable(
                 f"{method} {url}: no answer lately; asked again in {pause_s:.0f} s"
             )
-        headers = {"Authorization": f"Bearer {token}"}
-        async with self.aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
-            answer, data = await self._exchange(method, url, headers, body, who)
+        key = keys.token if self._older.get(uid) == attempt else keys.read if method == "GET" else keys.admin
+        answer, data = await self._asked(method, url, key, body, who)
+        if answer.status == 401 and key != keys.token:
+            answer, data = await self._asked(method, url, keys.token, body, who)
+            if answer.status != 401:
+                self._older[uid] = attempt
         _require_same(answer.headers, uid, attempt, url)
         if answer.status == 404 and missing_ok:
             return {}
@@ -122,6 +130,13 @@ class Drivers:
             text = data[:500].decode(errors="replace")
             raise errors.DriverUnavailable(f"{method} {url}: {answer.status} {text}")
         return _document(data, f"{method} {url}")
+
+    async def _asked(
+        self, method: str, url: str, key: str, body: Document | None, who: tuple[str, int]
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        headers = {"Authorization": f"Bearer {key}"}
+        async with self.aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
+            return await self._exchange(method, url, headers, body, who)
 
     async def _exchange(
         self, method: str, url: str, headers: dict[str, str], body: Document | None, who: tuple[str, int]

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import base64
 import copy
-import hashlib
-import hmac
+import dataclasses
 import json
 from typing import Any
 
 from sparkstate_operator import actions, labels
 from sparkstate_operator.config import DRIVER_PORT
-from sparkstate_operator.core import naming, revisions
+from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.objects import driver, parts
 from sparkstate_operator.objects.parts import Context, Object
 
@@ -127,21 +126,16 @@ def config_map(context: Context, attempt: int, start: actions.Start, *, executor
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
 
 
-def token(key: bytes, uid: str, attempt: int) -> str:
-    """The bearer token of one attempt's REST: derived, so that the operator never reads a Secret."""
-    return hmac.new(key, f"{uid}/{attempt}".encode(), hashlib.sha256).hexdigest()
-
-
 def secret(context: Context, attempt: int, key: bytes) -> Object:
-    """The driver's copy of its token."""
-    value = base64.b64encode(token(key, context.job.uid, attempt).encode()).decode()
+    """The attempt's keys, of which each container is given its own; ``key`` is the operator's."""
+    found = dataclasses.asdict(keys.of_attempt(key, context.job.uid, attempt))
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": parts.metadata(context, naming.token_secret(context.job.uid, attempt), None, attempt),
         "type": "Opaque",
         "immutable": True,
-        "data": {"token": value},
+        "data": {name: base64.b64encode(value.encode()).decode() for name, value in found.items()},
     }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from sparkstate_operator import labels
 from sparkstate_operator.config import DRIVER_PORT
-from sparkstate_operator.core import memory, naming, templates, units
+from sparkstate_operator.core import keys, memory, naming, templates, units
 from sparkstate_operator.decide import restarts
 from sparkstate_operator.objects import merging, parts
 from sparkstate_operator.objects.parts import Context, Object
@@ -178,16 +179,23 @@ def _volumes(context: Context, attempt: int) -> list[Object]:
     job = context.job
     volumes: list[Object] = [
         {"name": "job", "configMap": {"name": naming.config_map(job.name, attempt)}},
-        _token(context, attempt),
+        _keys(context, attempt, keys.DRIVER),
     ]
     if reference := context.revision.get("configMapRef"):
         volumes.append({"name": "code", "configMap": {"name": reference["name"]}})
     return volumes
 
 
-def _token(context: Context, attempt: int) -> Object:
-    name = naming.token_secret(context.job.uid, attempt)
-    return {"name": "token", "secret": {"secretName": name, "defaultMode": 0o440}}
+def _keys(context: Context, attempt: int, names: Sequence[str]) -> Object:
+    """The attempt's keys of these names. Optional, because a Secret that an earlier version made just before it was
+    replaced holds the token alone."""
+    secret = {
+        "secretName": naming.token_secret(context.job.uid, attempt),
+        "defaultMode": 0o440,
+        "optional": True,
+        "items": [{"key": name, "path": name} for name in names],
+    }
+    return {"name": "token", "secret": secret}
 
 
 def tolerations() -> list[Object]:
@@ -219,7 +227,7 @@ def executor_template(context: Context, attempt: int) -> Object:
     # Spark's own secret between driver and executors is read from there; by default it would stand in the pod's spec.
     container["volumeMounts"].append({"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True})
     spec = _spec(context, "executor")
-    spec["volumes"].append(_token(context, attempt))
+    spec["volumes"].append(_keys(context, attempt, keys.EXECUTOR))
     ours: Object = {
         "apiVersion": "v1",
         "kind": "Pod",

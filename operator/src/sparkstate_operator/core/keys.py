@@ -1,0 +1,44 @@
+"""The keys of one attempt, derived from the operator's own; what each opens stands in docs/security.md, how it is
+derived in docs/formats.md. Derived, so that the operator never reads a Secret."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+
+DRIVER = ("admin", "read", "slots", "spark", "token")
+"""The files that a driver's container is given."""
+EXECUTOR = ("slots", "spark", "token")
+"""Those of an executor's: nothing that opens the control endpoint."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Of one attempt. Never printed."""
+
+    admin: str = field(repr=False)
+    read: str = field(repr=False)
+    slots: str = field(repr=False)
+    spark: str = field(repr=False)
+    token: str = field(repr=False)
+    """For images of earlier versions, which use it for everything; to others it opens nothing."""
+
+
+def of_attempt(key: bytes, uid: str, attempt: int) -> Keys:
+    """``key`` is the operator's own."""
+    root = hmac.new(key, f"{uid}/{attempt}/keys".encode(), hashlib.sha256).hexdigest()
+    admin = derive(root, "admin")
+    return Keys(
+        admin=admin,
+        read=derive(admin, "read"),
+        slots=derive(root, "slots"),
+        spark=derive(root, "spark"),
+        token=hmac.new(key, f"{uid}/{attempt}".encode(), hashlib.sha256).hexdigest(),
+    )
+
+
+def derive(secret: str, use: str) -> str:
+    """The key for ``use`` that follows from ``secret``: as the engine derives it from a token of its own."""
+    digest = hmac.new(secret.encode(), f"sparkstate key 1: {use}".encode(), hashlib.sha256)
+    return f"{use}-{digest.hexdigest()}"
