@@ -16,11 +16,12 @@ from sparkstate_operator.objects import driver, parts
 from sparkstate_operator.objects.parts import Context, Object
 
 RBAC = "rbac.authorization.k8s.io"
-_MAKES = ["create", "get", "list", "delete", "deletecollection"]
 EXECUTOR_RULES: list[Object] = [
-    {"apiGroups": [""], "resources": ["pods"], "verbs": [*_MAKES, "watch", "patch"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": _MAKES},
-    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": _MAKES},
+    {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
+    },
 ]
 """What Spark's Kubernetes backend does in client mode. The operator must have every one of these rights itself to
 grant them (or ``escalate`` on roles)."""
