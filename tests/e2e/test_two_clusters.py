@@ -1,0 +1,75 @@
+"""Two clusters on one bucket, with a job of one name in both: by default they do not meet there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import images
+import pytest
+from support.kubernetes import installed, nodes
+from support.kubernetes.flights import FlightsJob, Prepared
+from support.kubernetes.installed import Operator
+from support.kubernetes.node_job import Bucket
+from support.kubernetes.nodes import NodeCluster
+from support.kubernetes.pod_logs import PodLogs
+from support.s3server import S3Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+@dataclass
+class Other:
+    """The second cluster, with a way to the same bucket. No operator is installed yet."""
+
+    machine: NodeCluster
+    bucket: Bucket
+    logs: PodLogs
+
+    def job(self, namespace: str, folder: Path, image: str, data: Prepared, **changes: Any) -> FlightsJob:
+        """A job there, in a namespace of the same name, prepared."""
+        meta = {"name": namespace, "labels": dict(installed.RESTRICTED)}
+        cluster = self.machine.cluster
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        account = ("serviceaccount", "default", namespace)
+        cluster.until(lambda: cluster.get(*account), "the namespace has its ServiceAccount")
+        job = FlightsJob(cluster, namespace, folder, image, self.bucket, "flights", data, changes=changes)
+        job.prepare()
+        return job
+
+
+@pytest.fixture(scope="module")
+def other(job_image: str, storage: S3Server) -> Iterator[Other]:
+    with nodes.running() as machine:
+        for target in images.TARGETS:
+            machine.import_image(images.image(target).archive)
+        way = machine.offer(0, ("127.0.0.1", storage.reached_by))
+        bucket = Bucket(f"http://{way}", "state", storage.environment)
+        sources = [machine.folder / "node-1" / "pod-logs"]
+        with PodLogs(sources, machine.folder / "kept-logs").keeping() as logs:
+            yield Other(machine, bucket, logs)
+
+
+def test_clusters_without_a_name_of_their_users_leave_each_other_s_jobs_alone(
+    make_job: Any, other: Other, operator: Operator, job_image: str, data: Prepared
+) -> None:
+    first = make_job()
+    second = other.job(first.namespace, other.machine.folder / "data", job_image, data)
+    with installed.running(other.machine.cluster, other.logs, other.machine.folder):
+        for job in (first, second):
+            job.apply()
+            job.feed(interval_s=5.0)
+        try:
+            for job in (first, second):
+                job.until_checkpoint_after(0, 300)
+                job.finish()
+                job.check()
+                assert job.status["attempt"] == 1
+                assert not job.status.get("restarts", {}).get("fenced")
+            names = {job.status["cluster"] for job in (first, second)}
+            assert len(names) == 2
+        finally:
+            second.stop_feeding()
+            second.cluster.kubectl("delete", "ssj", second.name, "-n", second.namespace, "--timeout=120s")
