@@ -19,7 +19,8 @@ VALUES = "replicas=2,podDisruptionBudget.enabled=true,networkPolicy.enabled=true
 @pytest.fixture
 def installed(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
     """The chart's objects that concern its pods, by kind; two pods run and are ready."""
-    text = cluster.helm("template", "ours", CHART, "-n", namespace, "--set", VALUES, "--no-hooks")
+    more = ("--no-hooks", "--kube-version", "1.36.3")
+    text = cluster.helm("template", "ours", CHART, "-n", namespace, "--set", VALUES, *more)
     kinds = ("ServiceAccount", "Deployment", "NetworkPolicy", "PodDisruptionBudget")
     found = {one["kind"]: one for one in yaml.safe_load_all(text) if one and one["kind"] in kinds}
     cluster.apply(*(found[kind] for kind in kinds))
