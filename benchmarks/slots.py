@@ -69,14 +69,20 @@ class Wire:
 
     def __init__(self) -> None:
         self.received = 0
-        plain = socket.socket.recv
+        plain, plain_into = socket.socket.recv, socket.socket.recv_into
 
         def recv(connection: socket.socket, *arguments: int) -> bytes:
             data = plain(connection, *arguments)
             self.received += len(data)
             return data
 
+        def recv_into(connection: socket.socket, *arguments: Any) -> int:
+            count = plain_into(connection, *arguments)
+            self.received += count
+            return count
+
         socket.socket.recv = recv  # type: ignore[method-assign]
+        socket.socket.recv_into = recv_into  # type: ignore[method-assign]
 
 
 @contextmanager
