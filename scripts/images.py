@@ -201,7 +201,7 @@ def secrets() -> Iterator[tuple[str, Path]]:
 
 def buildx(one: Image, options: argparse.Namespace) -> list[str]:
     """The command for Docker."""
-    tag = f"{options.push}/{one.tag.removeprefix('sparkstate/')}" if options.push else one.tag
+    tag = f"{options.push}/{one.tag}" if options.push else one.tag
     output = (
         ["--push"]
         if options.push
@@ -240,7 +240,7 @@ def report(one: Image, builder: str, seconds: float, *, push: str | None) -> Non
     """Write buildah's archive, and say how large the image is."""
     if push is not None:
         if builder == "buildah":
-            target = f"docker://{push}/{one.tag.removeprefix('sparkstate/')}"
+            target = f"docker://{push}/{one.tag}"
             subprocess.run(["buildah", "push", "--quiet", one.tag, target], check=True)
         say(f"{one.tag}: pushed after {seconds:.0f} s")
         return

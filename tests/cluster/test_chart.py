@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support import tree
-from support.kubernetes import build
+from support.chart import CHART, Chart, helm
 from support.kubernetes.cluster import CommandFailed
 
 from sparkstate_operator import rbac
 from sparkstate_operator.metrics import Metrics
 
-CHART = tree.ROOT / "charts" / "sparkstate-operator"
 DIGEST = "sha256:" + "a" * 64
 EVERYTHING = {
     "replicas": 2,
     "watchNamespaces": ["shop", "bank"],
-    "metrics": {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}},
+    "metrics": {
+        "serviceMonitor": {"enabled": True},
+        "podMonitor": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+        "dashboards": {"enabled": True},
+    },
     "networkPolicy": {"enabled": True},
     "podDisruptionBudget": {"enabled": True},
     "imagePullSecrets": [{"name": "pull"}],
@@ -43,44 +44,8 @@ NOTHING = {
     "metrics": {"service": False},
     "uninstall": {"release": False},
 }
+NOTHING_BUT_RIGHTS = {"operatorKey": {"existingSecret": "their-key"}}
 SETS: dict[str, dict[str, Any]] = {"defaults": {}, "everything": EVERYTHING, "nothing": NOTHING}
-
-
-def helm(*arguments: str | Path) -> str:
-    """What helm says; no cluster is asked."""
-    command = [str(build.binary("helm")), *map(str, arguments)]
-    environment = {**os.environ, "KUBECONFIG": os.devnull}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode != 0:
-        raise CommandFailed(done.stderr)
-    return done.stdout
-
-
-class Chart:
-    """Renders the chart as release ``ours`` in namespace ``ops``."""
-
-    def __init__(self, folder: Path) -> None:
-        self._values = folder / "values.yaml"
-
-    def render(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """All objects, hooks too."""
-        self._values.write_text(yaml.safe_dump(values))
-        more = ("-f", self._values, "--kube-version", "1.36.3")
-        text = helm("template", "ours", CHART, "-n", "ops", *more)
-        return [document for document in yaml.safe_load_all(text) if document]
-
-    def one(
-        self, kind: str, values: dict[str, Any], name: str = "ours-sparkstate-operator"
-    ) -> dict[str, Any]:
-        """The object of that kind and name."""
-        (found,) = [
-            each for each in self.render(values) if (each["kind"], each["metadata"]["name"]) == (kind, name)
-        ]
-        return found
-
-    def operator(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The operator's container."""
-        return dict(self.one("Deployment", values)["spec"]["template"]["spec"]["containers"][0])
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +64,9 @@ def test_each_set_of_values_renders(chart: Chart, values: dict[str, Any]) -> Non
     assert kinds.count("ServiceMonitor") == kinds.count("PrometheusRule") == (values is EVERYTHING)
     assert kinds.count("NetworkPolicy") == kinds.count("PodDisruptionBudget") == (values is EVERYTHING)
     assert kinds.count("CustomResourceDefinition") == (0 if values is NOTHING else 2)
-    assert kinds.count("Secret") == (0 if values is NOTHING else 1)
+    assert kinds.count("PodMonitor") == (values is EVERYTHING)
+    assert kinds.count("ConfigMap") == (3 if values is EVERYTHING else 1)
+    assert kinds.count("Secret") == 0
     cluster_wide = {"ClusterRole", "ClusterRoleBinding"} & set(kinds)
     assert bool(cluster_wide) == (values == {})
     assert (kinds.count("RoleBinding") > 0) == (values is not NOTHING)
@@ -137,7 +104,8 @@ def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
 def test_the_rights_are_the_operators_own_table(chart: Chart) -> None:
     whole = chart.one("ClusterRole", {}, "ops-ours-sparkstate-operator")
     assert whole["rules"] == rbac.rules()
-    assert chart.one("Role", {}, "ours-sparkstate-operator-lease")["rules"] == rbac.lease_rules()
+    lease = chart.one("Role", NOTHING_BUT_RIGHTS, "ours-sparkstate-operator-lease")["rules"]
+    assert lease == rbac.lease_rules()
     found = [
         each
         for each in chart.render(EVERYTHING)
@@ -149,7 +117,7 @@ def test_the_rights_are_the_operators_own_table(chart: Chart) -> None:
     }
 
 
-def test_nobody_reads_secrets() -> None:
+def test_no_secret_is_read_but_the_operators_own_key(chart: Chart) -> None:
     verbs = {
         verb
         for rule in [*rbac.rules(), *rbac.lease_rules(), *rbac.release_rules()]
@@ -157,6 +125,13 @@ def test_nobody_reads_secrets() -> None:
         for verb in rule["verbs"]
     }
     assert verbs == {"create", "delete"}
+    rendered = [
+        (rule["verbs"], rule.get("resourceNames"))
+        for each in chart.render({})
+        for rule in each.get("rules") or ()
+        if "secrets" in rule["resources"] and {"get", "list", "watch", "*"} & set(rule["verbs"])
+    ]
+    assert rendered == [(["get"], ["ours-sparkstate-operator-key"])]
 
 
 def test_every_right_is_bound_to_the_operators_account(chart: Chart) -> None:
@@ -176,7 +151,7 @@ def test_every_right_is_bound_to_the_operators_account(chart: Chart) -> None:
 @pytest.mark.parametrize(
     ("values", "operator", "job"),
     [
-        ({}, "ghcr.io/sparkstate/operator:0.1.0", "ghcr.io/sparkstate/job:0.1.0"),
+        ({}, "sparkstate/operator:0.1.0", "sparkstate/job:0.1.0"),
         (
             {"global": {"imageRegistry": "mirror:5000"}, "image": {"tag": "x"}},
             "mirror:5000/sparkstate/operator:x",
@@ -220,10 +195,10 @@ def test_the_defaults_reach_the_operator_and_new_ones_are_a_new_pod(chart: Chart
     assert first != second
 
 
-def test_definitions_and_key_outlive_the_release(chart: Chart) -> None:
+def test_definitions_outlive_the_release(chart: Chart) -> None:
     for each in chart.render({}):
         kept = (each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep"
-        assert kept == (each["kind"] in ("CustomResourceDefinition", "Secret")), each["kind"]
+        assert kept == (each["kind"] == "CustomResourceDefinition"), each["kind"]
 
 
 def test_the_definitions_are_the_repositorys(chart: Chart) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import yaml
 from support import operator_process, tree
 from support.kubelet import Kubelet
-from support.kubernetes.cluster import Cluster
+from support.kubernetes.cluster import Cluster, CommandFailed
 from support.operated import job
 from support.operator_process import Operator
 
@@ -56,7 +57,9 @@ class Release:
         """The operator as a process, under the ServiceAccount and the Lease of the chart."""
         kubeconfig = self.cluster.kubeconfig_of(self.namespace, NAME)
         options = ["--lease-name", NAME, "--lease-namespace", self.namespace]
-        started = operator_process.start(kubeconfig, self.folder, [self.namespace], options=options)
+        started = operator_process.start(
+            kubeconfig, self.folder, [self.namespace], options=options, key_secret=f"{NAME}-key"
+        )
         self.operators.append(started)
         return started
 
@@ -98,14 +101,54 @@ def test_an_installed_operator_gets_its_pods_its_key_and_all_its_rights(release:
         lambda: release.cluster.items("pods", release.namespace, selector), "the Deployment has a pod", 30
     )
     assert pods[0]["spec"]["containers"][0]["args"][0] == "run"
-    key = release.get("secret", f"{NAME}-key")["data"]["key"]
+    assert release.cluster.get("secret", f"{NAME}-key", release.namespace) is None
     operator = release.start()
     created = release.create(deployment="cluster", slots=4)
+    key = release.get("secret", f"{NAME}-key")["data"]["key"]
+    assert len(base64.b64decode(key)) == 64
     assert created["metadata"]["finalizers"] == [labels.FINALIZER]
     release.upgrade(replicas=2)
     assert release.get("secret", f"{NAME}-key")["data"]["key"] == key
     assert release.get("deployment")["spec"]["replicas"] == 2
     assert operator.errors() == []
+    # Another process finds the key, and may read no other Secret.
+    operator.stop()
+    again = release.start()
+    release.create("invoices")
+    assert release.get("secret", f"{NAME}-key")["data"]["key"] == key
+    assert again.errors() == []
+    kubeconfig = release.cluster.kubeconfig_of(release.namespace, NAME)
+    with pytest.raises(CommandFailed, match="forbidden"):
+        release.cluster.kubectl("get", "secrets", "-n", release.namespace, kubeconfig=kubeconfig)
+
+
+def test_people_of_a_namespace_see_and_edit_its_jobs(cluster: Cluster, namespace: str) -> None:
+    """By Kubernetes' own roles, into which the chart's are aggregated."""
+    cluster.helm("install", "ours", CHART, "-n", namespace, "--take-ownership")
+    for role in ("view", "edit"):
+        who = ("--clusterrole", role, "--user", f"{role}er")
+        cluster.kubectl("create", "rolebinding", role, "-n", namespace, *who)
+
+    def may(role: str, verb: str, resource: str, *more: str) -> bool:
+        asked = ("auth", "can-i", verb, resource, "-n", namespace, "--as", f"{role}er", *more)
+        try:
+            said = cluster.kubectl(*asked)
+        except CommandFailed as error:  # of "no"
+            said = error.printed
+        return {"yes": True, "no": False}[said.split()[0]]
+
+    kinds = ("statefulsparkjobs.sparkstate.io", "statesnapshots.sparkstate.io")
+    try:
+        cluster.until(lambda: may("edit", "create", kinds[0]), "the roles are aggregated", 30)
+        for kind in kinds:
+            assert [may("view", verb, kind) for verb in ("get", "list", "watch")] == [True] * 3
+            assert [may("view", verb, kind) for verb in ("create", "patch", "delete")] == [False] * 3
+            assert [may("edit", verb, kind) for verb in ("get", "create", "patch", "delete")] == [True] * 4
+            assert not may("edit", "update", kind, "--subresource=status")
+        assert may("edit", "patch", kinds[0], "--subresource=scale")
+        assert not may("view", "patch", kinds[0], "--subresource=scale")
+    finally:
+        cluster.helm("uninstall", "ours", "-n", namespace, "--no-hooks")
 
 
 def test_the_pods_that_helm_runs_later_are_let_in_too(release: Release) -> None:

@@ -75,8 +75,12 @@ def start(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     name: str = "operator",
+    key_secret: str = "",
 ) -> Operator:
-    """Start one that watches ``namespaces``; its Lease is called like the first. End it with ``stop`` or ``kill``."""
+    """Start one that watches ``namespaces``; its Lease is called like the first. End it with ``stop`` or ``kill``.
+
+    ``key_secret``: where its key is, or is to be; without, it has the tests' own.
+    """
     key = folder / "key"
     key.write_text(KEY)
     log = folder / f"{name}-{time.monotonic_ns()}.log"
@@ -85,8 +89,7 @@ def start(
         "-m",
         "sparkstate_operator",
         "run",
-        "--key-file",
-        str(key),
+        *(("--key-secret", key_secret) if key_secret else ("--key-file", str(key))),
         "--listen",
         "127.0.0.1:0",
     ]

@@ -1,5 +1,7 @@
 {{- define "sparkstate.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- $chart := default .Chart.Name .Values.nameOverride }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains $chart .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name $chart | trunc 50 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{- define "sparkstate.selector" -}}
@@ -33,9 +35,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* Pod and container settings that Pod Security "restricted" asks for */}}
 {{- define "sparkstate.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 185
-runAsGroup: 185
-fsGroup: 185
+{{- range $field, $value := .Values.podSecurity }}
+{{- if kindIs "invalid" $value | not }}
+{{ $field }}: {{ $value | int64 }}
+{{- end }}
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 

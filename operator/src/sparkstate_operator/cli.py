@@ -11,7 +11,7 @@ from typing import Any
 import click
 import yaml
 
-from sparkstate_operator import hooks, logs
+from sparkstate_operator import errors, hooks, logs
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import settings
 from sparkstate_operator.lease import LeaseSettings
@@ -47,8 +47,12 @@ def main() -> None:
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="Secret key that the drivers' tokens derive from; at least 16 bytes.",
+    help="Secret key that the drivers' tokens derive from; at least 16 bytes. Or --key-secret.",
+)
+@click.option(
+    "--key-secret",
+    metavar="NAME",
+    help="Secret with that key, in the Lease's namespace; made where it is not there. Or --key-file.",
 )
 @click.option(
     "--lease-namespace",
@@ -97,11 +101,8 @@ def run(**options: Any) -> None:
     from sparkstate_operator import run as process
 
     logs.configure(options["log_level"])
-    key = options["key_file"].read_bytes().strip()
-    if len(key) < 16:
-        raise click.UsageError(
-            f"--key-file {options['key_file']} holds {len(key)} bytes; it must hold at least 16"
-        )
+    if bool(options["key_file"]) == bool(options["key_secret"]):
+        raise click.UsageError("give either --key-file or --key-secret")
     host, port = _address(options["listen"])
     config = Config(
         namespaces=tuple(options["namespaces"]),
@@ -117,7 +118,8 @@ def run(**options: Any) -> None:
         lease=LeaseSettings(
             options["lease_namespace"], options["lease_name"], options["identity"], options["lease_seconds"]
         ),
-        key=key,
+        key=_key(options["key_file"]),
+        key_secret=options["key_secret"] or "",
         hooks=hooks.from_environment(os.environ),
         kubeconfig=options["kubeconfig"],
         host=host,
@@ -150,6 +152,16 @@ def release(**options: Any) -> None:
     )
     count = asyncio.run(letting_go.release(lease, options["namespaces"], options["kubeconfig"]))
     click.echo(f"{count} objects were let go")
+
+
+def _key(path: Path | None) -> bytes | None:
+    """The key in a file, if one was given."""
+    from sparkstate_operator import keys  # loads the Kubernetes client
+
+    try:
+        return None if path is None else keys.require(path.read_bytes(), f"--key-file {path}")
+    except errors.BadKey as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _address(listen: str) -> tuple[str, int]:

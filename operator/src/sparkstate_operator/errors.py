@@ -10,7 +10,8 @@ OperatorError
 │   ├── Refused         too many requests, or a webhook that says no or fails: later
 │   └── Forbidden       a right, a quota or a closing namespace
 ├── DriverUnavailable   no answer, or not from the driver that was meant: ask later
-└── Foreign          an object of our name belongs to somebody else
+├── Foreign          an object of our name belongs to somebody else
+└── BadKey           the operator's own key is none: it does not start
 """
 
 from __future__ import annotations
@@ -78,3 +79,7 @@ class DriverUnavailable(OperatorError):
 
 class Foreign(OperatorError):
     """An object of the name that we need exists and is not ours."""
+
+
+class BadKey(OperatorError):
+    """What should be the operator's key is too short, or no key; the message says where it is."""

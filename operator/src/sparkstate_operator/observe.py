@@ -50,9 +50,22 @@ class Memory:
     """When the next look is due without any event."""
     unwritten: str = ""
     """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
+    uid: str = ""
+    """Of the job that all this is about."""
     asking: bool = False
     """Whether one of the job's snapshots is being looked at to ask the driver for it: one at a time, so that two of
     them cannot both find that no other is in flight."""
+
+    def is_about(self, uid: str) -> bool:
+        """Whether it is about the job with this uid. If it was about another of the same name, that is forgotten: its
+        pods were not this one's."""
+        same = self.uid in ("", uid)
+        if not same:
+            self.sightings, self.revisions, self.never_made = {}, {}, 0
+            self.progress_s, self.deep_s, self.leftovers, self.unwritten = None, None, False, ""
+            self.speaker, self.news = None, observed.NO_NEWS
+        self.uid = uid
+        return same
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ class Observer:
         body = await self._kube.get(k.JOBS, namespace, name)
         job = observed.job_of(body) if body is not None else None
         uid = job.uid if job is not None else ""
+        if job is not None and not memory.is_about(uid):
+            deep = True
         if job is not None and labels.FINALIZER not in job.finalizers:
             memory.unwritten = uid
         deep = deep or job is None or job.deleting_at is not None or _is_lost(job)

@@ -7,11 +7,12 @@ import dataclasses
 import logging
 import os
 import random
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, labels, naming_cluster
+from sparkstate_operator import clock, errors, keys, labels, naming_cluster
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
@@ -38,8 +39,11 @@ class Process:
     """What a process is started with, beside the configuration."""
 
     lease: LeaseSettings
-    key: bytes
+    key: bytes | None
+    """What drivers' tokens derive from; None: it is in ``key_secret``, and made where that is not there."""
     hooks: Hooks
+    key_secret: str = ""
+    """Name of a Secret in the Lease's namespace."""
     kubeconfig: str | None = None
     host: str = ""
     port: int = 8081
@@ -83,7 +87,7 @@ class _Operator:
             leadership.notes = {labels.CLUSTER: name}
             await leadership.acquire()
             metrics.leading.set(1)
-            await self._lead(kube, drivers, leadership)
+            await self._lead(kube, drivers, leadership, await self._key(kube))
         finally:
             metrics.leading.set(0)
             beat.cancel()
@@ -93,10 +97,18 @@ class _Operator:
             await leases.close()
             web.stop()
 
-    async def _lead(self, kube: Kube, drivers: Drivers, leadership: Leadership) -> None:
+    async def _key(self, kube: Kube) -> bytes:
+        process = self._process
+        if process.key is not None:
+            return process.key
+        return await keys.obtain(
+            kube, process.lease.namespace, process.key_secret, lambda: secrets.token_hex(32)
+        )
+
+    async def _lead(self, kube: Kube, drivers: Drivers, leadership: Leadership, key: bytes) -> None:
         process, config = self._process, self._config
-        applier = Applier(kube, drivers, config, process.key, process.hooks)
-        observer = Observer(kube, drivers, process.key)
+        applier = Applier(kube, drivers, config, key, process.hooks)
+        observer = Observer(kube, drivers, key)
         recorder = Recorder(self._clock, process.lease.identity)
         reconciler = Reconciler(observer, applier, recorder, config, self._clock, self._metrics)
         queue: KeyedQueue[Key] = KeyedQueue(

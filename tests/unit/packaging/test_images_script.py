@@ -37,7 +37,7 @@ def test_several_platforms_are_built_by_docker_and_pushed(no_secrets: None) -> N
     both = "linux/amd64,linux/arm64"
     words = images.buildx(images.image("job"), options(platform=both, push="registry.example.org/team"))
     assert words[words.index("--platform") + 1] == both
-    assert words[words.index("--tag") + 1].startswith("registry.example.org/team/job:")
+    assert words[words.index("--tag") + 1].startswith("registry.example.org/team/sparkstate/job:")
     assert "--output" not in words
 
 

@@ -7,10 +7,11 @@ of its own. Its own queue ran three handlers of one object at once when tried, a
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import aiohttp
@@ -139,11 +140,23 @@ def _settled(body: Mapping[str, Any]) -> bool:
     )
 
 
+class Backoffs:
+    """Pauses between tries of a watch that is refused or not answered, in seconds: without end. A watch that gave up
+    would end kopf, and with it all others: one namespace that is gone, its rights with it, would have all of them list
+    anew every minute."""
+
+    def __iter__(self) -> Iterator[float]:
+        return (
+            float(pause_s) for pause_s in itertools.chain((1, 1, 2, 3, 5, 8, 13, 21), itertools.repeat(30))
+        )
+
+
 def _configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # the CRDs are there when we start, and namespaces are told by name
     settings.peering.standalone = True
     settings.networking.request_timeout = 30.0
+    settings.networking.error_backoffs = Backoffs()
     settings.networking.connect_timeout = 10.0
     settings.watching.server_timeout = WATCH_SERVER_S
     settings.watching.client_timeout = WATCH_CLIENT_S

@@ -1,0 +1,47 @@
+"""The operator's key, which drivers' tokens derive from, where nobody has given it one.
+
+It is made once, by whichever process leads first, and kept in a Secret of the operator's own namespace: the one Secret
+that it may read. A chart that made the key would make another each time it is rendered without a cluster (Argo CD).
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+
+from sparkstate_operator import errors
+from sparkstate_operator.edges import kube as k
+
+_log = logging.getLogger(__name__)
+LEAST = 16
+"""Bytes of a key."""
+FIELD = "key"
+
+
+async def obtain(kube: k.Kube, namespace: str, name: str, new_key: Callable[[], str]) -> bytes:
+    """The key in the Secret; where there is none it is made. Raises ``BadKey`` for one that is no key."""
+    found = await kube.get(k.SECRETS, namespace, name)
+    if found is None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": "Opaque",
+            "data": {FIELD: base64.b64encode(new_key().encode()).decode()},
+        }
+        try:
+            found = await kube.create(k.SECRETS, namespace, body)
+            _log.info("the operator's key is new", extra={"object": name, "namespace": namespace})
+        except errors.AlreadyExists:
+            found = await kube.get(k.SECRETS, namespace, name)
+    data = (found or {}).get("data") or {}
+    return require(base64.b64decode(data.get(FIELD, "")), f"Secret {namespace}/{name}")
+
+
+def require(key: bytes, where: str) -> bytes:
+    """The key without white space around it. Raises ``BadKey``."""
+    key = key.strip()
+    if len(key) < LEAST:
+        raise errors.BadKey(f"{where} holds {len(key)} bytes as {FIELD!r}; it must hold at least {LEAST}")
+    return key
