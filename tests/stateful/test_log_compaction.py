@@ -98,6 +98,8 @@ class Process:
     """How many entries there were when its present work began."""
     told: str = ""
     """What it does now."""
+    claims: bool = False
+    """Whether it is a driver, which does nothing else before it knows that it has claimed."""
 
 
 class Life(RuleBasedStateMachine):
@@ -140,7 +142,8 @@ class Life(RuleBasedStateMachine):
     def a_driver_comes(self, new_attempt: bool) -> None:
         self.attempt += new_attempt
         process = self.new_process()
-        self.begin(process, "claim", lambda: process.log.claim(process.attempt, process.writer))
+        process.claims = True
+        self.claim(process)
 
     @rule()
     @precondition(lambda self: len(self.processes) < MOST)
@@ -153,7 +156,9 @@ class Life(RuleBasedStateMachine):
     def somebody_begins(self, data, what) -> None:
         process = data.draw(st.sampled_from([p for p in self.processes if not p.actor.busy]))
         number = next(self.names)
-        if what == "read" or (what == "sweep" and process.log.token is None):
+        if process.claims and process.log.token is None:  # its claim's outcome is open: it may be the owner
+            self.claim(process)
+        elif what == "read" or (what == "sweep" and process.log.token is None):
             self.begin(process, "read", process.log.refresh)
         elif what == "sweep":
             self.begin(process, "sweep", process.log.sweep)
@@ -187,6 +192,9 @@ class Life(RuleBasedStateMachine):
         assert owner is not None
         for _ in range(times):
             self.drain(owner)
+            if owner in self.processes and owner.log.token is None:
+                self.claim(owner)
+                self.drain(owner)
             if owner in self.processes:
                 number = next(self.names)
                 record = records.Tombstone(paths=(f"file {number}",), published=number)
@@ -199,7 +207,7 @@ class Life(RuleBasedStateMachine):
         owner = self.owner()
         assert owner is not None
         self.drain(owner)
-        if owner in self.processes:
+        if owner in self.processes and owner.log.token is not None:
             number = next(self.names)
             record = records.Tombstone(paths=(f"file {number}",), published=number)
             self.begin(owner, "append", lambda: (owner.log.append(record), record))
@@ -226,6 +234,9 @@ class Life(RuleBasedStateMachine):
         )
         self.processes.append(process)
         return process
+
+    def claim(self, process: Process) -> None:
+        self.begin(process, "claim", lambda: process.log.claim(process.attempt, process.writer))
 
     def owner(self) -> Process | None:
         """The driver with the newest claim that counts."""
