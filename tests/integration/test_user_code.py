@@ -64,6 +64,24 @@ def test_what_cannot_work_is_refused_with_exit_code_2(
     assert message in driver.end()["message"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("twice", "state 'total' is declared twice"),
+        ("unpicklable", "cannot be sent to the slots"),
+    ],
+)
+def test_a_mistake_that_every_start_repeats_ends_the_job_at_once(
+    tmp_path: Path, wrong: str, message: str
+) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    document = driving.manifest(tmp_path, "wrong.py", params={"wrong": wrong})
+    with driving.Driver(tmp_path, document) as driver:
+        assert driver.wait() == 2
+    assert driver.end()["reason"] == "DeclarationError" and message in driver.end()["message"]
+    assert "restarting in" not in driver.log()
+
+
 def test_state_of_an_operator_that_is_gone_blocks_the_restore(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as driver:

@@ -7,6 +7,7 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   └── NotInThisVersion   leave the field out                               exit code 2
     ├── UserCodeError          correct the job's own function                    exit code 1
     ├── StateError             a state was used or declared in a way that cannot work
+    │   ├── DeclarationError      correct the job's code; no restart can help      exit code 2
     │   ├── StateMigrationError   the stored state does not fit the job's code   exit code 3
     │   └── SerializationError    a value does not fit its declared type
     ├── RestoreBlocked         say from what to restore, or `startEmpty: true`   exit code 3
@@ -51,6 +52,12 @@ class UserCodeError(SparkstateError):
 
 class StateError(SparkstateError):
     """A state was declared or used in a way that cannot work."""
+
+
+class DeclarationError(StateError):
+    """The job's code declares something that cannot work, before any record: to try again would give the same."""
+
+    exit_code = 2
 
 
 class StateMigrationError(StateError):

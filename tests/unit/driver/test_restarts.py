@@ -62,6 +62,7 @@ class Failing(JobDriver):
         errors.UnknownFormat,
         errors.RestoreBlocked,
         errors.StateMigrationError,
+        errors.DeclarationError,
         errors.SpecInvalid,
         errors.Fenced,
     ],

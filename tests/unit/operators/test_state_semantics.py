@@ -306,7 +306,7 @@ TWICE = [
 
 @pytest.mark.parametrize("declare", TWICE)
 def test_one_name_for_two_states_is_refused(declare):
-    with pytest.raises(errors.StateError, match="'s' is declared twice"):
+    with pytest.raises(errors.DeclarationError, match="'s' is declared twice"):
         open_with(declare)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate import KeyedProcessFunction, OutputTag, errors
+from sparkstate import KeyedProcessFunction, OutputTag, ValueStateDescriptor, errors
 from sparkstate.spark import graph, stream
 from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 
@@ -85,3 +85,30 @@ def chosen(given: Any) -> Any:
         if "no keyed operator" not in str(error):
             raise
     return found[0]
+
+
+def unknown_type() -> None:
+    ValueStateDescriptor("s", "long")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(unknown_type, id="a type that is none"),
+        pytest.param(lambda: misspelt(), id="a wrong name"),  # type: ignore[name-defined] # noqa: F821
+        pytest.param(lambda: object().keyed(), id="a wrong attribute"),  # type: ignore[attr-defined]
+        pytest.param(lambda: len(7), id="a wrong type"),  # type: ignore[arg-type]
+        pytest.param(lambda: __import__("no_such_module"), id="a wrong import"),
+    ],
+)
+def test_what_every_start_of_the_job_would_say_again_is_a_declaration_error(mistake: Any) -> None:
+    with pytest.raises(errors.DeclarationError, match="the job's function raised"):
+        graph.declare(mistake)
+
+
+def test_what_another_start_may_not_find_again_is_left_as_it_is() -> None:
+    def missing() -> None:
+        raise FileNotFoundError("the input is not there yet")
+
+    with pytest.raises(FileNotFoundError):
+        graph.declare(missing)

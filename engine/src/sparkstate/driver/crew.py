@@ -55,7 +55,7 @@ class Crew:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
         group = SlotGroup(addresses, parts.keys.slots, number, socket.gethostname(), _for_tasks(parts))
         crew = cls(parts, number, key_space, group)
-        group.each(lambda slot: protocol.Configure(plan=cloudpickle.dumps(crew._plan(slot))), protocol.Ok)
+        group.each(lambda slot: protocol.Configure(plan=_pickled(crew._plan(slot))), protocol.Ok)
         return crew
 
     @staticmethod
@@ -214,3 +214,15 @@ def _for_tasks(parts: Parts) -> str:
     """The key for slots as tasks are told it: nothing where their pod has it, so that it does not travel."""
     in_pods = parts.slots_here is None and parts.keys.in_files
     return "" if in_pods else parts.keys.slots
+
+
+def _pickled(plan: SlotPlan) -> bytes:
+    """The job's functions travel to the slots by value."""
+    try:
+        data: bytes = cloudpickle.dumps(plan)
+        return data
+    except Exception as error:
+        raise errors.DeclarationError(
+            f"the job's functions cannot be sent to the slots: {type(error).__name__}: {error}; make connections, "
+            "locks and clients in open(), not in __init__ or outside of the class"
+        ) from error

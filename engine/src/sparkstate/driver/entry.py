@@ -48,6 +48,10 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except (SyntaxError, ImportError, NameError) as error:
+        raise errors.DeclarationError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     except Exception as error:
         raise errors.UserCodeError(
             f"{path} raised while it was imported: {type(error).__name__}: {error}"

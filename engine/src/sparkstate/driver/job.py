@@ -40,6 +40,7 @@ _STORAGE_RETRY_S = 2.0
 _FINAL = (
     errors.SpecInvalid,
     errors.RestoreBlocked,
+    errors.DeclarationError,
     errors.StateMigrationError,
     errors.UnknownFormat,
     errors.Fenced,

@@ -103,6 +103,10 @@ class KeyedOperator:
         with self._lock:
             try:
                 self.spec.function.open(self._context)
+            except errors.StateMigrationError:
+                raise
+            except errors.StateError as error:  # whatever open() declares, it declares again after a restart
+                raise errors.DeclarationError(str(error)) from error
             except errors.SparkstateError:
                 raise
             except Exception as error:

@@ -23,6 +23,7 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
         errors.NotInThisVersion,
         errors.UserCodeError,
         errors.StateError,
+        errors.DeclarationError,
         errors.StateMigrationError,
         errors.SerializationError,
         errors.RestoreBlocked,

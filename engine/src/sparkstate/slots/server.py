@@ -152,7 +152,14 @@ class SlotServer:
             if self._was_configured:
                 raise errors.SlotLost("this slot has its plan; it takes no other")
             self._was_configured = True
-        self._runtime = self._make_runtime(cloudpickle.loads(request.plan))
+        try:
+            plan = cloudpickle.loads(request.plan)
+        except Exception as error:
+            raise errors.DeclarationError(
+                f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}; what they import "
+                "must be in the image, or in modules beside the job's file"
+            ) from error
+        self._runtime = self._make_runtime(plan)
 
     def _feed(self, connection: Channel, runtime: SlotRuntime, request: protocol.Feed) -> None:
         try:

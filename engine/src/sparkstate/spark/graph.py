@@ -154,12 +154,21 @@ def current() -> Graph:
     return _current[-1]
 
 
+def _of_the_code() -> tuple[type[BaseException], ...]:
+    """What is wrong with code, not with what it has read: a file that is missing may be there at the next start."""
+    from pyspark.errors import ParseException
+
+    return (errors.StateError, NameError, TypeError, AttributeError, ImportError, SyntaxError, ParseException)
+
+
 def declare(function: Callable[..., Any], *arguments: Any) -> Graph:
-    """Call the job's function and return what it declared."""
+    """Call the job's function and return what it declared. Raises ``DeclarationError`` for what no restart changes."""
     graph = Graph()
     _current.append(graph)
     try:
         function(*arguments)
+    except _of_the_code() as error:
+        raise errors.DeclarationError(f"the job's function raised {type(error).__name__}: {error}") from error
     finally:
         _current.pop()
     graph.check()
