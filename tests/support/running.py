@@ -17,6 +17,7 @@ from sparkstate.driver.started import Started
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.slots.group import SlotGroup
+from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -64,7 +65,7 @@ class Running:
         )
 
     def start(self, epoch: int) -> Started:
-        return self.checkpoints.start(epoch, Watermarks(()), b"position")
+        return self.checkpoints.start(epoch, Watermarks(()), position.Captured())
 
     def refuse_publication(self, epoch: int) -> None:
         """What is staged up to that epoch has no way to its name: a folder is there."""

@@ -6,8 +6,10 @@ It does with the real ``Durable`` what ``driver.checkpoints`` does, one step aft
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from support.storage_life import KEY_SPACE, SINK, ImpatientClock, Killed, Place, Slot, shard_of
 
@@ -18,10 +20,29 @@ from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.handles import ShardHandle
 from sparkstate.slots.restoring import state_metas
+from sparkstate.spark.position import PART_BYTES, Captured
 from sparkstate.spark.watermarks import Watermarks
 
 PATIENCE = 3
 """How often it looks for the storage before it gives a checkpoint up."""
+
+
+def position_at(taken: int, folder: Path) -> Captured:
+    """The position after so many records, with a large log that only grows now and then."""
+    log = folder / "0"
+    log.write_bytes(log_at(taken))
+    return Captured(taken, {"taken": json.dumps(taken).encode()}, {"sources/0/9.compact": log}, folder)
+
+
+def log_at(taken: int) -> bytes:
+    return random.Random(taken // 20).randbytes(PART_BYTES + 1)
+
+
+def taken_of(query: Path) -> int:
+    """The inverse of :func:`position_at`, from a seeded directory."""
+    taken = int(json.loads((query / "taken").read_bytes()))
+    assert (query / "sources/0/9.compact").read_bytes() == log_at(taken)
+    return taken
 
 
 class LifeDriver:
@@ -61,8 +82,9 @@ class LifeDriver:
     def _restore(self) -> None:
         restored = self.durable.restore_point()
         self.incarnation = self.durable.begin_incarnation(restored, lambda number: None)
-        position = self.durable.read_position(restored)
-        self.taken = json.loads(position) if position else 0
+        query = self.place.new_folder() / "query"
+        self.durable.seed_position(restored, query, heartbeat=False)
+        self.taken = taken_of(query) if query.exists() else 0
         self.close()
         for number in range(self.settings.slots):
             self.slots.append(
@@ -154,7 +176,8 @@ class LifeDriver:
             return ""
         self.place.offered[self.incarnation, number] = self.taken
         parts = self._parts(number, shards, staged, trigger, stop)
-        self.durable.record_savepoint(self.durable.write_savepoint(parts, url, lambda: False), lambda: False)
+        record = self.durable.write_savepoint(parts, url, lambda: False)
+        self.durable.record_savepoint(record, lambda: False)
         self.place.acknowledged.append((self.incarnation, number))
         self.savepoints.append(url)
         return url
@@ -169,7 +192,7 @@ class LifeDriver:
             incarnation=self.incarnation,
             epoch=self.taken,
             watermarks=Watermarks(()),
-            position=json.dumps(self.taken).encode(),
+            position=position_at(self.taken, self.place.new_folder()),
             shards=tuple(shards),
             states=tuple(state_metas(stores)),
             committables=staged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from support.storage_driver import LifeDriver
+from support.storage_driver import LifeDriver, taken_of
 from support.storage_life import KEY_SPACE, Place, content, fill, fold
 
 from sparkstate.backends import loader
@@ -16,6 +16,7 @@ from sparkstate.log import LineageLog, find, records
 from sparkstate.log.lineage import JobName, Lineage
 from sparkstate.log.records import key_of
 from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.spark import position
 from sparkstate.storage import open_store
 
 JOB = JobName(cluster="local", namespace="default", name="job")
@@ -112,8 +113,12 @@ class Judge:
     def judge_snapshot(self, metadata: CheckpointMetadata, store: Any) -> None:
         downloader = Downloader(store, threads=2)
         assert metadata.source_position is not None
-        taken = json.loads(downloader.read(metadata.source_position))
+        archive = downloader.read(metadata.source_position)
+        parts = {handle.name: downloader.read(handle) for handle in metadata.source_files}
         downloader.close()
+        query = self.place.new_folder() / "query"
+        position.seed(query, archive, heartbeat=False, part=parts.__getitem__)
+        taken = taken_of(query)
         assert taken == metadata.epoch == self.place.offered[metadata.incarnation, metadata.checkpoint_id]
         factory = loader.create_store_factory(
             StateBackendSettings(type=metadata.backend, managed_memory_bytes=8 * MIB),  # type: ignore[arg-type]

@@ -11,8 +11,9 @@ from support.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot
+from sparkstate.checkpoint import metadata as codec
 from sparkstate.log import LineageLog, find
-from sparkstate.spark import watermarks
+from sparkstate.spark import position, watermarks
 from sparkstate.storage import naming, open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -113,3 +114,17 @@ def restore_all(root, folder):
     downloader = Downloader(restored.store)
     downloader.read(restored.metadata.source_position)
     downloader.close()
+
+
+def test_a_version_2_checkpoint_gives_back_its_source_position(tmp_path):
+    """Of a source that had seen 600 files: the compact entry is a part of its own."""
+    store = open_store(str(FIXTURES / "v2"), create=False)
+    restored = codec.decode(store.get("chk-7/_metadata"), "chk-7/_metadata")
+    assert store.get("chk-7/_metadata")[5] == 2
+    downloader = Downloader(store)
+    parts = {handle.name: downloader.read(handle) for handle in restored.source_files}
+    archive = downloader.read(restored.source_position)
+    downloader.close()
+    assert position.seed(tmp_path / "query", archive, heartbeat=False, part=parts.__getitem__) == 151
+    lines = (tmp_path / "query/sources/0/149.compact").read_text().splitlines()
+    assert lines[0] == "v1" and lines[600].endswith('599.parquet","timestamp":1,"batchId":149}')

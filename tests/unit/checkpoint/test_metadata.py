@@ -52,7 +52,7 @@ def test_any_flipped_byte_is_found():
 
 def test_a_newer_version_is_no_damage():
     data = bytearray(codec.encode(FULL))
-    data[5] = 2
+    data[5] = 3
     with pytest.raises(errors.StorageError, match="newer one") as caught:
         codec.decode(bytes(data), "chk-1/_metadata")
     assert not isinstance(caught.value, errors.CorruptData)
@@ -91,3 +91,19 @@ def test_what_contradicts_itself_is_neither_written_nor_read(wrong, words):
 def test_the_objects_it_needs_are_those_with_a_path():
     assert FULL.paths() == {"chk-1/1-1-x"}
     assert len(list(FULL.files())) == 3
+
+
+def test_only_a_large_source_position_needs_the_newer_version():
+    """An older sparkstate must not sweep away the files that it does not know of, so it must not read such a one."""
+    part = FileHandle(
+        name="position-00",
+        size=3,
+        checksum=codec.checksum(b"abc"),
+        path="shared/x",
+        shared=True,
+        identity="i",
+    )
+    small, large = metadata([inline_shard(0)]), metadata([inline_shard(0)], source_files=(part,))
+    assert (codec.encode(small)[5], codec.encode(large)[5]) == (1, 2)
+    assert codec.decode(codec.encode(large), "x").source_files == (part,)
+    assert large.paths() == small.paths() | {"shared/x"}

@@ -11,6 +11,7 @@ from support.running import Running
 
 from sparkstate import errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -48,13 +49,13 @@ def test_whose_savepoint_came_with_it_is_told_why_and_who_waits_goes_on_waiting(
     running.refuse_publication(0)
     for name in ("first", "second"):
         running.requests.add(SavepointRequest(trigger_id=name))
-    running.checkpoints.after_commit(0, Watermarks(()), lambda: b"position", changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), position.Captured, changed=True)
     running.checkpoints.wait()
     first = running.requests.find("first")
     assert first is not None and first.status == SavepointPhase.FAILED
     assert "Is a directory" in (first.failure or "")
     with pytest.raises(errors.StorageError, match="Is a directory"):
-        running.checkpoints.after_commit(1, Watermarks(()), lambda: b"position", changed=True)
+        running.checkpoints.after_commit(1, Watermarks(()), position.Captured, changed=True)
     second = running.requests.find("second")
     assert second is not None and second.status == SavepointPhase.PENDING
     running.requests.fail_open("the job has ended")

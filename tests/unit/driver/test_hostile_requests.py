@@ -29,6 +29,7 @@ from sparkstate.driver.savepoint_targets import Targets, check_name
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, S3Settings
 from sparkstate.slots.group import SlotGroup
+from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 PATHS = ["/v1/status", "/v1/checkpoints", "/v1/checkpoints/1", "/v1/savepoints", "/v1/savepoints/t", "/v1/state",
@@ -127,7 +128,7 @@ class Job:
         number = next(self.epochs)
         self.slot.epoch(number, slots.rows(("a", 1)))
         self.view.note_epoch(number, 1, 0, 0.1)
-        self.checkpoints.after_commit(number, Watermarks(()), lambda: b"", changed=False)
+        self.checkpoints.after_commit(number, Watermarks(()), Captured, changed=False)
         self.checkpoints.wait()
         self.checkpoints.require_sound()
 

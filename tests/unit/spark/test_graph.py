@@ -95,7 +95,7 @@ def unknown_type() -> None:
     "mistake",
     [
         pytest.param(unknown_type, id="a type that is none"),
-        pytest.param(lambda: misspelt(), id="a wrong name"),  # type: ignore[name-defined] # noqa: F821
+        pytest.param(lambda: misspelt(), id="a wrong name"),  # type: ignore[name-defined] # noqa: F821, PLW0108
         pytest.param(lambda: object().keyed(), id="a wrong attribute"),  # type: ignore[attr-defined]
         pytest.param(lambda: len(7), id="a wrong type"),  # type: ignore[arg-type]
         pytest.param(lambda: __import__("no_such_module"), id="a wrong import"),

@@ -25,15 +25,25 @@ def query_directory(folder: Path, epoch: int, log_entries: int) -> Path:
     for n in range(log_entries):
         (folder / "sources/0" / str(n)).write_text(f"v1\nentry {n}")
         (folder / "sources/0" / f".{n}.crc").write_bytes(b"crc")
+    (folder / "sources/0" / "2").unlink(missing_ok=True)  # a batch is either compacted or not
+    (folder / "sources/0" / ".2.crc").unlink(missing_ok=True)
     (folder / "sources/0" / "2.compact").write_text("v1\ncompacted")
+    (folder / "sources/0" / ".2.compact.crc").write_bytes(b"crc")
     return folder
 
 
+def seed(directory: Path, captured: position.Captured, *, heartbeat: bool = False) -> int:
+    """By way of what is stored."""
+    stored = captured.read()
+    parts = {part.name: part.packed() for part in stored.parts}
+    return position.seed(directory, stored.archive, heartbeat=heartbeat, part=parts.__getitem__)
+
+
 def seeded(tmp_path: Path, epoch: int, log_entries: int) -> Path:
-    archive = position.capture(
+    captured = position.capture(
         query_directory(tmp_path / "query", epoch, log_entries), epoch, 1234, heartbeat=False
     )
-    assert position.seed(tmp_path / "seeded", archive, heartbeat=False) == epoch
+    assert seed(tmp_path / "seeded", captured) == epoch
     return tmp_path / "seeded"
 
 
@@ -48,21 +58,21 @@ def test_a_seeded_directory_has_the_last_two_offsets_and_a_commit_of_the_epoch(t
 def test_source_log_entries_beyond_the_epoch_are_cut_with_their_checksums(tmp_path: Path) -> None:
     new = seeded(tmp_path, epoch=3, log_entries=7)
     names = {p.name for p in (new / "sources/0").iterdir()}
-    assert names == {"0", "1", "2", "3", ".0.crc", ".1.crc", ".2.crc", ".3.crc", "2.compact"}
+    assert names == {"2.compact", ".2.compact.crc", "3", ".3.crc"}
 
 
 def test_a_source_without_a_log_of_its_own_is_kept_whole(tmp_path: Path) -> None:
     folder = query_directory(tmp_path / "query", 1, 9)
     (folder / "offsets/1").write_text('v1\n{}\n{"topic":{"0":5}}')
-    position.seed(tmp_path / "seeded", position.capture(folder, 1, 0, heartbeat=False), heartbeat=False)
+    seed(tmp_path / "seeded", position.capture(folder, 1, 0, heartbeat=False))
     assert (tmp_path / "seeded/sources/0/8").exists()
 
 
 def test_a_directory_is_never_seeded_twice(tmp_path: Path) -> None:
-    archive = position.capture(query_directory(tmp_path / "query", 1, 2), 1, 0, heartbeat=False)
-    position.seed(tmp_path / "seeded", archive, heartbeat=False)
+    captured = position.capture(query_directory(tmp_path / "query", 1, 2), 1, 0, heartbeat=False)
+    seed(tmp_path / "seeded", captured)
     with pytest.raises(FileExistsError):
-        position.seed(tmp_path / "seeded", archive, heartbeat=False)
+        seed(tmp_path / "seeded", captured)
 
 
 def test_the_position_can_only_be_taken_within_its_epoch(tmp_path: Path) -> None:
@@ -103,8 +113,105 @@ def test_the_heartbeat_is_left_out_and_begins_anew_where_it_is_wanted(tmp_path: 
     (folder / "sources/1").mkdir()
     (folder / "sources/1/0").write_text("start of the heartbeat")
     archive = position.capture(folder, 1, 0, heartbeat=True)
-    position.seed(tmp_path / "bounded", archive, heartbeat=False)
-    position.seed(tmp_path / "unbounded", archive, heartbeat=True)
+    seed(tmp_path / "bounded", archive)
+    seed(tmp_path / "unbounded", archive, heartbeat=True)
     assert (tmp_path / "bounded/offsets/1").read_text() == 'v1\n{}\n{"logOffset":1}'
     assert (tmp_path / "unbounded/offsets/1").read_text() == 'v1\n{}\n{"logOffset":1}\n0'
     assert not (tmp_path / "unbounded/sources/1").exists()
+
+
+def entries(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "sources/0").iterdir() if path.name[0] != "."}
+
+
+def log_of(folder: Path, epochs: int, interval: int = 10, files_each: int = 30) -> Path:
+    """The source log of so many epochs: each ``interval``-th entry holds all before it, and Spark keeps older ones."""
+    query_directory(folder, epochs - 1, 0)
+    log = folder / "sources/0"
+    for path in log.iterdir():
+        path.unlink()
+    lines: list[str] = []
+    for number in range(epochs):
+        new = [
+            f'{{"path":"file:///data/in/part-{number:06d}-{i:04d}.parquet","timestamp":1,"batchId":{number}}}'
+            for i in range(files_each)
+        ]
+        lines += new
+        compact = (number + 1) % interval == 0
+        content = "v1\n" + "\n".join(lines if compact else new)
+        name = f"{number}.compact" if compact else str(number)
+        (log / name).write_text(content)
+        (log / f".{name}.crc").write_bytes(b"crc")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("epochs", "wanted"),
+    [
+        pytest.param(9, {str(n) for n in range(9)}, id="none is compact yet"),
+        pytest.param(10, {"9.compact"}, id="the epoch's own entry is compact"),
+        pytest.param(15, {"9.compact", "10", "11", "12", "13", "14"}, id="one compact, some after it"),
+        pytest.param(34, {"29.compact", "30", "31", "32", "33"}, id="several compact ones"),
+    ],
+)
+def test_the_newest_compact_entry_and_what_follows_say_all(
+    tmp_path: Path, epochs: int, wanted: set[str]
+) -> None:
+    folder = log_of(tmp_path / "query", epochs)
+    captured = position.capture(folder, epochs - 1, 0, heartbeat=False)
+    seed(tmp_path / "seeded", captured)
+    assert entries(tmp_path / "seeded") == wanted
+    for name in wanted:
+        for one in (name, f".{name}.crc"):
+            path = f"sources/0/{one}"
+            assert (tmp_path / "seeded" / path).read_bytes() == (folder / path).read_bytes()
+
+
+def test_a_compact_entry_beyond_the_epoch_is_not_taken(tmp_path: Path) -> None:
+    folder = log_of(tmp_path / "query", 20)
+    seed(tmp_path / "seeded", position.capture(folder, 17, 0, heartbeat=False))
+    assert entries(tmp_path / "seeded") == {"9.compact", *(str(n) for n in range(10, 18))}
+
+
+def test_what_spark_deletes_after_the_callback_is_still_read(tmp_path: Path) -> None:
+    folder = log_of(tmp_path / "query", 15)
+    captured = position.capture(folder, 14, 0, heartbeat=False)
+    for path in (folder / "sources/0").iterdir():
+        path.unlink()
+    seed(tmp_path / "seeded", captured)
+    assert len(entries(tmp_path / "seeded")) == 6
+    captured.release()
+    assert list(position.links_of(folder).iterdir()) == []
+
+
+def test_an_unchanged_compact_entry_is_the_same_part_for_each_later_position(tmp_path: Path) -> None:
+    folder = log_of(tmp_path / "query", 29, files_each=100)
+    first = position.capture(folder, 22, 0, heartbeat=False).read()
+    second = position.capture(folder, 28, 0, heartbeat=False).read()
+    assert [part.identity for part in first.parts] == [part.identity for part in second.parts]
+    assert len(first.parts) == 1 and len(first.parts[0].packed()) < len(first.parts[0].content) / 5
+
+
+def test_a_small_position_is_what_older_versions_read(tmp_path: Path) -> None:
+    folder = query_directory(tmp_path / "query", 3, 4)
+    stored = position.capture(folder, 3, 0, heartbeat=False).read()
+    assert stored.parts == ()
+    assert set(msgspec.msgpack.decode(stored.archive)) == {"version", "epoch", "files"}
+    assert msgspec.msgpack.decode(stored.archive)["version"] == 1
+
+
+def test_a_position_that_an_older_version_wrote_is_seeded_whole(tmp_path: Path) -> None:
+    """The file was written by the code before parts: 25 epochs, and both compact entries that Spark had kept."""
+    old = Path(__file__).with_name("position-v1.msgpack").read_bytes()
+    assert position.seed(tmp_path / "seeded", old, heartbeat=False) == 24
+    assert entries(tmp_path / "seeded") == entries(log_of(tmp_path / "query", 25))
+    compact = (tmp_path / "seeded/sources/0/19.compact").read_text().splitlines()
+    assert len(compact) == 21 and "/in/0.parquet" in compact[1]
+
+
+def test_a_part_that_is_damaged_or_missing_is_said_to_be(tmp_path: Path) -> None:
+    stored = position.capture(log_of(tmp_path / "query", 29, files_each=100), 28, 0, heartbeat=False).read()
+    for part, told in ((lambda name: b"nonsense", "is damaged"), (position._no_parts, "is not there")):
+        with pytest.raises(errors.CorruptData, match=told):
+            position.seed(tmp_path / "seeded", stored.archive, heartbeat=False, part=part)
+    assert not (tmp_path / "seeded").exists()

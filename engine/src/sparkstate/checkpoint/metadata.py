@@ -20,7 +20,9 @@ from sparkstate.log.lineage import JobName
 from sparkstate.storage import naming
 
 MAGIC = b"SSMD"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Written where there are ``source_files``; without them the payload is that of version 1, which older versions of
+sparkstate read."""
 
 _CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -64,6 +66,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[ShardHandle, ...]
     source_position: FileHandle | None = None
     """Opaque archive of Spark's query position, inline or a file."""
+    source_files: tuple[FileHandle, ...] = ()
+    """What the archive only names, because it is large: shared files, compressed by zlib."""
     source_watermarks: dict[str, int] = {}
     """Largest event time by source."""
     source_parts: dict[str, dict[str, int]] = {}
@@ -88,6 +92,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
             yield from shard.files
         if self.source_position is not None:
             yield self.source_position
+        yield from self.source_files
 
     def paths(self) -> set[str]:
         """The objects that must exist for this to be restorable, relative to its root."""
@@ -101,7 +106,8 @@ _DECODER = msgspec.msgpack.Decoder(CheckpointMetadata)
 def encode(metadata: CheckpointMetadata) -> bytes:
     """The bytes of ``_metadata``."""
     check(metadata, "the checkpoint to be written")
-    return framing.frame(MAGIC, FORMAT_VERSION, _ENCODER.encode(metadata))
+    version = FORMAT_VERSION if metadata.source_files else FORMAT_VERSION - 1
+    return framing.frame(MAGIC, version, _ENCODER.encode(metadata))
 
 
 def decode(data: bytes, name: str) -> CheckpointMetadata:

@@ -228,6 +228,15 @@ class Uploader:
         handle = stream.close_and_get_handle()
         return handle or FileHandle(name=name, size=0, checksum=_EMPTY, inline=b"")
 
+    def put_shared(self, target: UploadTarget, name: str, data: bytes, identity: str) -> FileHandle:
+        """Store bytes that later checkpoints may refer to by ``identity``, inline up to the threshold."""
+        stream = self._streams(target).create_checkpoint_state_output_stream(streams.StateScope.SHARED, name)
+        stream.write(data)
+        handle = stream.close_and_get_handle()
+        if handle is None:
+            raise AssertionError("a shared file is empty. This is a bug. Please report.")
+        return msgspec.structs.replace(handle, identity=identity)
+
     def close(self) -> None:
         """Wait for what is under way and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)

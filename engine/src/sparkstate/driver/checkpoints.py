@@ -35,6 +35,7 @@ from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
+from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 _Staged = tuple[Committable, ...]
@@ -101,7 +102,7 @@ class Checkpoints:
         return asked or self._due.is_now(self.unsaved.held_bytes)
 
     def after_commit(
-        self, epoch: int, watermarks: Watermarks, position: Callable[[], bytes], *, changed: bool
+        self, epoch: int, watermarks: Watermarks, position: Callable[[], Captured], *, changed: bool
     ) -> None:
         """Begin what is due. Raises what a checkpoint's failure means for the job."""
         self.require_sound()
@@ -146,7 +147,7 @@ class Checkpoints:
         self,
         epoch: int,
         watermarks: Watermarks,
-        position: bytes,
+        position: Captured,
         request: SavepointRequest | None = None,
         *,
         drained: bool = False,
@@ -282,6 +283,7 @@ class Checkpoints:
         except Exception as error:
             self._failed(started, errors.SparkstateError(f"{type(error).__name__}: {error}"))
         finally:
+            started.position.release()
             self._current = None
             started.ended.set()
 

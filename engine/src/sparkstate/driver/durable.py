@@ -21,7 +21,7 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver.away import Places
 from sparkstate.driver.leftovers import Leftovers
-from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName, Lineage, open_lineage
 from sparkstate.log.log import LineageLog
@@ -47,7 +47,7 @@ class SnapshotParts:
     incarnation: int
     epoch: int
     watermarks: Watermarks
-    position: bytes
+    position: position.Captured
     shards: tuple[ShardHandle, ...]
     states: tuple[StateMeta, ...]
     committables: tuple[Committable, ...]
@@ -97,6 +97,8 @@ class Durable:
         self._ids = itertools.count(self.completed.next_checkpoint_id())
         self._peek = 0
         self._stores = storage.OpenStores(settings.s3)
+        self._position_files: dict[str, FileHandle] = {}
+        """Of the newest checkpoint, to which the next may refer: identity → handle."""
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
         self.backend = settings.backend.type
@@ -123,26 +125,28 @@ class Durable:
         )
         return restore.carry_out(plan, self.lineage, self._open_existing)
 
-    def read_position(self, restored: restore.Restored) -> bytes | None:
-        """The source position of the restored snapshot."""
-        if restored.metadata is None or restored.store is None or restored.metadata.source_position is None:
-            return None
-        downloader = Downloader(restored.store, 1)
-        try:
-            with restore.blocked_by_damage(restored.plan):
-                return downloader.read(restored.metadata.source_position)
-        finally:
-            downloader.close()
-
     def seed_position(self, restored: restore.Restored, directory: Path, *, heartbeat: bool) -> None:
         """Let a query in ``directory`` go on where the snapshot's did; without a position it begins anew.
 
         Raises ``RestoreBlocked`` for one that this version cannot read: trying again would not help.
         """
-        archive = self.read_position(restored)
-        if archive:
-            with restore.blocked_by_damage(restored.plan):
-                position.seed(directory, archive, heartbeat=heartbeat)
+        metadata = restored.metadata
+        if metadata is None or restored.store is None or metadata.source_position is None:
+            return
+        parts = {handle.name: handle for handle in metadata.source_files}
+        with (
+            contextlib.closing(Downloader(restored.store, 1)) as downloader,
+            restore.blocked_by_damage(restored.plan),
+        ):
+            archive = downloader.read(metadata.source_position)
+            if archive:
+
+                def part(name: str) -> bytes:
+                    if name not in parts:
+                        raise errors.CorruptData(f"the source position names {name!r}, which is not stored")
+                    return downloader.read(parts[name])
+
+                position.seed(directory, archive, heartbeat=heartbeat, part=part)
 
     def begin_incarnation(
         self,
@@ -157,6 +161,10 @@ class Durable:
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
         entry = self.log.state.last_number
         recorded(number)
+        own = (
+            restored.same_lineage and restored.metadata is not None and restored.metadata.kind == "checkpoint"
+        )
+        self._position_files = _by_identity(restored.metadata) if own and restored.metadata else {}
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
         self._sweep_staging(restored, number)
@@ -189,6 +197,7 @@ class Durable:
         metadata = self._metadata(parts, "checkpoint", self.lineage.store, target)
         doing = f"commit checkpoint {parts.checkpoint_id}"
         self._insist(doing, lambda: self.completed.commit(metadata, before_record), given_up)
+        self._position_files = _by_identity(metadata)
         return metadata
 
     def write_savepoint(
@@ -343,8 +352,15 @@ class Durable:
         uploader = Uploader(
             store, threads=1, inline_threshold_bytes=self._settings.checkpoint.inline_threshold_bytes
         )
+        known = self._position_files if kind == "checkpoint" else {}
         try:
-            position = uploader.put_bytes(target, "source-position", parts.position)
+            stored = parts.position.read()
+            source_position = uploader.put_bytes(target, "source-position", stored.archive)
+            source_files = tuple(
+                known.get(part.identity)
+                or uploader.put_shared(target, part.name, part.packed(), part.identity)
+                for part in stored.parts
+            )
         finally:
             uploader.close()
         return CheckpointMetadata(
@@ -366,7 +382,8 @@ class Durable:
             operators=self.operators,
             states=parts.states,
             shards=parts.shards,
-            source_position=position,
+            source_position=source_position,
+            source_files=source_files,
             committables=parts.committables,
             trigger_id=parts.trigger_id,
             closed=parts.closed,
@@ -374,3 +391,7 @@ class Durable:
             watermark_before_end=parts.watermarks.before_end,
             sparkstate=sparkstate.__version__,
         )
+
+
+def _by_identity(metadata: CheckpointMetadata) -> dict[str, FileHandle]:
+    return {handle.identity: handle for handle in metadata.source_files}

@@ -288,7 +288,7 @@ class Incarnation:
             result.dropped_rows,
         )
 
-    def _position(self, epoch: int, at: Watermarks) -> bytes:
+    def _position(self, epoch: int, at: Watermarks) -> position.Captured:
         """What the query has read up to that epoch, for a checkpoint."""
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
         return position.capture(self._query_directory, epoch, of_spark, heartbeat=self._heartbeat)
@@ -334,7 +334,7 @@ class Incarnation:
         self._parts.view.note_phase(Phase.STOPPING)
         self._settle()
         self._checkpoints.settle()
-        archive = b""
+        archive = position.Captured()
         if self._last_epoch >= 0 and (self._query_directory / "offsets").is_dir():
             newest = max(
                 int(p.name) for p in (self._query_directory / "offsets").iterdir() if p.name.isdigit()
@@ -391,4 +391,6 @@ class Incarnation:
             self._runner.close()
         if self._crew is not None:
             self._crew.stop()
-        shutil.rmtree(self._parts.work_dir / "query" / f"{self.number:05d}", ignore_errors=True)
+        directory = self._parts.work_dir / "query" / f"{self.number:05d}"
+        for folder in (directory, position.links_of(directory)):
+            shutil.rmtree(folder, ignore_errors=True)

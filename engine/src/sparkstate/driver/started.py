@@ -15,6 +15,7 @@ from sparkstate.driver.unsaved import Mark
 from sparkstate.handles import ShardHandle
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
+from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 _LOOK_S = 0.1
@@ -27,7 +28,7 @@ class Started:
     checkpoint_id: int
     epoch: int
     watermarks: Watermarks
-    position: bytes
+    position: Captured
     drained: bool
     trigger_ms: int
     began: float

@@ -1,42 +1,117 @@
 """The query's position in its sources: Spark's small checkpoint directory, cut to one epoch, inside our checkpoints.
 
 Spark keeps ``metadata``, ``offsets/N``, ``commits/N`` and ``sources/<i>/…`` of a query. Within epoch N's callback
-``offsets/N`` exists and ``commits/N`` does not. An archive made there holds ``metadata``, ``offsets`` of N-1 and N,
-``commits/N-1`` and a ``commits/N`` that we write, and the source logs cut to N (entries beyond would make one huge
-epoch). Hidden ``.crc`` files belong to their files: a missing one fails the query. A directory seeded from an archive
-resumes at N+1 with no row lost or repeated; a directory is never used twice.
+``offsets/N`` exists and ``commits/N`` does not. A position taken there holds ``metadata``, ``offsets`` of N-1 and N,
+``commits/N-1`` and a ``commits/N`` that we write, and of each source's log the newest compact entry up to N with what
+follows it up to N. A compact entry names all files that were ever seen, so older ones say nothing more (Spark keeps
+them for ten minutes, each as large as all before it); entries beyond N would make one huge epoch. Hidden ``.crc`` files
+belong to their files: a missing one fails the query. A directory seeded from a position resumes at N+1 with no row lost
+or repeated; a directory is never used twice.
+
+Within the callback the log's entries are only linked (:func:`capture`): Spark may delete them at any later time, and
+they are never changed. They are read beside the epochs (:meth:`Captured.read`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
-from collections.abc import Iterator
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from sparkstate import errors
 
-ARCHIVE_VERSION = 1
+ARCHIVE_VERSION = 2
+PART_BYTES = 20 * 1024
+"""What is larger than this is stored as a file of its own, to which later checkpoints refer."""
 _OFFSETS_HEAD = 2
 """Lines of an offsets entry before the sources: version and metadata."""
 _LOG_ENTRY = re.compile(r"\.?(\d+)(\.compact)?(\.crc)?")
+_COMPRESSION = 1
+"""Entries are lines of JSON with a path each: zlib's fastest level leaves about a tenth."""
 
 
-class Archive(msgspec.Struct, frozen=True):
-    """Relative path → content, as of ``epoch``."""
+class Archive(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Relative path → content, as of ``epoch``. ``parts``: relative path → name of the part that holds its content;
+    an archive without any has version 1."""
 
     version: int
     epoch: int
     files: dict[str, bytes]
+    parts: dict[str, str] = {}
 
 
-def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) -> bytes:
-    """Archive the query's directory from within the callback of ``epoch``.
+@dataclass(frozen=True)
+class Part:
+    """A large file of a position. ``identity`` names its content."""
+
+    name: str
+    identity: str
+    content: bytes
+
+    def packed(self) -> bytes:
+        """As it is stored."""
+        return zlib.compress(self.content, _COMPRESSION)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A position as it is stored: an archive and the parts that it names."""
+
+    archive: bytes = b""
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A position that was taken and not yet read. The default is that of a query that never ran."""
+
+    epoch: int = -1
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    linked: Mapping[str, Path] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def read(self) -> Position:
+        """What is stored of it. May be called from any thread, until :meth:`release`."""
+        if not self.files:
+            return Position()
+        files, named, parts = dict(self.files), {}, {}
+        for path, link in self.linked.items():
+            content = link.read_bytes()
+            if len(content) <= PART_BYTES:
+                files[path] = content
+                continue
+            digest = hashlib.sha256(content).hexdigest()
+            named[path] = f"position-{digest[:16]}"
+            parts[digest] = Part(named[path], digest, content)
+        version = ARCHIVE_VERSION if named else 1
+        archive = msgspec.msgpack.encode(Archive(version, self.epoch, files, named))
+        return Position(archive, tuple(parts.values()))
+
+    def release(self) -> None:
+        """It is stored, or given up."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def links_of(directory: Path) -> Path:
+    """Where the links of positions in the query's directory ``directory`` are, on the same file system."""
+    return directory.with_name(f"{directory.name}.positions")
+
+
+def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) -> Captured:
+    """Take the position from within the callback of ``epoch``. Costs links, however much the sources have seen.
 
     ``heartbeat``: the last source is ours; it is left out, so that a bounded run can go on from an unbounded one's
-    archive and the other way round.
+    position and the other way round.
     """
     offsets = directory / "offsets"
     if not (offsets / str(epoch)).is_file():
@@ -54,12 +129,24 @@ def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) 
     for path in _with_crc(directory / "commits" / str(epoch - 1)):
         files[f"commits/{path.name}"] = path.read_bytes()
     files[f"commits/{epoch}"] = _commit_entry(watermark_ms)
-    limits = log_offsets(entry)
-    for path in sorted((directory / "sources").rglob("*")):
-        relative = path.relative_to(directory)
-        if path.is_file() and _within(relative.parts, limits, sources):
-            files[str(relative)] = path.read_bytes()
-    return msgspec.msgpack.encode(Archive(ARCHIVE_VERSION, epoch, files))
+    links_of(directory).mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{epoch}-", dir=links_of(directory)))
+    linked = {}
+    for number, path in enumerate(_of_sources(directory, log_offsets(entry), sources)):
+        link = linked[str(path.relative_to(directory))] = folder / str(number)
+        try:
+            os.link(path, link)
+        except OSError:  # a file system without links
+            shutil.copyfile(path, link)
+    return Captured(epoch, files, linked, folder)
+
+
+def _of_sources(directory: Path, limits: Mapping[int, int], sources: int) -> Iterator[Path]:
+    """The files of the sources that belong to the epoch."""
+    found = [path for path in sorted((directory / "sources").rglob("*")) if path.is_file()]
+    parts = {path: path.relative_to(directory).parts for path in found}
+    newest = _newest_compact(parts.values(), limits)
+    yield from (path for path in found if _within(parts[path], limits, newest, sources))
 
 
 def _with_crc(path: Path) -> Iterator[Path]:
@@ -85,32 +172,64 @@ def log_offsets(offsets_entry: str) -> dict[int, int]:
     return limits
 
 
-def _within(parts: tuple[str, ...], limits: dict[int, int], sources: int) -> bool:
+def _entry_of(parts: tuple[str, ...], limits: Mapping[int, int]) -> tuple[int, re.Match[str]] | None:
+    """Source and entry, if the path is ``sources/<i>/<entry>`` of a source that keeps a log."""
+    if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) not in limits:
+        return None
+    entry = _LOG_ENTRY.fullmatch(parts[2])
+    return None if entry is None else (int(parts[1]), entry)
+
+
+def _newest_compact(paths: Iterable[tuple[str, ...]], limits: Mapping[int, int]) -> dict[int, int]:
+    """Source → number of its newest compact entry that the epoch has."""
+    newest: dict[int, int] = {}
+    for parts in paths:
+        found = _entry_of(parts, limits)
+        if found is not None and found[1][2] and int(found[1][1]) <= limits[found[0]]:
+            newest[found[0]] = max(int(found[1][1]), newest.get(found[0], -1))
+    return newest
+
+
+def _within(
+    parts: tuple[str, ...], limits: Mapping[int, int], newest: Mapping[int, int], sources: int
+) -> bool:
     """Whether ``sources/<i>/…/<entry>`` belongs to the epoch; what is no numbered entry is kept."""
     if len(parts) > 1 and parts[1].isdigit() and int(parts[1]) >= sources:
         return False
-    if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) not in limits:
+    found = _entry_of(parts, limits)
+    if found is None:
         return True
-    entry = _LOG_ENTRY.fullmatch(parts[2])
-    return entry is None or int(entry[1]) <= limits[int(parts[1])]
+    source, number = found[0], int(found[1][1])
+    compact = newest.get(source, -1)
+    if number == compact and not found[1][2]:
+        return False  # the compact entry of that number says it
+    return compact <= number <= limits[source]
 
 
-def seed(directory: Path, archive: bytes, *, heartbeat: bool) -> int:
+def _no_parts(name: str) -> bytes:
+    raise errors.CorruptData(f"the stored source position names the part {name!r}, which is not there")
+
+
+def seed(
+    directory: Path, archive: bytes, *, heartbeat: bool, part: Callable[[str], bytes] = _no_parts
+) -> int:
     """Fill a fresh directory; returns the archive's epoch. The query then resumes at the next one.
 
-    ``heartbeat``: the query has ours as its last source, which begins anew at 0.
+    ``heartbeat``: the query has ours as its last source, which begins anew at 0. ``part`` gives the stored bytes of a
+    part by its name.
     """
     try:
         decoded = msgspec.msgpack.decode(archive, type=Archive)
     except msgspec.MsgspecError as error:
         raise errors.CorruptData(f"the stored source position cannot be read: {error}") from error
-    if decoded.version != ARCHIVE_VERSION:
+    if not 1 <= decoded.version <= ARCHIVE_VERSION:
         raise errors.UnknownFormat(
-            f"the stored source position has version {decoded.version}, this sparkstate reads {ARCHIVE_VERSION}: "
+            f"the stored source position has version {decoded.version}, this sparkstate reads 1 to {ARCHIVE_VERSION}: "
             "use the version that wrote it or a newer one"
         )
+    large = [(path, _unpacked(part(name), name)) for path, name in decoded.parts.items()]
     directory.mkdir(parents=True, exist_ok=False)
-    for name, content in decoded.files.items():
+    for name, content in (*decoded.files.items(), *large):
         target = directory / name
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise errors.CorruptData(f"the stored source position names {name!r}, outside of its directory")
@@ -118,6 +237,15 @@ def seed(directory: Path, archive: bytes, *, heartbeat: bool) -> int:
         beats = heartbeat and name.startswith("offsets/")
         target.write_bytes(content + b"\n0" if beats else content)
     return decoded.epoch
+
+
+def _unpacked(data: bytes, name: str) -> bytes:
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise errors.CorruptData(
+            f"the part {name!r} of the stored source position is damaged: {error}"
+        ) from error
 
 
 def only_heartbeat(directory: Path, epoch: int) -> bool:

@@ -1,0 +1,66 @@
+"""A file source that has seen many files: its position is stored in pieces, and a restore goes on exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import driving, totals
+
+from sparkstate.checkpoint import Downloader
+from sparkstate.checkpoint import metadata as codec
+from sparkstate.checkpoint.metadata import CheckpointMetadata
+from sparkstate.spark.position import PART_BYTES
+from sparkstate.storage import open_store
+
+pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
+FILES, AT_ONCE = 140, 7
+
+
+def newest_checkpoint(folder: Path) -> tuple[Path, CheckpointMetadata]:
+    """The lineage's folder and what the checkpoint that is retained says of itself."""
+    (path,) = folder.glob("checkpoints/*/chk-*/_metadata")
+    return path.parents[1], codec.decode(path.read_bytes(), str(path))
+
+
+@pytest.mark.fault(
+    broken="the driver is killed (SIGKILL); its file source has seen so many files that Spark has compacted their log",
+    when="between two checkpoints, and again in the next attempt",
+    expected="each attempt goes on from the newest compact entry and what follows it; output exact",
+)
+def test_a_source_that_has_seen_many_files_goes_on_exactly(tmp_path: Path) -> None:
+    folder = tmp_path / ("in-" + "x" * 200)  # long paths make a large log of few files
+    rows = [
+        row
+        for number in range(FILES)
+        for row in totals.make_input(folder, files=1, rows=8, first=number, prefix=f"of-{number}")
+    ]
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        params={"input": str(folder), "files": str(AT_ONCE), "delay": "1000000"},
+        sparkConf={"spark.sql.streaming.fileSource.log.compactInterval": "4"},
+    )
+    for attempt, epoch in ((1, 13), (2, 17)):
+        with driving.Driver(tmp_path, document, attempt=attempt) as driver:
+            driving.wait_for(
+                lambda epoch=epoch: any(  # type: ignore[misc]
+                    one["phase"] == "checkpoint-complete" and one["epoch"] >= epoch for one in driver.phases()
+                ),
+                driving.PATIENCE_S,
+                f"a checkpoint of epoch {epoch}",
+                driver.process,
+            )
+            driver.process.kill()
+            driver.wait()
+    root, metadata = newest_checkpoint(tmp_path)
+    (part,) = [handle for handle in metadata.source_files if handle.name.startswith("position-")]
+    downloader = Downloader(open_store(str(root)), 1)
+    assert metadata.source_position is not None
+    archive = downloader.read(metadata.source_position)
+    downloader.close()
+    assert archive.count(b".compact") == 2, "one compact entry and its checksum"
+    assert part.size + len(archive) < PART_BYTES, "of a log of more than that"
+    with driving.Driver(tmp_path, document, attempt=3) as driver:
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
