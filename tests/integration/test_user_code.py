@@ -30,6 +30,9 @@ def test_an_exception_names_operator_key_epoch_and_row_and_ends_the_job(tmp_path
     ):
         assert part in end["message"], end["message"]
     assert totals.read(tmp_path / "out" / "totals") == []
+    for slot in range(2):
+        log = (tmp_path / "work" / "slots" / f"slot-{slot}-1.log").read_text()
+        assert f"totals opens in slot {slot}" in log, "what the user prints"
 
 
 def test_a_rejected_row_goes_to_the_side_output_and_leaves_no_trace_in_state(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ class Totals(KeyedProcessFunction):
         self._pause_s = pause_s
 
     def open(self, ctx: Any) -> None:
+        print(f"totals opens in slot {ctx.get_index_of_this_subtask()}")
         self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
         self.seen = ctx.get_list_state(ListStateDescriptor("seen", Types.LONG()))
         self.timer = ctx.get_state(ValueStateDescriptor("timer", Types.LONG()))

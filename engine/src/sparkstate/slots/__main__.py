@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sparkstate import clock, phases
 from sparkstate.backends import allocation
-from sparkstate.slots import handshake, left
+from sparkstate.slots import handshake, left, logs
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -40,9 +40,14 @@ def main() -> None:
     (directory / "pid").write_text(str(os.getpid()))
     parent = os.pidfd_open(configuration["watched_pid"])
     system_clock = clock.SystemClock()
-    recorder = phases.Phases(f"slot-{configuration['slot']}", system_clock, os.environ)
+    log = logs.SlotLog(configuration["watched_pid"])
 
     def make_runtime(plan: SlotPlan) -> SlotRuntime:
+        # Not the number that it was started with: in an executor that has a former slot's state it becomes that one.
+        log.belongs_to(plan.slot, plan.incarnation)
+        told = f"slot {plan.slot} of incarnation {plan.incarnation}, pid {os.getpid()}, in {directory}"
+        print(told, file=sys.stderr, flush=True)
+        recorder = phases.Phases(f"slot-{plan.slot}", system_clock, os.environ)
         return SlotRuntime(plan, directory, system_clock, recorder)
 
     identity = handshake.new_identity()
@@ -63,8 +68,8 @@ def main() -> None:
         "identity": identity,
     }
     print(json.dumps(answer), flush=True)
-    os.close(1)
-    os.open(os.devnull, os.O_WRONLY)
+    log.begin()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _wait(server, parent)
     try:
         server.end()

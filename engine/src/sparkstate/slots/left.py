@@ -19,7 +19,7 @@ from typing import Final
 
 from sparkstate.checkpoint.downloader import beforehand
 from sparkstate.handles import FileHandle, ShardHandle
-from sparkstate.slots import kept, proven
+from sparkstate.slots import kept, logs, proven
 
 SLOTS: Final = "slots"
 """Of a driver's or executor's working directory: the base of its slots' folders."""
@@ -61,7 +61,7 @@ def settle(base: Path) -> None:
     for entry in base.iterdir() if base.exists() else ():
         if is_slot(entry):
             keep(entry)
-        elif entry.suffix != _SUFFIX:
+        elif entry.suffix != _SUFFIX and not logs.is_log(entry.name):
             _remove(entry)
 
 

@@ -51,6 +51,9 @@ class Starting:
         base.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._base = base
         self._log = base / f"slot-{index}.log"
+        self._log.unlink(
+            missing_ok=True
+        )  # of one that was never told what it is; else it has another name by now
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 ["setsid", "--fork", sys.executable, "-m", "sparkstate.slots"],
