@@ -75,3 +75,19 @@ class ForgetfulFactory(ExampleFactory):
 
 class NoFactory:
     """No options factory at all."""
+
+
+class NeverDone(RocksDBOptionsFactory):
+    """Of a compaction that takes longer than a life nothing is left: as if it had never begun."""
+
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
+        return current_options
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        for option in ("file_num_compaction", "slowdown_writes", "stop_writes"):
+            current_options.set(f"level_zero_{option}_trigger", 10_000)
+        return current_options

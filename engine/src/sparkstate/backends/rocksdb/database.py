@@ -173,6 +173,17 @@ class Database:
                 family.forget_iterator()
                 family.flush()
 
+    def finish_overdue(self, live_share: float, spare_bytes: int) -> None:
+        """Merge the files of each column family that has more than ``spare_bytes`` of old rows and a smaller share of
+        live ones. Takes as long as reading and writing them."""
+        self.check()
+        with failures.translated(self.path, "compacting"):
+            for family in self.families().values():
+                stored = family.integer("rocksdb.live-sst-files-size")
+                live = family.integer("rocksdb.estimate-live-data-size")
+                if live < stored * live_share and stored - live > spare_bytes:
+                    family.compact()
+
     def stop_compacting(self) -> None:
         """Begin no compaction any more; those that run go on."""
         self.check()

@@ -25,6 +25,12 @@ def _random_id() -> str:
     return secrets.token_hex(8)
 
 
+def _compacts(column: Mapping[str, Any]) -> bool:
+    """Whether the job left merging to RocksDB. With FIFO it would drop rows."""
+    merges = str(column.get("compaction_style", "LEVEL")).upper() in ("LEVEL", "UNIVERSAL")
+    return merges and not column.get("disable_auto_compactions")
+
+
 def _absolute_paths(given: Sequence[str]) -> list[Path]:
     paths = [Path(path) for path in given]
     for path in paths:
@@ -134,6 +140,7 @@ class RocksDBStoreFactory:
             timer_cache_size=self.options.timer_cache_size,
             heap_timers=self._settings.timer_service == "heap",
             incremental=self._settings.incremental,
+            compacts=_compacts(self.options.column),
         )
 
     def _new_options(self) -> tuple[Any, list[Any]]:

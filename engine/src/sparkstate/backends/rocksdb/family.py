@@ -70,6 +70,10 @@ class Family:
         """Write the memtable out; the interpreter lock is released meanwhile."""
         self.rdict.flush(True)
 
+    def compact(self) -> None:
+        """Merge all files; the interpreter lock is released meanwhile."""
+        self.rdict.compact_range(None, None)
+
     def stop_compacting(self) -> None:
         """Begin no compaction of it any more."""
         self.rdict.set_options({"disable_auto_compactions": "true"})

@@ -23,6 +23,13 @@ _ROWS_AT_ONCE = 20_000
 _BYTES_AT_ONCE = 4 * MIB
 """Of rows that are read and not yet written, whichever comes first: a row can have megabytes."""
 
+LIVE_SHARE = 0.5
+"""Of a restored column family: where less than this share of its bytes is live, the restore merges its files. RocksDB
+does that by itself beside the epochs, and begins anew after every loss; a job that is lost more often than that takes
+would grow for ever."""
+SPARE_BYTES = 32 * MIB
+"""So many bytes that are not live are never worth a wait."""
+
 
 def place(source: Path, target: Path) -> None:
     """Link where that is possible. What RocksDB may write to is copied: the source belongs to someone

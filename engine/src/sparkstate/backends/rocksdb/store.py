@@ -32,6 +32,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     heap_timers: bool
     incremental: bool
     row_limit: int = layout.ROW_LIMIT
+    compacts: bool = True
+    """Whether RocksDB merges files by itself."""
 
 
 class RocksDBShardStore:
@@ -243,6 +245,8 @@ class RocksDBShardStore:
             *meta.identities,
             snapshots.Identity(snapshots.greatest_number(files) + 1, self._new_id()),
         ]
+        if self._options.compacts:
+            self._db.finish_overdue(restoring.LIVE_SHARE, restoring.SPARE_BYTES)
         self._positions.following = meta.next_position
         for header in meta.tables:
             spec = canonical.parse_table(header)
