@@ -17,6 +17,7 @@ from sparkstate.control.documents import SavepointPhase, SavepointRequest, Savep
 from sparkstate.driver import beside, checkpoints
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
+from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import open_store
 
@@ -38,7 +39,7 @@ class Job:
         """An epoch, and what is due after it, to its end."""
         self.epoch += 1
         self.running.slot.epoch(self.epoch, slots.rows(("a", 1)))
-        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), lambda: b"position", changed=True)
+        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), Captured, changed=True)
         current = self.running.checkpoints._current
         if current is not None:
             current.wait()
@@ -129,7 +130,7 @@ def test_a_savepoint_that_stops_the_job_is_waited_for(job: Job) -> None:
     job.ask("end", stop=True)
     running = job.running
     running.slot.epoch(0, slots.rows(("a", 1)))
-    started = running.checkpoints.start(0, Watermarks(()), b"position", running.requests.next_open())
+    started = running.checkpoints.start(0, Watermarks(()), Captured(), running.requests.next_open())
     assert not started.ended.wait(0.5)
     job.may_store.set()
     started.wait()

@@ -180,7 +180,9 @@ def test_what_spark_deletes_after_the_callback_is_still_read(tmp_path: Path) -> 
         path.unlink()
     seed(tmp_path / "seeded", captured)
     assert len(entries(tmp_path / "seeded")) == 6
+    loaded = captured.loaded()
     captured.release()
+    assert loaded.read().archive
     assert list(position.links_of(folder).iterdir()) == []
 
 

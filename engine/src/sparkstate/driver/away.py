@@ -85,6 +85,11 @@ class Places:
             )
 
     @property
+    def told(self) -> str:
+        """:attr:`away` in a sentence."""
+        return "a storage is away: " + "; ".join(f"{place.url}: {place.message}" for place in self.away)
+
+    @property
     def failures(self) -> int:
         """Calls that failed because a storage was away, since the driver started."""
         return self._failures

@@ -69,7 +69,7 @@ class Beside:
 
     def begin(self, started: Started, answers: Answers) -> None:
         """Take the savepoint over from the checkpoint that it came with."""
-        mine = replace(started, ended=threading.Event())
+        mine = replace(started, ended=threading.Event(), position=started.position.loaded())
         self._started, started.savepoint = mine, None
         threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
 

@@ -226,8 +226,7 @@ class Checkpoints:
         self.require_sound()
 
     def settle_before(self, request: SavepointRequest) -> bool:
-        """:meth:`settle`, because a savepoint that stops the job comes next. False: the request has failed, for a
-        storage is away and stayed so for as long as a checkpoint may take."""
+        """:meth:`settle` before a savepoint that stops the job. False: that failed, since a storage stays away."""
         until = self._clock.monotonic() + self._settings.timeout_s
         try:
             current = self._current
@@ -236,9 +235,8 @@ class Checkpoints:
         except Ending:
             if self.given_up():
                 raise
-            told = "; ".join(f"{place.url}: {place.message}" for place in self._durable.places.away)
             assert request.trigger_id is not None
-            why = f"a storage is away: {told}"
+            why = self._durable.places.told
             self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=why)
             return False
         self.require_sound()

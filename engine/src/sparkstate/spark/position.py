@@ -78,9 +78,16 @@ class Captured:
     files: Mapping[str, bytes] = field(default_factory=dict)
     linked: Mapping[str, Path] = field(default_factory=dict)
     folder: Path | None = None
+    kept: Position | None = None
+
+    def loaded(self) -> Captured:
+        """The same in memory, for whom the links will be gone."""
+        return Captured(self.epoch, kept=self.read())
 
     def read(self) -> Position:
         """What is stored of it. May be called from any thread, until :meth:`release`."""
+        if self.kept is not None:
+            return self.kept
         if not self.files:
             return Position()
         files, named, parts = dict(self.files), {}, {}
