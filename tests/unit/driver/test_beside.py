@@ -220,11 +220,11 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
     part.start()
     part.join(0.3)
     assert part.is_alive() and job.running.checkpoints.is_awaited
-    job.running.checkpoints.start(0, Watermarks(()), b"position").settle()
+    job.running.checkpoints.start(0, Watermarks(()), Captured()).settle()
     job.may_store.set()
     part.join(30)
     assert not part.is_alive() and job.running.checkpoints.is_awaited, "its record is missing"
-    job.running.checkpoints.start(0, Watermarks(()), b"position").settle()
+    job.running.checkpoints.start(0, Watermarks(()), Captured()).settle()
     assert job.status().status == SavepointPhase.COMPLETED
     assert not job.running.checkpoints.is_awaited
     assert job.records() == [("checkpoint", 0), ("checkpoint", 0), ("savepoint", 0), ("checkpoint", 0)]
