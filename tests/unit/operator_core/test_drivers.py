@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
+from support import loopback
 
 from sparkstate_operator import errors
 from sparkstate_operator.core import keys
@@ -193,10 +194,10 @@ def test_a_redirection_is_not_followed() -> None:
 def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:
     async def scenario() -> None:
         server = Server()
-        listening = await asyncio.start_server(server.answer, "::1", 0)
+        listening = await asyncio.start_server(server.answer, loopback.LISTENS, 0)
         found = driver.Drivers(Clock(), listening.sockets[0].getsockname()[1])
         try:
-            assert await found.status("::1", KEYS, "uid", 1) == {"phase": "RUNNING"}
+            assert await found.status(loopback.IPV6, KEYS, "uid", 1) == {"phase": "RUNNING"}
         finally:
             await found.close()
             listening.close()

@@ -16,7 +16,7 @@ import cloudpickle
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import slots
+from support import loopback, slots
 from support.between import Between, ended
 
 from sparkstate import errors, keys
@@ -187,10 +187,10 @@ def test_another_slot_of_the_same_attempt_at_the_address_is_not_taken_for_this_o
     client.SlotClient(other, KEY, other.host).call(protocol.Stop(), protocol.Ok, 10)
 
 
-@pytest.mark.parametrize("written", ["::1", "[::1]"])
+@pytest.mark.parametrize("written", [loopback.IPV6, f"[{loopback.IPV6}]"], ids=["bare", "in brackets"])
 def test_a_slot_is_reached_at_an_address_of_ipv6(tmp_path: Path, written: str) -> None:
     identity = Identity(
-        slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=(), tcp_host="::1"
+        slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=(), tcp_host=loopback.LISTENS
     )
     found = dataclasses.replace(Starting(tmp_path / "slots", 0).become(identity), tcp_host=written)
     with pytest.raises(errors.SlotLost, match="not configured yet"):  # its own answer: it has no plan
