@@ -66,6 +66,36 @@ def test_a_driver_keeps_no_store_for_every_folder_that_it_was_ever_told(
     assert len(ours) < 40
 
 
+@pytest.mark.fault(
+    broken="the volume of the checkpoints, or of a sink, is unmounted and its mount point stays",
+    when="while the driver asks whether the storage answers again",
+    expected="the place stays away, and no folder is made on the disk below, until the volume is back",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("what", ["checkpoints", "sink"])
+def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: str) -> None:
+    volume, below = tmp_path / "volume", tmp_path / "unmounted"
+    settings = JobSettings(
+        name="job",
+        entry=EntryPoint(module="a.job"),
+        checkpoint=CheckpointSettings(storage=f"{volume}/state"),
+    )
+    durable = Durable(settings, ManualClock(), 1, "a test")
+    sink = open_store(f"{volume}/out")
+    url = durable.lineage.store.url if what == "checkpoints" else sink.url
+    durable.places.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
+    volume.rename(below)
+    volume.mkdir()
+    assert not durable.probe()
+    assert list(volume.iterdir()) == []
+    with pytest.raises(errors.StorageUnavailable):
+        durable.log.check()
+    volume.rmdir()
+    below.rename(volume)
+    assert durable.probe()
+    durable.log.check()
+
+
 def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(durable: Durable, tmp_path: Path) -> None:
     durable.sink_paths = {"out": f"{tmp_path}/out"}
     incarnation = durable.log.begin_incarnation("")

@@ -133,3 +133,17 @@ def test_stores_that_were_not_used_for_long_are_let_go(tmp_path):
         stores.get(str(tmp_path / f"{number}"))
         assert stores.get(str(tmp_path / "always")) is always
     assert len(stores) == OpenStores.MOST
+
+
+def test_a_folder_is_made_once_and_not_again_where_its_volume_was(tmp_path):
+    stores = OpenStores(S3Settings())
+    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+        stores.get(str(tmp_path / "volume" / "folder"), create=False)
+    assert not (tmp_path / "volume").exists()
+    stores.get(str(tmp_path / "volume" / "folder"))
+    (tmp_path / "volume" / "folder").rmdir()
+    for number in range(OpenStores.MOST):
+        stores.get(str(tmp_path / f"{number}"))
+    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+        stores.get(str(tmp_path / "volume" / "folder"))
+    assert list((tmp_path / "volume").iterdir()) == []

@@ -335,11 +335,14 @@ class Durable:
         self.places.failed(max(named, key=len, default=self.lineage.store.url), doing, error)
 
     def probe(self) -> bool:
-        """Whether every place that was away answers now."""
+        """Whether every place that was away answers now. Makes no folder: on the disk under an unmounted volume the
+        lineage would go on beside its own log."""
         for place in self.places.away:
             try:
+                own = place.url == self.lineage.store.url
+                store = self.lineage.store if own else self._stores.get(place.url, create=False)
                 with contextlib.suppress(errors.NotFound):
-                    self._open(place.url).head(_PROBE)
+                    store.head(_PROBE)
             except errors.StorageUnavailable as error:
                 self.places.failed(place.url, place.doing, error)
                 return False

@@ -41,6 +41,18 @@ def open_store(
     return store
 
 
+def open_made(url: str, s3: S3Settings | None = None) -> ObjectStore:
+    """The store of a URL whose local folder exists, since somebody of the job made or read it before.
+
+    A missing one is ``StorageUnavailable``: its volume may be unmounted, and a folder made now would lie on the wrong
+    disk.
+    """
+    try:
+        return open_store(url, s3, create=False)
+    except errors.NotFound as error:
+        raise errors.StorageUnavailable(f"{error}; is its volume mounted?") from error
+
+
 def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
     if url.startswith("file:"):
         return local.LocalStore(url, create=create)
@@ -63,15 +75,27 @@ class OpenStores:
         self._s3 = s3
         self._lock = threading.Lock()
         self._by_url: OrderedDict[str, ObjectStore] = OrderedDict()
+        self._seen: set[str] = set()
 
-    def get(self, url: str) -> ObjectStore:
-        """The store of ``url``, opened if it is not."""
+    def get(self, url: str, *, create: bool = True) -> ObjectStore:
+        """The store of ``url``, opened if it is not.
+
+        A local folder is made the first time that its URL is seen, and never with ``create=False``; otherwise see
+        :func:`open_made`.
+        """
+        url = naming.normalise_url(url)
         with self._lock:
-            found = self._by_url.pop(url, None) or open_store(url, self._s3)
+            found = self._by_url.pop(url, None) or self._opened(url, create)
             self._by_url[url] = found
             if len(self._by_url) > self.MOST:
                 self._by_url.popitem(last=False)  # who uses it still has it
             return found
+
+    def _opened(self, url: str, create: bool) -> ObjectStore:
+        first = create and url not in self._seen
+        store = open_store(url, self._s3) if first else open_made(url, self._s3)
+        self._seen.add(url)
+        return store
 
     def __len__(self) -> int:
         return len(self._by_url)
