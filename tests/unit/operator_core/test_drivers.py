@@ -191,6 +191,47 @@ def test_a_redirection_is_not_followed() -> None:
     asyncio.run(scenario())
 
 
+class Keyed:
+    """A driver that opens to one key alone."""
+
+    def __init__(self, key: str, attempt: int) -> None:
+        self.key, self.attempt = key, attempt
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        line = "200 OK" if f"Bearer {self.key}\r\n" in request else "401 Unauthorized"
+        told = f"X-Sparkstate-Job-Uid: uid\r\nX-Sparkstate-Attempt: {self.attempt}\r\nConnection: close"
+        writer.write(f'HTTP/1.1 {line}\r\n{told}\r\n\r\n{{"phase": "RUNNING"}}'.encode())
+        await writer.drain()
+        writer.close()
+
+
+def test_what_a_stranger_at_the_drivers_address_answers_says_nothing_of_the_driver() -> None:
+    async def scenario() -> None:
+        stranger, own = Keyed(KEYS.token, 2), Keyed(KEYS.read, 1)
+        first = await asyncio.start_server(stranger.answer, "127.0.0.1", 0)
+        port = first.sockets[0].getsockname()[1]
+        second = await asyncio.start_server(own.answer, "127.0.0.2", port)
+        found = driver.Drivers(Clock(), port)
+        try:
+            assert "attempt 2" in await refused(found, "127.0.0.1")
+            assert await found.status("127.0.0.2", KEYS, "uid", 1) == {"phase": "RUNNING"}
+        finally:
+            await found.close()
+            first.close()
+            second.close()
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_older_drivers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "OLDER", 2)
+    found = driver.Drivers(Clock())
+    for uid in ("a", "b", "a", "c"):
+        found._know_older(uid, 1)
+    assert list(found._older) == ["a", "c"]
+
+
 def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:
     async def scenario() -> None:
         server = Server()

@@ -39,6 +39,8 @@ CALLS = 448
 DOUBTED_CALLS = 64
 """At once, to drivers that did not answer last."""
 FORGET_S = 600.0
+OLDER = 10_000
+"""Drivers that know the token alone, of which that is remembered."""
 UID_HEADER = "X-Sparkstate-Job-Uid"
 ATTEMPT_HEADER = "X-Sparkstate-Attempt"
 
@@ -119,17 +121,25 @@ class Drivers:
             )
         key = keys.token if self._older.get(uid) == attempt else keys.read if method == "GET" else keys.admin
         answer, data = await self._asked(method, url, key, body, who)
+        by_token = False
         if answer.status == 401 and key != keys.token:
             answer, data = await self._asked(method, url, keys.token, body, who)
-            if answer.status != 401:
-                self._older[uid] = attempt
+            by_token = answer.status != 401
         _require_same(answer.headers, uid, attempt, url)
+        if by_token:  # and it is no stranger, whose answer tells nothing of the driver
+            self._know_older(uid, attempt)
         if answer.status == 404 and missing_ok:
             return {}
         if answer.status >= 300:  # a redirection is not followed: it could lead anywhere, with the token
             text = data[:500].decode(errors="replace")
             raise errors.DriverUnavailable(f"{method} {url}: {answer.status} {text}")
         return _document(data, f"{method} {url}")
+
+    def _know_older(self, uid: str, attempt: int) -> None:
+        self._older.pop(uid, None)
+        self._older[uid] = attempt
+        while len(self._older) > OLDER:
+            del self._older[next(iter(self._older))]  # it is asked once more with a key of now
 
     async def _asked(
         self, method: str, url: str, key: str, body: Document | None, who: tuple[str, int]
