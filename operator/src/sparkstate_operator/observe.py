@@ -13,7 +13,7 @@ from typing import Any
 from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.decide import recovering
-from sparkstate_operator.decide.snapshot import late
+from sparkstate_operator.decide.snapshot import settled
 from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -61,7 +61,7 @@ class Memory:
         pods were not this one's."""
         same = self.uid in ("", uid)
         if not same:
-            self.sightings, self.revisions, self.never_made = {}, {}, 0
+            self.sightings, self.revisions, self.never_made, self.unanswered = {}, {}, 0, 0
             self.progress_s, self.deep_s, self.leftovers, self.unwritten = None, None, False, ""
             self.speaker, self.news = None, observed.NO_NEWS
         self.uid = uid
@@ -271,8 +271,8 @@ class Observer:
         """The job, its driver's answer and the Jobs that a decision about a snapshot looks at."""
         reference = snapshot.spec.get("jobRef") or {}
         job, pod, report = None, None, None
-        settled = snapshot.phase in ("Completed", "Failed") and not late(snapshot)
-        if reference.get("name") and (not settled or snapshot.deleting_at is not None):
+        over = settled(snapshot)
+        if reference.get("name") and (not over or snapshot.deleting_at is not None):
             body = await self._kube.get(k.JOBS, namespace, reference["name"])
             job = observed.job_of(body) if body is not None else None
         if job is not None and (snapshot.deleting_at is None or not snapshot.status.get("uri")):
@@ -283,7 +283,7 @@ class Observer:
             others = tuple(observed.snapshot_of(one) for one in found)
             others = tuple(one for one in others if one.uid != snapshot.uid)
         tasks: tuple[observed.Task, ...] = ()
-        if snapshot.deleting_at is not None or (snapshot.spec.get("uri") and not settled):
+        if snapshot.deleting_at is not None or (snapshot.spec.get("uri") and not over):
             selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
             bodies = await asyncio.gather(
                 self._kube.list(k.TASKS, namespace, selector), self._kube.list(k.PODS, namespace, selector)

@@ -15,13 +15,13 @@ from sparkstate_operator.decide import contesting, decide
 WORD = "attempt {} may not run: attempt {} (green/orders-driver-{}) has claimed the lineage"
 
 
-def fenced(status: dict[str, Any], now: datetime) -> actions.Decision:
+def fenced(status: dict[str, Any], now: datetime, **spec: Any) -> actions.Decision:
     """The newest attempt's driver has ended by the other cluster's claim, which is one above."""
     attempt = status["attempt"]
     word = ended(0, "Fenced", message=WORD.format(attempt, attempt + 1, attempt + 1))
     gone = pod(attempt, phase="Succeeded", ready=False, ended=word)
-    seen = observed.Observed(job(status), now, drivers=(gone,))
-    return decide(seen, {revision().name: revision()}, revision(), "", Config())
+    seen, runs = observed.Observed(job(status, **spec), now, drivers=(gone,)), revision(**spec)
+    return decide(seen, {runs.name: runs}, runs, "", Config())
 
 
 def running_again(decision: actions.Decision) -> dict[str, Any]:
@@ -80,3 +80,7 @@ def test_a_contested_job_runs_again_when_its_spec_asks_for_it() -> None:
     wanted = revision(restartNonce=7)
     again = decide(observed.Observed(changed, NOW), {}, wanted, "", Config())
     assert again.status["intent"]["action"] == "start"
+    status = {**running_again(again), "attempt": 20, "revision": wanted.name, "observedGeneration": 1}
+    one_more = fenced(status, NOW + timedelta(minutes=11), restartNonce=7)
+    assert one_more.status["phase"] == "Failing", "one fence is ordinary"
+    assert one_more.status["restarts"]["fenced"] == [clock.text(NOW + timedelta(minutes=11))]

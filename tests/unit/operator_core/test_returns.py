@@ -25,6 +25,7 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
     memory = Memory()
     assert memory.is_about("first")
     memory.sightings[1] = decisions.pod(attempt=1)
+    memory.unanswered = 1
     memory.never_made, memory.deep_s, memory.unwritten = 1, 7.0, "first"
     memory.speaker = observed.Speaker("127.0.0.1", "first", 1)
     assert memory.is_about("first")
@@ -32,4 +33,5 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
     assert not memory.is_about("second")
     assert (memory.sightings, memory.never_made, memory.deep_s, memory.unwritten) == ({}, 0, None, "")
     assert memory.speaker is None
+    assert memory.unanswered == 0
     assert memory.is_about("second")

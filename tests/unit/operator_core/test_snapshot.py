@@ -65,6 +65,11 @@ def test_a_savepoint_waits_for_one_that_is_taken_though_its_object_is_being_dele
     assert look(one(), going).status["reason"] == "SavepointInFlight"
 
 
+def test_a_savepoint_waits_for_no_other_that_no_driver_takes_any_more() -> None:
+    given_up = one("s-2", status={"phase": "Deleting", "reason": "GivingUp"})
+    assert look(one(), given_up).status["phase"] == "Triggered"
+
+
 # -- one that was not complete in time ---------------------------------------------------------------------------------
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
@@ -143,6 +148,40 @@ def test_what_the_engine_cannot_restore_is_not_registered(reason: str) -> None:
     assert (told.status["phase"], told.status["reason"]) == ("Failed", "NotRestorable")
     assert told.status["message"] == "is no savepoint"
     assert "uri" not in told.status
+
+
+REFUSED = {"phase": "Failed", "reason": "NotRestorable", "message": "access denied", "observedGeneration": 1}
+
+
+def changed(*tasks: observed.Task, status: dict[str, Any], generation: int = 2) -> actions.Decision:
+    template = {"spec": {"nodeSelector": {"disk": "ssd"}}}
+    spec = {"uri": URI, "template": template}
+    found = one(spec=spec, generation=generation, finalizers=(labels.FINALIZER,), status=status)
+    return snapshot.decide(observed.AroundSnapshot(found, NOW, tasks=tasks), None, Config())
+
+
+@pytest.mark.parametrize("reason", ["NotRestorable", "SpecInvalid"])
+def test_a_savepoint_that_was_refused_is_read_again_when_the_spec_changes(reason: str) -> None:
+    again = changed(status={**REFUSED, "reason": reason})
+    (command,) = (act for act in again.actions if isinstance(act, actions.CreateTask))
+    assert command.arguments == ("savepoints", "verify", "--json", URI)
+    assert command.template == {"spec": {"nodeSelector": {"disk": "ssd"}}}
+    found = [again.status[name] for name in ("phase", "reason", "observedGeneration")]
+    assert found == ["Pending", "Verifying", 2]
+    assert changed(status=REFUSED, generation=1).actions == (), "nothing has changed"
+
+
+@pytest.mark.parametrize("status", [REFUSED, {**REFUSED, "phase": "Pending", "reason": "NotVerified"}])
+def test_an_answer_to_the_spec_of_before_does_not_count(status: dict[str, Any]) -> None:
+    """Also where the operator ends between the status and the deletion of the command."""
+    old = verified(failed=True, reason="StorageError", message="access denied")
+    told = changed(old, status=status)
+    assert told.actions == (actions.DeleteTask(old),)
+    assert (told.status["phase"], told.status["observedGeneration"]) == ("Pending", 1)
+    assert changed(old, status=dict(told.status)).actions == told.actions
+    after = changed(status=dict(told.status))
+    assert [type(act) for act in after.actions] == [actions.CreateTask]
+    assert after.status["observedGeneration"] == 2
 
 
 @pytest.mark.parametrize("result", [{}, {"reason": "StorageUnavailable", "message": "away"}])

@@ -143,10 +143,63 @@ def test_an_older_operators_snapshot_gets_its_storage_from_the_job() -> None:
     assert (goes(told), reasons(told)) == (True, ["DataKept"])
 
 
+VOLUME = {"name": "state", "persistentVolumeClaim": {"claimName": "state"}}
+MOUNT = {"name": "state", "mountPath": "/state"}
+ON_CLAIM = {
+    "checkpointing": {"storage": "file:///state"},
+    "driverTemplate": {
+        "spec": {"volumes": [VOLUME], "containers": [{"name": "driver", "volumeMounts": [MOUNT]}]}
+    },
+}
+
+
+@pytest.mark.parametrize("phase", ["Completed", "Deleting"], ids=["before", "in the middle of it"])
+def test_data_of_an_older_operators_snapshot_is_deleted_with_the_jobs_volumes(phase: str) -> None:
+    uri = "file:///state/savepoints/savepoint-1"
+    status = {"phase": phase, "uri": uri, "jobUid": "uid-1", "access": {"serviceAccountName": "mine"}}
+    one = deleted(status)
+    for _ in range(2):
+        seen = observed.AroundSnapshot(one, NOW, job(running_status(), **ON_CLAIM))
+        told = snapshot.decide(seen, revision(**ON_CLAIM), Config(cluster="blue"))
+        one = dataclasses.replace(one, status=told.status)
+    (made_,) = (act for act in told.actions if isinstance(act, actions.CreateTask))
+    assert made_.arguments == ("savepoints", "delete", "--json", uri)
+    assert made_.template["spec"]["volumes"] == [VOLUME]
+    assert made_.template["spec"]["containers"][0]["volumeMounts"] == [MOUNT]
+    assert one.status["access"]["serviceAccountName"] == "mine"
+
+
 def test_with_retain_it_goes_and_the_trigger_is_told() -> None:
     first = look(deleted({"phase": "InProgress", **ASKED}, deletionPolicy="Retain"))
     assert reasons(first) == ["DataKept"]
     assert "t-1" in first.notes[0].message
+
+
+# -- whom a deletion holds up ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("saved", [None, {"status": "FAILED"}], ids=["the driver knows nothing", "it failed"])
+def test_what_no_driver_takes_holds_up_no_other_while_its_command_fails(saved: dict[str, Any] | None) -> None:
+    first = look(begun(deleted({"phase": "InProgress", **ASKED})), saved=saved)
+    assert first.status["reason"] == "GivingUp"
+    one = deleted(dict(first.status))
+    refused = command("give-up", failed_at=timedelta(seconds=20), message="access denied")
+    pauses = look(one, saved=saved, tasks=(refused,))
+    assert (goes(pauses), pauses.status["reason"]) == (False, "GivingUp")
+    taken_again = look(one, saved={"status": "IN_PROGRESS"})
+    assert (goes(taken_again), taken_again.status["reason"]) == (False, "SavepointInFlight")
+    complete = look(one, saved={"status": "COMPLETED", "location": URI})
+    assert (made(complete), complete.status["uri"]) == ([BY_URI], URI)
+
+
+def test_while_no_driver_answers_it_may_be_taken_yet_and_is_asked_about() -> None:
+    one = begun(deleted({"phase": "InProgress", **ASKED}, periodic=True), answers=False)
+    one = dataclasses.replace(one, status={**one.status, "deletionStartedTime": "2025-12-31T12:00:00Z"})
+    refused = command("give-up", failed_at=timedelta(seconds=20), message="access denied")
+    told = look(one, answers=False, tasks=(refused,))
+    assert told.status["reason"] == "SavepointInFlight"
+    assert told.wait_s is not None
+    assert told.wait_s <= 30.0, "the job may run again, and its savepoints wait for this one"
 
 
 # -- a command that fails ----------------------------------------------------------------------------------------------

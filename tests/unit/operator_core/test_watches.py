@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from sparkstate_operator import labels
 from sparkstate_operator.edges import handlers, kube
 from sparkstate_operator.edges.watches import Watches
 
@@ -41,3 +44,32 @@ def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
 def test_the_watches_go_where_every_pod_is_told_the_api_server_is(host: str, address: str) -> None:
     told = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "6443"}
     assert handlers.service_address(told) == address
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "settled"),
+    [
+        ({"phase": "Completed"}, {"jobRef": {"name": "orders"}}, True),
+        ({"phase": "Failed", "reason": "SavepointFailed"}, {"jobRef": {"name": "orders"}}, True),
+        ({"phase": "Failed", "reason": "Timeout"}, {"jobRef": {"name": "orders"}}, False),
+        ({"phase": "InProgress"}, {"jobRef": {"name": "orders"}}, False),
+        ({"phase": "Failed", "reason": "NotRestorable"}, {"uri": "s3://bucket/one"}, True),
+        ({"phase": "Completed", "observedGeneration": 1}, {"uri": "s3://bucket/one"}, False),
+    ],
+)
+def test_a_restarted_operator_looks_at_each_snapshot_that_is_not_settled(
+    status: dict[str, Any], spec: dict[str, Any], settled: bool
+) -> None:
+    """One that was not complete in time is still asked about: its savepoint may complete yet."""
+    meta = {
+        "name": "one",
+        "uid": "s-1",
+        "resourceVersion": "1",
+        "generation": 2,
+        "creationTimestamp": "2026-01-01T12:00:00Z",
+        "finalizers": [labels.FINALIZER],
+    }
+    body = {"metadata": meta, "spec": spec, "status": {"observedGeneration": 2, **status}}
+    assert handlers._settled(body) is settled
+    assert not handlers._settled({**body, "metadata": {**meta, "finalizers": []}})
+    assert not handlers._settled({**body, "metadata": {**meta, "deletionTimestamp": "2026-01-01T12:00:00Z"}})

@@ -214,6 +214,7 @@ def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, ended: observed
     pause_s = contesting.pause_s(counts["fenced"])
     if pause_s is None:
         why = contesting.told(counts["fenced"], message)
+        progress.put_restarts(draft, {**counts, "fenced": []})  # a new start has all its fences before it
         _fail(draft, contesting.REASON, why)
         _end(draft, "Failed", contesting.REASON, why)
         return

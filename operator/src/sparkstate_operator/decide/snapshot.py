@@ -43,10 +43,10 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
         ):
             draft.before.append(actions.AddFinalizer(marks))
         draft.fill(observedGeneration=seen.snapshot.generation)
-        if draft.phase not in DONE:
-            _take(draft)
-        elif late(seen.snapshot):
+        if late(seen.snapshot):
             _late(draft)
+        elif not settled(seen.snapshot):
+            _take(draft)
     if draft.status:
         draft.status["conditions"] = _conditions(draft)
     return draft.decision(draft.status)
@@ -74,6 +74,17 @@ def late(one: observed.Snapshot) -> bool:
     return one.phase == "Failed" and one.status.get("reason") == "Timeout"
 
 
+def settled(one: observed.Snapshot) -> bool:
+    """Whether there is nothing to do about it until it is deleted."""
+    return one.phase in DONE and not late(one) and not (one.phase == "Failed" and _changed(one))
+
+
+def _changed(one: observed.Snapshot) -> bool:
+    """Whether it is a registration whose spec has changed since the engine was asked: what kept the engine from the
+    data may be mended."""
+    return bool(one.spec.get("uri")) and one.status.get("observedGeneration") not in (None, one.generation)
+
+
 def _register(draft: _Draft, uri: str) -> None:
     """A savepoint that is there already, as its user says: the engine looks."""
     spec = draft.snapshot.spec
@@ -84,7 +95,15 @@ def _register(draft: _Draft, uri: str) -> None:
     task = draft.task(VERIFY)
     stage = commanding.stage(task, draft.snapshot.created, draft.seen.now)
     draft.wait_s = POLL_S
-    if stage is Stage.MISSING:
+    if task is not None and not task.succeeded and _changed(draft.snapshot):
+        # The new generation counts as seen when the old answer is gone: it would be taken for the new one's.
+        draft.fill(
+            observedGeneration=draft.snapshot.status["observedGeneration"],
+            reason="Verifying",
+            message=f"the spec has changed; the engine reads {uri} again",
+        )
+        draft.acts.append(actions.DeleteTask(task))
+    elif stage is Stage.MISSING:
         draft.fill(reason="Verifying", message=f"the engine reads {uri}")
         draft.command(VERIFY, "savepoints", "verify", "--json", uri)
     elif stage is Stage.DONE and task is not None:
@@ -159,7 +178,7 @@ def _intend(draft: _Draft) -> None:
 
 
 def _is_in_flight(one: observed.Snapshot) -> bool:
-    """Also of one that is being deleted and whose savepoint is being taken."""
+    """Also of one that is being deleted and whose savepoint may be taken yet."""
     return one.phase in IN_FLIGHT or (
         one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
     )

@@ -23,6 +23,11 @@ DELETE = "delete"
 GIVE_UP = "give-up"
 IN_FLIGHT = "SavepointInFlight"
 """The reason while nobody knows what has become of the savepoint."""
+GIVING_UP = "GivingUp"
+"""The reason while nobody knows what lies in storage, but no driver takes the savepoint: it holds up no other."""
+UNKNOWN = (IN_FLIGHT, GIVING_UP)
+ASK_S = 30.0
+"""While the savepoint may be taken yet, the driver is asked this often, whatever a command waits for."""
 
 
 def go_on(draft: SnapshotDraft) -> None:
@@ -32,7 +37,9 @@ def go_on(draft: SnapshotDraft) -> None:
         return
     if draft.phase != "Deleting":
         _begin(draft)
+        _know_access(draft)
         return
+    _know_access(draft)
     if draft.snapshot.spec.get("deletionPolicy") == "Delete" and not _data_is_gone(draft):
         return
     draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
@@ -47,10 +54,6 @@ def _begin(draft: SnapshotDraft) -> None:
         draft.note("DataKept", told, warning=True)
     if not draft.status.get("uri") and draft.phase != "Failed":
         draft.put("uri", draft.snapshot.spec.get("uri"))
-    access = draft.status.get("access") or {}
-    if unknown and draft.job is not None and not access.get("storage"):
-        # Triggered by an operator that did not write it down.
-        draft.put("access", {**(draft.access(None, None) or {}), **access})
     draft.fill(
         phase="Deleting",
         deletionStartedTime=clock.text(draft.seen.now),
@@ -60,10 +63,17 @@ def _begin(draft: SnapshotDraft) -> None:
     draft.wait_s = 0.0
 
 
+def _know_access(draft: SnapshotDraft) -> None:
+    """From the job, where an operator of before has not written everything down."""
+    access = draft.status.get("access") or {}
+    if draft.job is not None and not (access.get("storage") and access.get("template")):
+        draft.put("access", {**(draft.access(None, None) or {}), **access})
+
+
 def _data_is_gone(draft: SnapshotDraft) -> bool:
     """Whether there is no data any more, or it cannot be deleted: the object goes in the end in any case."""
     uri = str(draft.status.get("uri") or "")
-    unknown = draft.reason == IN_FLIGHT
+    unknown = draft.reason in UNKNOWN
     if not uri and not unknown:
         return True
     where = uri or f"the savepoint of trigger {draft.status.get('triggerId')}"
@@ -93,7 +103,12 @@ def _is_taken(draft: SnapshotDraft) -> bool:
         draft.fill(uri=found["location"], reason=None, message=None)
         return True
     if status in ("", "COMPLETED", "FAILED"):
+        report = draft.seen.report
+        # One that starts, or does not answer, may still come to say that it takes it.
+        if status or draft.job is None or (report is not None and report.phase == "RUNNING"):
+            draft.put("reason", GIVING_UP)
         return True
+    draft.put("reason", IN_FLIGHT)
     draft.put("message", "the savepoint is being taken; its data is deleted as soon as it is complete")
     draft.wait_s = POLL_S
     return False
@@ -120,6 +135,8 @@ def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> boo
     if stage is Stage.PAUSES and task is not None:
         again = min(commanding.again_at(task, begun), _deadline(draft))
         draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
+        if draft.reason == IN_FLIGHT:
+            draft.wait_s = min(draft.wait_s, ASK_S)
     return False
 
 

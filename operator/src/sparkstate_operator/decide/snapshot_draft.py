@@ -77,7 +77,11 @@ class SnapshotDraft(Pending):
         job, revision = self.seen.job, self.revision
         if job is None or revision is None or not self.snapshot.spec.get("jobRef"):
             return {}
-        urls = (*placing.urls_of(revision.resolved), self.snapshot.spec.get("storage"))
+        urls = (
+            *placing.urls_of(revision.resolved),
+            self.snapshot.spec.get("storage"),
+            self.status.get("uri"),
+        )
         return {
             "template": placing.of_job(revision.resolved, urls),
             "storage": revision.get("checkpointing.storage"),

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import aiohttp
 import kopf
 
-from sparkstate_operator import labels
+from sparkstate_operator import labels, observed
+from sparkstate_operator.decide import snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.watches import Watches
 from sparkstate_operator.reconcile import Key
@@ -131,13 +132,9 @@ def _on_signals(stop: Callable[[], None]) -> None:
 
 def _settled(body: Mapping[str, Any]) -> bool:
     """Whether there is nothing to do about a snapshot: thousands of them lie still."""
-    meta, status = body["metadata"], body.get("status") or {}
-    done = status.get("phase") in ("Completed", "Failed") and status.get("observedGeneration") == meta.get(
-        "generation"
-    )
-    return bool(
-        done and labels.FINALIZER in (meta.get("finalizers") or ()) and not meta.get("deletionTimestamp")
-    )
+    one = observed.snapshot_of(body)
+    seen = one.status.get("observedGeneration") == one.generation and labels.FINALIZER in one.finalizers
+    return seen and one.deleting_at is None and snapshot.settled(one)
 
 
 class Backoffs:
