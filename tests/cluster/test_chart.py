@@ -106,6 +106,8 @@ def test_the_rights_are_the_operators_own_table(chart: Chart) -> None:
     assert whole["rules"] == rbac.rules()
     lease = chart.one("Role", NOTHING_BUT_RIGHTS, "ours-sparkstate-operator-lease")["rules"]
     assert lease == rbac.lease_rules()
+    own = chart.one("Role", {}, "ours-sparkstate-operator-lease")["rules"]
+    assert own == rbac.lease_rules() + rbac.key_rules("ours-sparkstate-operator-key")
     found = [
         each
         for each in chart.render(EVERYTHING)

@@ -53,10 +53,24 @@ class Release:
         assert found is not None, f"{kind} {name} is gone"
         return found
 
-    def start(self) -> Operator:
+    def grant(self, name: str, rules: list[dict[str, Any]]) -> None:
+        """Rights for the operator that somebody gives by hand."""
+        group = "rbac.authorization.k8s.io"
+        meta = {"name": name, "namespace": self.namespace}
+        role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+        binding = {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": self.namespace}],
+        }
+        self.cluster.apply(role, binding)
+
+    def start(self, *more: str) -> Operator:
         """The operator as a process, under the ServiceAccount and the Lease of the chart."""
         kubeconfig = self.cluster.kubeconfig_of(self.namespace, NAME)
-        options = ["--lease-name", NAME, "--lease-namespace", self.namespace]
+        options = ["--lease-name", NAME, "--lease-namespace", self.namespace, *more]
         started = operator_process.start(
             kubeconfig, self.folder, [self.namespace], options=options, key_secret=f"{NAME}-key"
         )
@@ -120,6 +134,34 @@ def test_an_installed_operator_gets_its_pods_its_key_and_all_its_rights(release:
     kubeconfig = release.cluster.kubeconfig_of(release.namespace, NAME)
     with pytest.raises(CommandFailed, match="forbidden"):
         release.cluster.kubectl("get", "secrets", "-n", release.namespace, kubeconfig=kubeconfig)
+
+
+def test_an_operator_that_may_not_make_its_key_waits_for_the_right_and_keeps_its_lease(
+    release: Release,
+) -> None:
+    rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
+    release.install(rbac={"create": False})
+    release.grant("jobs", rules["jobs"])
+    release.grant("lease", rules["lease"])
+    operator = release.start("--lease-seconds", "8")  # lost after 5 s without a renewal
+    release.cluster.until(
+        lambda: [one for one in operator.lines() if "existingSecret" in one["message"]], "it says why", 60
+    )
+    times = {release.get("lease")["spec"]["renewTime"]}
+
+    def renewed() -> bool:
+        times.add(release.get("lease")["spec"]["renewTime"])
+        return len(times) > 5
+
+    release.cluster.until(renewed, "the Lease is renewed again and again", 60)
+    assert operator.process.poll() is None
+    assert release.get("lease")["spec"]["leaseTransitions"] == 0
+    for rule in rules["key"]:
+        if "resourceNames" in rule:
+            rule["resourceNames"] = [f"{NAME}-key"]
+    release.grant("key", rules["key"])
+    release.create()
+    assert len(base64.b64decode(release.get("secret", f"{NAME}-key")["data"]["key"])) == 64
 
 
 def test_people_of_a_namespace_see_and_edit_its_jobs(cluster: Cluster, namespace: str) -> None:

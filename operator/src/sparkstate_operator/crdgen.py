@@ -17,7 +17,12 @@ from sparkstate_operator.model.crd import build_crd, build_schema
 from sparkstate_operator.model.resources import Resource
 
 HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
-RIGHTS_HEADER = HEADER.replace("the models", "sparkstate_operator.rbac")
+RIGHTS_HEADER = (
+    HEADER.replace("the models", "sparkstate_operator.rbac")
+    + """# jobs: in every watched namespace. lease and key: in the operator's own. release: as jobs, for an uninstall.
+# key: not with operatorKey.existingSecret; its name is that of the Secret in --key-secret, <full name>-key.
+"""
+)
 CHART = "charts/sparkstate-operator"
 PLACES: dict[str, tuple[str, ...]] = {
     resources.JOBS.plural: ("crds", f"{CHART}/files/crds", "engine/src/sparkstate/manifest"),
@@ -71,7 +76,12 @@ def targets(root: Path) -> dict[str, str]:
 
 def rights() -> str:
     """The operator's rights as the chart's templates read them."""
-    found = {"jobs": rbac.rules(), "lease": rbac.lease_rules(), "release": rbac.release_rules()}
+    found = {
+        "jobs": rbac.rules(),
+        "lease": rbac.lease_rules(),
+        "key": rbac.key_rules(),
+        "release": rbac.release_rules(),
+    }
     return RIGHTS_HEADER + yaml.dump(found, Dumper=_Dumper, sort_keys=False)
 
 

@@ -6,6 +6,7 @@ that it may read. A chart that made the key would make another each time it is r
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 from collections.abc import Callable
@@ -17,6 +18,34 @@ _log = logging.getLogger(__name__)
 LEAST = 16
 """Bytes of a key."""
 FIELD = "key"
+RETRY_S = 3.0
+
+
+async def wait(
+    kube: k.Kube, namespace: str, name: str, new_key: Callable[[], str], tell: Callable[[str], None]
+) -> bytes:
+    """The key, as soon as the API server answers and the operator may read it. ``tell`` hears why there is none yet,
+    and nothing once there is one. Raises ``BadKey``."""
+    while True:
+        try:
+            found = await obtain(kube, namespace, name, new_key)
+        except errors.ApiError as error:
+            why = f"the operator's key is not there yet: {error}{_remedy(error, namespace, name)}"
+            _log.warning("%s", why, extra={"object": name, "namespace": namespace})
+            tell(why)
+            await asyncio.sleep(RETRY_S)
+        else:
+            tell("")
+            return found
+
+
+def _remedy(error: errors.ApiError, namespace: str, name: str) -> str:
+    if not isinstance(error, errors.Forbidden):
+        return ""
+    return (
+        f"; in the namespace {namespace} the operator needs the rights to get the Secret {name} and to create Secrets "
+        "(`key` in the chart's files/rules.yaml), or a Secret of yours in operatorKey.existingSecret"
+    )
 
 
 async def obtain(kube: k.Kube, namespace: str, name: str, new_key: Callable[[], str]) -> bytes:

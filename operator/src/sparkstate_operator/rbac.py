@@ -1,7 +1,8 @@
 """The rights that the operator's calls need, as one table. The chart's Roles are generated from it (``python -m
 sparkstate_operator.crdgen``); a test compares it with what the audit log saw.
 
-Nothing reads a Secret: tokens are derived, and bucket credentials are mounted by the kubelet.
+No Secret of a job is read: tokens are derived, and bucket credentials are mounted by the kubelet. The one Secret that
+the operator reads is that of its own key, where nobody has given it one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
 )
 """(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet."""
 
+KEY_SECRET = "sparkstate-operator-key"
+"""The Secret of the operator's key, where the release is called as the chart; the chart puts the release's own name."""
+
 LEASE_VERBS = ("get", "create", "update")
 """In the operator's own namespace."""
 
@@ -48,6 +52,15 @@ def rules() -> list[Rule]:
 def lease_rules() -> list[Rule]:
     """For leadership."""
     return [_rule(k.LEASES, "", LEASE_VERBS)]
+
+
+def key_rules(secret: str = KEY_SECRET) -> list[Rule]:
+    """For the operator's own key, in its own namespace, where it makes that key itself. ``secret``: the Secret's name.
+    A creation cannot be bound to a name."""
+    return [
+        {**_rule(k.SECRETS, "", ("get",)), "resourceNames": [secret]},
+        _rule(k.SECRETS, "", ("create",)),
+    ]
 
 
 def release_rules() -> list[Rule]:

@@ -67,6 +67,7 @@ class _Operator:
         self._phases: Callable[[], list[str]] = list
         self._loop_s = self._clock.monotonic()
         self._watches: Watches | None = None
+        self._lacking = ""
 
     async def run(self) -> None:
         process, metrics = self._process, self._metrics
@@ -87,7 +88,12 @@ class _Operator:
             leadership.notes = {labels.CLUSTER: name}
             await leadership.acquire()
             metrics.leading.set(1)
-            await self._lead(kube, drivers, leadership, await self._key(kube))
+            keeping = asyncio.create_task(leadership.keep(), name="lease")
+            try:
+                await self._lead(kube, drivers, keeping, await self._key(kube))
+            finally:
+                keeping.cancel()
+                await asyncio.wait([keeping], timeout=END_S)
         finally:
             metrics.leading.set(0)
             beat.cancel()
@@ -101,11 +107,14 @@ class _Operator:
         process = self._process
         if process.key is not None:
             return process.key
-        return await keys.obtain(
-            kube, process.lease.namespace, process.key_secret, lambda: secrets.token_hex(32)
-        )
+        place, name = process.lease.namespace, process.key_secret
+        return await keys.wait(kube, place, name, lambda: secrets.token_hex(32), self._lack)
 
-    async def _lead(self, kube: Kube, drivers: Drivers, leadership: Leadership, key: bytes) -> None:
+    def _lack(self, why: str) -> None:
+        self._lacking = why
+
+    async def _lead(self, kube: Kube, drivers: Drivers, keeping: asyncio.Task[None], key: bytes) -> None:
+        """Work. ``keeping`` renews the Lease: its end is the end of this."""
         process, config = self._process, self._config
         applier = Applier(kube, drivers, config, key, process.hooks)
         observer = Observer(kube, drivers, key)
@@ -129,7 +138,7 @@ class _Operator:
         tasks = [
             watching,
             asyncio.create_task(queue.run(config.workers), name="work"),
-            asyncio.create_task(leadership.keep(), name="lease"),
+            keeping,
             asyncio.create_task(_stopped(stop), name="stop"),
         ]
         try:
@@ -162,7 +171,10 @@ class _Operator:
         return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
 
     def _ready(self) -> str:
-        """Which watches are not live; empty if all are, or if another process leads. Asked from the web thread."""
+        """Which watches are not live, or why there is no key; empty if all is well, or if another process leads. Asked
+        from the web thread."""
+        if self._lacking:
+            return self._lacking
         return self._watches.wrong() if self._watches is not None else ""
 
 
