@@ -108,3 +108,26 @@ def test_nobody_waits_for_a_lost_executor_s_slots_to_stop(known: bool) -> None:
     stopping.join(10)
     assert group.answered
     assert 0 not in group.given_up
+
+
+class Raising:
+    """Raises while it is pickled."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __reduce__(self) -> str:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_final"),
+    [(TypeError("cannot pickle '_thread.lock'"), True), (OSError("the disk is full"), False)],
+    ids=["a lock", "a fault that passes"],
+)
+def test_what_cannot_be_sent_to_slots_is_final_and_what_could_not_this_time_is_not(
+    error: Exception, *, is_final: bool
+) -> None:
+    with pytest.raises(errors.SparkstateError, match=r"pickled|cannot be sent") as caught:
+        crew._pickled(Raising(error))  # type: ignore[arg-type]
+    assert isinstance(caught.value, errors.DeclarationError) is is_final

@@ -85,11 +85,19 @@ def test_a_driver_whose_lineage_is_another_ones_is_fenced_whatever_it_stumbled_o
     assert driver.incarnations == 1
 
 
-def guarded(folder: Path) -> Parts:
+def guarded(folder: Path, *, has_worked: bool = False) -> Parts:
     """Of a driver only what tells whether it may still act."""
     log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock())
     log.claim(1, "me")
-    return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock())))
+    state = SimpleNamespace(restore_point=object() if has_worked else None)
+    durable = SimpleNamespace(log=SimpleNamespace(state=state))
+    return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), durable=durable))
+
+
+def test_a_job_that_has_a_checkpoint_is_not_ended_by_one_slot_that_cannot_load_it(tmp_path: Path) -> None:
+    driver = Failing(errors.DeclarationError("cannot be loaded in a slot"), tmp_path)
+    driver._run(guarded(tmp_path, has_worked=True))
+    assert driver.incarnations == 2
 
 
 @pytest.mark.parametrize("kind", [errors.SlotLost, errors.StorageUnavailable, errors.CorruptData])

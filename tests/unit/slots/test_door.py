@@ -237,6 +237,29 @@ def test_a_plan_that_cannot_be_read_is_the_only_one_too(address: SlotAddress, tm
         configure(remote(address), tmp_path)
 
 
+def test_a_plan_that_could_not_be_read_this_time_may_be_read_by_another_slot(
+    address: SlotAddress, tmp_path: Path
+) -> None:
+    plan = pickle.dumps(Touch(tmp_path))  # FileExistsError where it is loaded
+    with pytest.raises(errors.SparkstateError, match="FileExistsError") as caught:
+        remote(address).call(protocol.Configure(plan=plan), protocol.Ok, 10)
+    assert not isinstance(caught.value, errors.StateError)
+    with pytest.raises(errors.SlotLost, match="takes no other"):
+        configure(remote(address), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(b"cno_such_module\nnothing\n.", id="a module that is not in the image"),
+        pytest.param(b"csparkstate\nnothing\n.", id="a name that its module does not have"),
+    ],
+)
+def test_a_plan_that_no_slot_can_load_is_the_declarations_fault(address: SlotAddress, plan: bytes) -> None:
+    with pytest.raises(errors.DeclarationError, match="must be in the image"):
+        remote(address).call(protocol.Configure(plan=plan), protocol.Ok, 10)
+
+
 @pytest.mark.parametrize(
     ("role", "request_"),
     [

@@ -96,8 +96,6 @@ def unknown_type() -> None:
     [
         pytest.param(unknown_type, id="a type that is none"),
         pytest.param(lambda: misspelt(), id="a wrong name"),  # type: ignore[name-defined] # noqa: F821, PLW0108
-        pytest.param(lambda: object().keyed(), id="a wrong attribute"),  # type: ignore[attr-defined]
-        pytest.param(lambda: len(7), id="a wrong type"),  # type: ignore[arg-type]
         pytest.param(lambda: __import__("no_such_module"), id="a wrong import"),
     ],
 )
@@ -106,9 +104,23 @@ def test_what_every_start_of_the_job_would_say_again_is_a_declaration_error(mist
         graph.declare(mistake)
 
 
-def test_what_another_start_may_not_find_again_is_left_as_it_is() -> None:
-    def missing() -> None:
-        raise FileNotFoundError("the input is not there yet")
+def missing() -> None:
+    raise FileNotFoundError("the input is not there yet")
 
-    with pytest.raises(FileNotFoundError):
-        graph.declare(missing)
+
+def first_of_an_empty_table() -> None:
+    first: Any = None
+    print(first["limit"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        pytest.param(missing, FileNotFoundError, id="a file that is missing"),
+        pytest.param(first_of_an_empty_table, TypeError, id="a table that is empty"),
+        pytest.param(lambda: None.limit, AttributeError, id="a row that is none"),  # type: ignore[attr-defined]
+    ],
+)
+def test_what_another_start_may_not_find_again_is_left_as_it_is(fault: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        graph.declare(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -221,8 +222,12 @@ def _pickled(plan: SlotPlan) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(plan)
         return data
-    except Exception as error:
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise errors.DeclarationError(
             f"the job's functions cannot be sent to the slots: {type(error).__name__}: {error}; make connections, "
             "locks and clients in open(), not in __init__ or outside of the class"
+        ) from error
+    except Exception as error:
+        raise errors.SparkstateError(
+            f"the job's functions could not be pickled: {type(error).__name__}: {error}"
         ) from error

@@ -236,10 +236,12 @@ class JobDriver:
                 end = self._run_incarnation(parts)
             except _FINAL as error:
                 why = parts.guard.reason_behind(error)
-                self._view.note_failure(why.reason, str(why), recovering=False)
-                if why is error:
-                    raise
-                raise why from error
+                if not (isinstance(why, errors.DeclarationError) and _has_worked(parts)):
+                    self._view.note_failure(why.reason, str(why), recovering=False)
+                    if why is error:
+                        raise
+                    raise why from error
+                self._recover_after(why, self._delay(why))  # one odd slot must not end it
             except Ending as error:
                 self._say(str(error))
             except errors.StorageUnavailable as error:
@@ -317,6 +319,11 @@ class JobDriver:
         deadline = self._clock.monotonic() + seconds
         while self._clock.monotonic() < deadline and not self._requests.ending():
             self._clock.sleep(0.05)
+
+
+def _has_worked(parts: Parts) -> bool:
+    """Whether the lineage ever completed a checkpoint or savepoint, by this driver or by an earlier one."""
+    return parts.durable.log.state.restore_point is not None
 
 
 def check_sinks(settings: JobSettings, declared: graph.Graph) -> None:

@@ -155,9 +155,11 @@ class SlotServer:
         try:
             plan = cloudpickle.loads(request.plan)
         except Exception as error:
+            told = f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}"
+            if not isinstance(error, (ImportError, AttributeError, NameError, SyntaxError)):
+                raise errors.SparkstateError(told) from error  # memory, a disk: another slot may load them
             raise errors.DeclarationError(
-                f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}; what they import "
-                "must be in the image, or in modules beside the job's file"
+                f"{told}; what they import must be in the image, or in modules beside the job's file"
             ) from error
         self._runtime = self._make_runtime(plan)
 

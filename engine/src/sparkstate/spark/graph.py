@@ -155,10 +155,11 @@ def current() -> Graph:
 
 
 def _of_the_code() -> tuple[type[BaseException], ...]:
-    """What is wrong with code, not with what it has read: a file that is missing may be there at the next start."""
+    """What is wrong with code, not with what it has read: a file that is missing may be there at the next start, and
+    a TypeError or AttributeError may come of an empty table (``first()["x"]``)."""
     from pyspark.errors import ParseException
 
-    return (errors.StateError, NameError, TypeError, AttributeError, ImportError, SyntaxError, ParseException)
+    return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)
 
 
 def declare(function: Callable[..., Any], *arguments: Any) -> Graph:
