@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from support import slots
 from support.running import Running
+from support.stores import HookedStore
 
 from sparkstate import errors
+from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.log import records
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 
@@ -61,3 +64,71 @@ def test_whose_savepoint_came_with_it_is_told_why_and_who_waits_goes_on_waiting(
     running.requests.fail_open("the job has ended")
     second = running.requests.find("second")
     assert second is not None and second.failure == "the job has ended"
+
+
+def take_savepoint(running: Running, epoch: int) -> None:
+    running.requests.add(SavepointRequest(trigger_id="one"))
+    running.checkpoints.after_commit(epoch, Watermarks(()), position.Captured, changed=True)
+    running.checkpoints.wait()
+
+
+@pytest.mark.fault(
+    broken="the log's answer to the record of a savepoint is lost, and the incarnation ends",
+    when="before the record of the checkpoint that came with it",
+    expected="the next incarnation publishes what was staged if the record is in the log, and sweeps it if not",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("landed", [True, False], ids=["landed", "lost"])
+def test_what_a_savepoint_names_stays_while_it_is_open_whether_it_has_its_record(
+    running: Running, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
+    durable = running.durable
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    durable.log._store = log = HookedStore(durable.lineage.store)
+    record = durable.savepoints.record
+
+    def lose(operation: str, key: str) -> None:
+        if operation == "put_if_absent":
+            log.heal()
+            running.checkpoints.abandon()
+            raise errors.StorageUnavailable("the answer is lost")
+
+    def lost(of: records.SavepointCommitted) -> None:
+        if landed:
+            log.after = lose
+        else:
+            log.before = lose
+        record(of)
+
+    monkeypatch.setattr(durable.savepoints, "record", lost)
+    take_savepoint(running, 0)
+    durable.leftovers.settle()
+    (staged,) = running.staged()
+    assert [one.trigger_id for one in durable.log.check().savepoints] == ["one"] * landed
+    restored = durable.restore_point()
+    durable.begin_incarnation(restored, lambda number: None)
+    assert (restored.metadata is not None) == landed
+    assert not staged.exists() and running.staged() == []
+    assert len(list(running.out.glob("part-*"))) == landed
+
+
+def test_a_savepoint_that_was_given_up_before_its_record_is_the_failure_of_its_request_alone(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable = running.durable
+    write = durable.savepoints.write
+
+    def give_up(url: str, metadata: CheckpointMetadata) -> records.SavepointCommitted:
+        written = write(url, metadata)
+        durable.savepoints.abandon(url)
+        return written
+
+    monkeypatch.setattr(durable.savepoints, "write", give_up)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    take_savepoint(running, 0)
+    status = running.requests.find("one")
+    assert status is not None and status.status == SavepointPhase.FAILED
+    assert "was given up" in (status.failure or "")
+    running.checkpoints.require_sound()
+    assert [one.epoch for one in durable.log.state.checkpoints] == [0]
+    assert len(list(running.out.glob("part-*"))) == 1

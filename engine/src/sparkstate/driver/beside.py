@@ -36,7 +36,8 @@ class _Stored:
 
 
 class Beside:
-    """One at a time. :meth:`begin` and :meth:`record` are called by checkpoints' threads, the rest by the epochs'.
+    """One at a time. :meth:`begin`, :meth:`record` and :meth:`recorded` are called by checkpoints' threads, the rest by
+    the epochs'.
 
     ``ended`` hears of the savepoint's end: its shards, or why it failed.
     """
@@ -125,6 +126,22 @@ class Beside:
             return self._abandoned() or self._clock.monotonic() > until
 
         return self._durable.write_savepoint(parts, started.savepoint_url, given_up)
+
+    def recorded(self, started: Started, record: SavepointCommitted) -> SavepointCommitted | None:
+        """``record``, once the log has it, of a savepoint that its checkpoint waited for. None: the savepoint was given
+        up before, and that is the failure of its request alone.
+
+        With the record a restart goes back to this epoch, and the output up to it must become visible. So nothing that
+        was staged may go while the outcome is open either: the next incarnation publishes it, or sweeps it.
+        """
+        started.committed = True
+        try:
+            self._durable.record_savepoint(record, self._abandoned)
+        except errors.StateError as error:
+            started.committed = False
+            self._ended(started, error)
+            return None
+        return record
 
     def _failed(self, started: Started, error: Exception) -> None:
         self._started = self._stored = None

@@ -293,9 +293,7 @@ class Checkpoints:
         committables = tuple(staged for reply in replies for staged in reply.committables)
         record = None if savepoint is None else self._write_savepoint(started, savepoint, committables)
         if record is not None:
-            self._durable.record_savepoint(record, self._abandoned.is_set)
-            # From here on a restart goes back to this epoch: the output up to it must become visible.
-            started.committed = True
+            record = self._beside.recorded(started, record)
         metadata = self._durable.commit_checkpoint(
             parts_of(started, replies, committables, started.checkpoint_id, self._group),
             self._abandoned.is_set,
