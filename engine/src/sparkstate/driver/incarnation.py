@@ -274,7 +274,7 @@ class Incarnation:
         self._last_epoch = epoch
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
-        self._checkpoints.unsaved.held_bytes = result.held_bytes
+        self._checkpoints.unsaved.note_held(result.held_bytes)
         if not idle:
             self._checkpoints.unsaved.note_work(result.duration_ms / 1000)
         self._parts.view.note_epoch(

@@ -29,6 +29,11 @@ class Unsaved:
         """What an epoch took that changed something."""
         self._worked_s += seconds
 
+    def note_held(self, held_bytes: int | None) -> None:
+        """What an epoch's commit told of it; None: there was nothing to commit, and what is known stays."""
+        if held_bytes is not None:
+            self.held_bytes = held_bytes
+
     def mark(self) -> Mark:
         """A checkpoint begins."""
         return Mark(self._worked_s, self.held_bytes)

@@ -43,8 +43,9 @@ class EpochResult:
     next_processing_timer: int | None
     waited_ms: float
     duration_ms: float
-    held_bytes: int = 0
-    """The most output of file sinks that one slot holds back for the next checkpoint."""
+    held_bytes: int | None = None
+    """The most output of file sinks that one slot holds back for the next checkpoint; None: the epoch had nothing to
+    commit, so no slot was asked."""
 
 
 @dataclass(frozen=True)
@@ -354,7 +355,7 @@ class EpochRunner:
             self._next_processing,
             waited,
             (self._clock.monotonic() - fed.started) * 1000,
-            self._held_bytes,
+            None if fed.nothing else self._held_bytes,
         )
 
     def _enter(self, phase: phases.Phase, epoch: int) -> None:
