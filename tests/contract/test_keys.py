@@ -44,12 +44,40 @@ def test_no_key_is_another_and_no_attempt_or_job_has_those_of_another() -> None:
     assert len(set(all_keys)) == len(all_keys) == 25
 
 
-def files(secret: dict[str, Any], pod: dict[str, Any]) -> dict[str, str]:
-    """What a pod's containers find, by name."""
+class NotMounted(Exception):
+    """The kubelet does not start the containers, and tries the volume again; a running pod keeps the files it has."""
+
+
+def files(secret: dict[str, Any] | None, pod: dict[str, Any]) -> dict[str, str]:
+    """What a pod's containers find, by name, as the kubelet makes it of a Secret; None: it knows of none."""
     (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "token")
-    assert volume["secret"]["secretName"] == secret["metadata"]["name"]
-    wanted = {item["path"]: item["key"] for item in volume["secret"]["items"]}
-    return {path: base64.b64decode(secret["data"][key]).decode() for path, key in wanted.items()}
+    found: dict[str, str] = {}
+    for source in volume["projected"]["sources"]:
+        wanted = source["secret"]
+        assert secret is None or wanted["name"] == secret["metadata"]["name"]
+        data = secret["data"] if secret is not None else {}
+        for item in wanted["items"]:
+            if item["key"] in data:
+                found[item["path"]] = base64.b64decode(data[item["key"]]).decode()
+            elif not wanted.get("optional"):
+                raise NotMounted(item["key"])
+    return found
+
+
+@pytest.mark.parametrize("build", [driver.pod, driver.executor_template], ids=["driver", "executor"])
+def test_no_container_starts_without_a_key_and_a_deleted_secret_takes_none_away(build: Any) -> None:
+    pod = build(in_cluster.context(), 3)
+    with pytest.raises(NotMounted, match="token"):
+        files(None, pod)
+
+
+@pytest.mark.parametrize("build", [driver.pod, driver.executor_template], ids=["driver", "executor"])
+def test_a_secret_that_an_earlier_operator_made_is_enough(build: Any) -> None:
+    context = in_cluster.context()
+    secret = children.secret(context, 3, OWN)
+    older = {**secret, "data": {"token": secret["data"]["token"]}}
+    token = operator.of_attempt(OWN, context.job.uid, 3).token
+    assert files(older, build(context, 3)) == {"token": token}
 
 
 def test_the_driver_opens_what_the_operator_asks_with_and_an_executor_is_given_none_of_it(

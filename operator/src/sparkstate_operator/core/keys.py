@@ -11,6 +11,8 @@ DRIVER = ("admin", "read", "slots", "spark", "token")
 """The files that a driver's container is given."""
 EXECUTOR = ("slots", "spark", "token")
 """Those of an executor's: nothing that opens the control endpoint."""
+REQUIRED = "token"
+"""The file that every version's Secret has."""
 
 
 @dataclass(frozen=True)

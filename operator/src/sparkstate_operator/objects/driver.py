@@ -187,15 +187,19 @@ def _volumes(context: Context, attempt: int) -> list[Object]:
 
 
 def _keys(context: Context, attempt: int, names: Sequence[str]) -> Object:
-    """The attempt's keys of these names. Optional, because a Secret that an earlier version made just before it was
-    replaced holds the token alone."""
-    secret = {
-        "secretName": naming.token_secret(context.job.uid, attempt),
-        "defaultMode": 0o440,
-        "optional": True,
-        "items": [{"key": name, "path": name} for name in names],
-    }
-    return {"name": "token", "secret": secret}
+    """The attempt's keys of these names. Its ``token`` has to be there: a kubelet that does not see the Secret yet
+    waits for it, and a running pod keeps its files where somebody deletes the Secret; the volume of an optional Secret
+    would be empty. The others may be missing, because a Secret that an earlier version made just before it was replaced
+    holds the token alone."""
+    secret = naming.token_secret(context.job.uid, attempt)
+    others = [name for name in names if name != keys.REQUIRED]
+    sources = [_source(secret, [keys.REQUIRED], optional=False), _source(secret, others, optional=True)]
+    return {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}}
+
+
+def _source(secret: str, names: Sequence[str], *, optional: bool) -> Object:
+    items = [{"key": name, "path": name} for name in names]
+    return {"secret": {"name": secret, "items": items, "optional": optional}}
 
 
 def tolerations() -> list[Object]:
