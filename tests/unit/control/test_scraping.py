@@ -13,10 +13,12 @@ from prometheus_client import parser
 from support import control_job
 
 from sparkstate import clock, errors
-from sparkstate.control import scraping, server
+from sparkstate.control import documents, metrics, port, scraping, server
 from sparkstate.testing.manual_clock import ManualClock
 
 LABELS = {"slot", "part", "kind", "le"}
+OWN = {"operator", "metric"}
+"""What a job calls its own metrics is shown."""
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +44,33 @@ def test_the_port_for_metrics_gives_the_same_text_as_the_endpoint_does_for_the_t
     assert "sparkstate_rows" in names
 
 
-def test_it_shows_numbers_and_names_nothing_of_the_job(
-    scraper: httpx.Client, control_client, job: control_job.InMemoryJob
+def test_it_shows_numbers_and_names_nothing_of_the_job_but_its_own_metrics(
+    control: server.ControlServer, control_client, job: control_job.InMemoryJob
 ) -> None:
-    answer = scraper.get("/metrics")
+    away = [
+        documents.StorageAway(
+            url=f"s3://a-bucket/{place}", doing="checkpoints", since_ms=control_job.NOW_MS - age
+        )
+        for place, age in (("state", 2000), ("output", 5000))
+    ]
+    job.update(storage_away=tuple(away), slots=(control_job.slot(0),))
+    job.own_metrics = [
+        port.SlotMetric(0, documents.UserMetric(operator="sums", name="odd", kind="counter", count=3))
+    ]
+    with (
+        server.MetricsServer(control, "127.0.0.1", 0, clock.SystemClock()) as served,
+        httpx.Client(base_url=served.address, trust_env=False) as http,
+    ):
+        answer = http.get("/metrics")
+    seen = {}
     for family in parser.text_string_to_metric_families(answer.text):
         for sample in family.samples:
-            assert set(sample.labels) <= LABELS
+            own = OWN if family.name.startswith("sparkstate_user_") else set()
+            assert set(sample.labels) <= LABELS | own
+            seen[sample.name] = sample
+    assert seen["sparkstate_user_counter"].labels == {"slot": "0", "operator": "sums", "metric": "odd"}
+    assert seen["sparkstate_storage_away_seconds"].labels == {}
+    assert "a-bucket" not in answer.text
     status = control_client.status()
     for secret in (
         status.name,
@@ -83,6 +105,22 @@ def test_nothing_else_is_there_with_or_without_the_token(
     for method in ("GET", "POST"):
         answer = scraper.request(method, path, headers=headers)
         assert (answer.status_code, answer.content) == (404, b"")
+
+
+def test_of_several_places_that_are_away_it_shows_the_longest() -> None:
+    job = control_job.InMemoryJob()
+    time = ManualClock()
+    job.update(
+        storage_away=tuple(
+            documents.StorageAway(
+                url=f"s3://a-bucket/{age}", doing="checkpoints", since_ms=time.now_ms() - age
+            )
+            for age in (2000, 5000, 1000)
+        )
+    )
+    shown = metrics.JobMetrics(job, time)
+    assert "\nsparkstate_storage_away_seconds 5.0\n" in shown.render_open().decode()
+    assert shown.render().decode().count("sparkstate_storage_away_seconds{url=") == 3
 
 
 def test_it_can_only_be_read(scraper: httpx.Client, job: control_job.InMemoryJob) -> None:

@@ -25,6 +25,7 @@ EPOCH_HELP: Final = "Duration of an epoch from its start in Spark to its commit.
 CHECKPOINT_HELP: Final = "Duration of a checkpoint or savepoint from its trigger to its commit in the log."
 PAUSE_HELP: Final = "How long an epoch had to wait for a checkpoint."
 
+_AWAY: Final = "sparkstate_storage_away_seconds"
 GAUGES: Final[dict[str, str]] = {
     "sparkstate_epoch": "The last committed epoch.",
     "sparkstate_rows_per_second": "Rows fed into keyed operators per second, now.",
@@ -118,7 +119,11 @@ class JobMetrics:
             buckets=EPOCH_BUCKETS,
             registry=self._registry,
         )
-        self._registry.register(_JobCollector(job, clock))
+        self._registry.register(_JobCollector(job, clock, names_places=True))
+        self._open = prometheus_client.CollectorRegistry()
+        for shared in (self._epochs, self._checkpoints, self._pauses):
+            self._open.register(shared)
+        self._open.register(_JobCollector(job, clock, names_places=False))
         self._scrape = threading.Lock()
 
     def observe_epoch(self, seconds: float) -> None:
@@ -139,19 +144,27 @@ class JobMetrics:
         with self._scrape:
             return prometheus_client.generate_latest(self._registry)
 
+    def render_open(self) -> bytes:
+        """The same for callers without a token: no place in storage is named."""
+        with self._scrape:
+            return prometheus_client.generate_latest(self._open)
+
 
 class _JobCollector:
     """Reads the job once per scrape."""
 
-    def __init__(self, job: port.JobControl, clock: clocks.Clock) -> None:
+    def __init__(self, job: port.JobControl, clock: clocks.Clock, *, names_places: bool) -> None:
         self._job = job
         self._clock = clock
+        self._names_places = names_places
 
     def describe(self) -> Iterable[core.Metric]:
         return ()  # registering must not ask a job that is still starting
 
     def collect(self) -> Iterator[core.Metric]:
         readings = list(read_status(self._job.status(), self._clock.now_ms()))
+        if not self._names_places:
+            readings = _without_places(readings)
         readings += read_user_metrics(self._job.user_metrics())
         yield from _families(readings)
         yield from native_families(self._job.metrics())
@@ -184,9 +197,18 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
         if size is not None:
             yield "sparkstate_last_checkpoint_size_bytes", (part,), float(size)
     for place in status.storage_away:
-        yield "sparkstate_storage_away_seconds", (place.url,), (now_ms - place.since_ms) / 1000
+        yield _AWAY, (place.url,), (now_ms - place.since_ms) / 1000
     for slot in status.slots:
         yield from _read_slot(slot)
+
+
+def _without_places(readings: Iterable[Reading]) -> list[Reading]:
+    """One number for all places that are away, the largest, without a label."""
+    kept: list[Reading] = []
+    away: list[Reading] = []
+    for reading in readings:
+        (away if reading[0] == _AWAY else kept).append(reading)
+    return [*kept, (_AWAY, (), max(seconds for _, _, seconds in away))] if away else kept
 
 
 def _read_slot(slot: documents.SlotStatus) -> Iterator[Reading]:
