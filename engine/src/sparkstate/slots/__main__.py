@@ -40,7 +40,7 @@ def main() -> None:
     (directory / "pid").write_text(str(os.getpid()))
     parent = os.pidfd_open(configuration["watched_pid"])
     system_clock = clock.SystemClock()
-    log = logs.SlotLog(configuration["watched_pid"])
+    log = logs.SlotLog(configuration["watched_pid"], clock=system_clock)
 
     def make_runtime(plan: SlotPlan) -> SlotRuntime:
         # Not the number that it was started with: in an executor that has a former slot's state it becomes that one.

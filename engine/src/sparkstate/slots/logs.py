@@ -3,25 +3,31 @@
 The file is on the slot's disk, ``slot-<slot>-<incarnation>.log`` beside the slots' folders, and bounded: beyond
 :data:`LIMIT_BYTES` it becomes ``….log.1``, and of each slot the newest :data:`KEPT` incarnations stay. It is the
 process's standard output and error itself, not the end of a pipe, so that what a crash says last is in it. Where the
-process that the slot belongs to writes to a container's log (a pipe), each line goes there too, behind ``slot N:``; a
-file would grow by it without a bound.
+process that the slot belongs to writes to a container's log (a pipe), each line goes there too, behind ``slot N:``, as
+far as somebody reads it; a file would grow by it without a bound.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
+import select
 import stat
 import threading
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
+from sparkstate import clock as clocks
 from sparkstate.settings import MIB
 
 LIMIT_BYTES: Final = 8 * MIB
 KEPT: Final = 3
 _LOOK_S: Final = 0.5
+_PATIENCE_S: Final = 0.25
+_LEFT_OUT: Final = b"%d bytes of the slot's log are left out here, because this log was not read fast enough"
 _CHUNK: Final = MIB
 _NAME = re.compile(r"slot-(\d+)-(\d+)\.log(\.1)?")
 
@@ -31,34 +37,57 @@ def is_log(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def trim(base: Path, slot: int) -> None:
-    """Remove the slot's logs under ``base`` but those of its newest incarnations."""
-    found = [(int(named[2]), path) for path in base.iterdir() if (named := _NAME.fullmatch(path.name))]
-    of_slot = [(incarnation, path) for incarnation, path in found if path.name.startswith(f"slot-{slot}-")]
-    newest = sorted({incarnation for incarnation, _ in of_slot})[-KEPT:]
+def trim(base: Path, slot: int, own: Path) -> None:
+    """Remove the slot's logs under ``base`` but ``own`` and those of the incarnations that wrote last.
+
+    Not those with the highest numbers: a job that starts without its state counts from 1 again.
+    """
+    written: dict[int, float] = {}
+    of_slot: list[tuple[int, Path]] = []
+    for path in base.glob(f"slot-{slot}-*"):
+        named = _NAME.fullmatch(path.name)
+        with contextlib.suppress(FileNotFoundError):  # an earlier process of the slot renames its own
+            if named is not None:
+                incarnation = int(named[2])
+                of_slot.append((incarnation, path))
+                last = math.inf if path == own else path.stat().st_mtime
+                written[incarnation] = max(last, written.get(incarnation, 0))
+    newest = sorted(written, key=lambda incarnation: (written[incarnation], incarnation))[-KEPT:]
     for incarnation, path in of_slot:
         if incarnation not in newest:
             path.unlink(missing_ok=True)
 
 
 class SlotLog:
-    """Of this process, whose standard error is a file. Without one it does nothing."""
+    """Of this process, whose standard error is a file. Without one it does nothing.
 
-    def __init__(self, watched_pid: int, limit_bytes: int = LIMIT_BYTES) -> None:
+    The console may be read slowly, or by nobody: it gets what it takes in a quarter of a second per look, and what it
+    has not taken when the file is put aside is left out, with a line that says how much. So neither the file nor
+    whoever waits for the lock depends on it.
+    """
+
+    def __init__(
+        self, watched_pid: int, limit_bytes: int = LIMIT_BYTES, clock: clocks.Clock | None = None
+    ) -> None:
         self._limit = limit_bytes
+        self._clock = clock or clocks.SystemClock()
         self._path = _file_behind(2)
         self._console = _console_of(watched_pid)
         self._prefix = b"slot: "
-        self._reader: BinaryIO | None = None
+        self._reader: FileIO | None = None
         self._rest = b""
+        self._unsent = memoryview(b"")
+        self._left_out = 0
         self._lock = threading.Lock()
 
     def begin(self) -> None:
         """Standard output joins standard error, and a thread looks after both."""
-        if self._path is not None:
-            os.dup2(2, 1)
-            self._reader = self._path.open("rb")
-            threading.Thread(target=self._run, name="slot-log", daemon=True).start()
+        if self._path is None:
+            return
+        os.dup2(2, 1)
+        with self._lock:
+            self._reader = FileIO(self._path)
+        threading.Thread(target=self._run, name="slot-log", daemon=True).start()
 
     def belongs_to(self, slot: int, incarnation: int) -> None:
         """The process has been told which slot it is: its log is called so."""
@@ -66,43 +95,100 @@ class SlotLog:
             return
         with self._lock:
             named = self._path.with_name(f"slot-{slot}-{incarnation}.log")
-            self._path = self._path.rename(named)
+            with contextlib.suppress(FileNotFoundError):  # somebody removed it: the next file is called so
+                self._path.rename(named)
+            self._path = named
             self._prefix = f"slot {slot}: ".encode()
-        trim(named.parent, slot)
+        trim(named.parent, slot, named)
 
     def look(self) -> None:
         """Pass new lines on, and begin a new file where this one is too large."""
         with self._lock:
-            self._pass_on()
-            if self._path is not None and os.fstat(2).st_size > self._limit:
-                self._rotate(self._path)
+            until = self._clock.monotonic() + _PATIENCE_S
+            try:
+                self._pass_on(until)
+            finally:
+                if self._path is not None and os.fstat(2).st_size > self._limit:
+                    self._begin_anew(self._path, until)
 
     def _run(self) -> None:
         waiting = threading.Event()
         while not waiting.wait(_LOOK_S):
-            with contextlib.suppress(OSError):  # a full disk, or a console that is gone
+            with contextlib.suppress(OSError):  # a full disk: the next look tries again
                 self.look()
 
-    def _rotate(self, path: Path) -> None:
-        path.rename(path.with_name(path.name + ".1"))
-        fresh = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for descriptor in (1, 2):
-            os.dup2(fresh, descriptor)
-        os.close(fresh)
-        self._pass_on()  # what came between the last look and now
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = path.open("rb")
+    def _begin_anew(self, path: Path, until: float) -> None:
+        try:
+            self._rotate(path, until)
+        except OSError:  # no inode or descriptor is left for a second file
+            if os.fstat(2).st_size <= 2 * self._limit:
+                raise
+            self._leave_out()
+            os.ftruncate(2, 0)
+            if self._reader is not None:
+                self._reader.seek(0)
 
-    def _pass_on(self) -> None:
-        while self._reader is not None and (read := self._reader.read(_CHUNK)):
-            if self._console is None:
-                continue
+    def _rotate(self, path: Path, until: float) -> None:
+        # The new file is there before the old one loses its name: whatever fails here can be tried again.
+        new = path.with_name(path.name + ".new")
+        fresh = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            reader = FileIO(new)
+            with contextlib.suppress(FileNotFoundError):  # the second rename has failed before
+                path.rename(path.with_name(path.name + ".1"))
+            new.rename(path)
+            for descriptor in (1, 2):
+                os.dup2(fresh, descriptor)
+        finally:
+            os.close(fresh)
+        try:
+            self._pass_on(until)  # what came between the last look and now
+            self._leave_out()
+        finally:
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = reader
+
+    def _leave_out(self) -> None:
+        """The console does not get the rest of this file."""
+        if self._reader is None or self._console is None:
+            return
+        behind = os.fstat(self._reader.fileno()).st_size - self._reader.tell()
+        if behind > 0:
+            self._left_out += behind + len(self._rest)
+            self._rest = b""
+
+    def _pass_on(self, until: float) -> None:
+        if self._reader is None or self._console is None:
+            return
+        while self._send(self._console, until) and (read := self._reader.read(_CHUNK)):
             *lines, self._rest = (self._rest + read).split(b"\n")
             if len(self._rest) > _CHUNK:
                 lines, self._rest = [*lines, self._rest], b""
-            if lines:
-                os.write(self._console, b"".join(self._prefix + line + b"\n" for line in lines))
+            if lines and self._left_out:
+                lines.insert(0, _LEFT_OUT % self._left_out)
+                self._left_out = 0
+            self._unsent = memoryview(b"".join(self._prefix + line + b"\n" for line in lines))
+
+    def _send(self, console: int, until: float) -> bool:
+        """Whether the console has taken all that it was to get, and there is time for more."""
+        while self._unsent and self._clock.monotonic() < until:
+            # No more than PIPE_BUF at once, and whole lines: the lines of several slots do not mix.
+            piece = bytes(self._unsent[: select.PIPE_BUF])
+            piece = piece[: piece.rfind(b"\n") + 1] or piece
+            try:
+                self._unsent = self._unsent[os.write(console, piece) :]
+            except BlockingIOError:
+                _wait_for(console, until - self._clock.monotonic())
+            except OSError:  # nobody has it open for reading (any more)
+                return False
+        return not self._unsent and self._clock.monotonic() < until
+
+
+def _wait_for(console: int, seconds: float) -> None:
+    poll = select.poll()
+    poll.register(console, select.POLLOUT)
+    poll.poll(max(0.0, seconds) * 1000)
 
 
 def _file_behind(descriptor: int) -> Path | None:
@@ -118,7 +204,6 @@ def _console_of(pid: int) -> int | None:
         # Without O_NONBLOCK the call would wait for ever where nobody reads.
         opened = os.open(f"/proc/{pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         if stat.S_ISFIFO(os.fstat(opened).st_mode):
-            os.set_blocking(opened, True)
-            return opened
+            return opened  # a description of our own: the flag is not that of the process whose console it is
         os.close(opened)
     return None
