@@ -17,6 +17,8 @@ class Config:
     """Namespaces to watch; none means all."""
     cluster: str = "default"
     """Name of the cluster, part of ``by-name/<cluster>/<namespace>/<name>`` in storage."""
+    cluster_found: bool = False
+    """Whether nobody has told that name: it was found (``naming_cluster``), and a job's own note counts before it."""
     engine_image: str = ""
     """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -35,3 +37,8 @@ class Config:
     """Jobs whose progress is written in a second at most, all together."""
     workers: int = 8
     """Reconciles at once."""
+
+    def cluster_of(self, status: Mapping[str, Any]) -> str:
+        """The cluster's name for a job with this status. Unless somebody has told another, a job keeps the one that its
+        state lies under: under a new one it would begin empty."""
+        return str((self.cluster_found and status.get("cluster")) or self.cluster)

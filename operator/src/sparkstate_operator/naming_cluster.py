@@ -34,20 +34,24 @@ async def find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
 
 async def _find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
     found = await kube.get(k.LEASES, lease.namespace, lease.name)
-    if found is not None:
-        # A Lease without the note is one of an operator that knew no other name.
-        return str((found["metadata"].get("annotations") or {}).get(labels.CLUSTER) or LEGACY)
-    return await _of_jobs(kube, config) or await _uid(kube, config)
+    if found is None:
+        return await _of_jobs(kube, config) or await _uid(kube, config)
+    note = (found["metadata"].get("annotations") or {}).get(labels.CLUSTER)
+    # A Lease without the note is one of an operator that knew no other name, or one that was lost and made anew by the
+    # command of an uninstall: then the jobs know.
+    return str(note or await _of_jobs(kube, config) or LEGACY)
 
 
 async def _of_jobs(kube: k.Kube, config: Config) -> str:
     """The name under which jobs that are there have run; empty if none has."""
+    ran = False
     for place in config.namespaces or (None,):
         for body in await kube.list(k.JOBS, place):
             status = body.get("status") or {}
-            if name := status.get("cluster") or (LEGACY if status.get("attempt") else ""):
+            if name := status.get("cluster"):
                 return str(name)
-    return ""
+            ran = ran or bool(status.get("attempt"))
+    return LEGACY if ran else ""
 
 
 async def _uid(kube: k.Kube, config: Config) -> str:

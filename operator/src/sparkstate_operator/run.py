@@ -84,7 +84,8 @@ class _Operator:
         beat = asyncio.create_task(self._beat())
         try:
             name = await naming_cluster.find(leases, self._config, process.lease)
-            self._config = dataclasses.replace(self._config, cluster=name)
+            found = not self._config.cluster
+            self._config = dataclasses.replace(self._config, cluster=name, cluster_found=found)
             leadership.notes = {labels.CLUSTER: name}
             await leadership.acquire()
             metrics.leading.set(1)

@@ -6,11 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
+from support import decisions
 
-from sparkstate_operator import errors, labels, naming_cluster
+from sparkstate_operator import actions, errors, labels, naming_cluster, observed
 from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.lease import LeaseSettings
+from sparkstate_operator.objects import parts, tasks
 
 LEASE = LeaseSettings("ops", "sparkstate-operator", "me", 15)
 
@@ -61,7 +64,9 @@ FRESH: dict[str, Any] = {"spec": {}}
         (None, [FRESH, RAN], "default"),
         (None, [NAMED], "green"),
         (lease(), [], "default"),
-        (lease(other="x"), [NAMED], "default"),
+        (lease(other="x"), [RAN], "default"),
+        (lease(), [FRESH, NAMED], "green"),
+        (None, [RAN, NAMED], "green"),
         (lease(**{labels.CLUSTER: "blue"}), [RAN], "blue"),
     ],
     ids=[
@@ -71,6 +76,8 @@ FRESH: dict[str, Any] = {"spec": {}}
         "the Lease is lost, and the jobs know",
         "an older operator",
         "an older operator, its Lease annotated by somebody",
+        "the Lease was lost, and an uninstall has made another",
+        "the Lease is lost, and the status of a job was rebuilt",
         "noted before",
     ],
 )
@@ -92,6 +99,31 @@ def test_an_operator_of_some_namespaces_reads_no_other_one() -> None:
         "statefulsparkjobs of shop",
         "statefulsparkjobs of bank",
     ]
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (Config(cluster="default", cluster_found=True), "green"),
+        (Config(cluster="blue"), "blue"),
+    ],
+    ids=["found", "told"],
+)
+def test_a_job_keeps_the_name_that_its_state_lies_under_unless_another_is_told(
+    config: Config, name: str
+) -> None:
+    ran = decisions.job(decisions.running_status(cluster="green", intent={"action": "start", "attempt": 2}))
+    seen = observed.Observed(ran, decisions.NOW)
+    wanted = decisions.revision()
+    begun = decide(seen, {wanted.name: wanted}, wanted, "", config)
+    assert begun.status["cluster"] == name
+    context = parts.Context(ran, wanted, config)
+    purge = tasks.of_job(context, actions.CreateTask("purge", "purge", ("purge",)), "orders-1")
+    assert dict(purge.environment)["SPARKSTATE_CLUSTER"] == name
+    assert {"name": "SPARKSTATE_CLUSTER", "value": name} in parts.environment(context, 2)
+    fresh = decisions.job()
+    fresh_env = parts.environment(parts.Context(fresh, wanted, config), 1)
+    assert {"name": "SPARKSTATE_CLUSTER", "value": config.cluster} in fresh_env
 
 
 def test_an_api_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def decide(
     _step(draft)
     sweeping.sweep(draft)
     if draft.intent.get("action") == "start":
-        draft.put("cluster", config.cluster)
+        draft.put("cluster", config.cluster_of(draft.status))
     draft.wait(config.resync_s)
     return reporting.finished(draft)
 

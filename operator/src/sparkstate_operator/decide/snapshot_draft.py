@@ -85,7 +85,7 @@ class SnapshotDraft(Pending):
         return {
             "template": placing.of_job(revision.resolved, urls),
             "storage": revision.get("checkpointing.storage"),
-            "job": f"{self.config.cluster}/{job.namespace}/{job.name}",
+            "job": f"{self.config.cluster_of(job.status)}/{job.namespace}/{job.name}",
         }
 
     def task(self, verb: str) -> observed.Task | None:

@@ -90,7 +90,7 @@ def environment(context: Context, attempt: int | None = None) -> list[Object]:
     ]
     found += [
         {"name": "SPARKSTATE_JOB_UID", "value": context.job.uid},
-        {"name": "SPARKSTATE_CLUSTER", "value": context.config.cluster},
+        {"name": "SPARKSTATE_CLUSTER", "value": context.config.cluster_of(context.job.status)},
         {"name": "HOME", "value": WORK_DIR},
     ]
     if attempt is not None:

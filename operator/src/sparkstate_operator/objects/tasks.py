@@ -51,7 +51,10 @@ def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> 
         owner=labels.of_job(job_.name, job_.uid),
         service_account=parts.service_account(context),
         secret=revision.get("s3.secretRef.name"),
-        environment=(("SPARKSTATE_CLUSTER", config.cluster), ("SPARKSTATE_JOB_UID", job_.uid)),
+        environment=(
+            ("SPARKSTATE_CLUSTER", config.cluster_of(job_.status)),
+            ("SPARKSTATE_JOB_UID", job_.uid),
+        ),
         manifest_from=manifest_from,
         template=placing.of_job(revision.resolved, placing.urls_of(revision.resolved)),
     )
