@@ -117,6 +117,45 @@ def test_more_parts_than_a_source_can_have_are_refused_with_the_remedy() -> None
         one.advance(many, 0)
 
 
+def test_idle_parts_are_forgotten_before_there_are_too_many() -> None:
+    one = Watermarks((source(idle=1_000, columns=("user",)),))
+    many = {(0, str(number)): 1 for number in range(module.MOST_PARTS)}
+    full = one.advance(many, 0).advance({(0, "0"): 5}, 900)
+    after = full.advance({(0, "another"): 9}, 1_000)
+    assert after.stored_parts() == {0: {"0": 5, "another": 9}}
+    assert after.current == 4
+    with pytest.raises(errors.SpecInvalid, match="idle_timeout"):
+        full.advance({(0, "another"): 9}, 999)
+
+
+# --- pauses
+
+
+def test_a_pause_of_the_job_is_not_idleness_of_a_part() -> None:
+    told = Watermarks((source(idle=1_000, columns=PARTS),)).advance(parts(100, 50), 0)
+    after = told.paused(60_000, 60_000).advance(parts(p0=900), 60_000)
+    assert after.current == 49
+    assert after.advance(parts(p0=900), 60_999).current == 49
+    assert after.advance(parts(p0=900), 61_000).current == 899
+
+
+def test_a_pause_of_the_job_is_not_idleness_of_a_source() -> None:
+    told = Watermarks((source(idle=1_000), source(idle=1_000))).advance(whole(s0=100), 0)
+    assert told.paused(60_000, 60_000).advance(whole(s0=900), 60_000).current == MIN_WATERMARK
+    assert told.advance(whole(s0=900), 60_000).current == 899
+
+
+def test_what_was_idle_before_a_pause_is_idle_after_it() -> None:
+    told = Watermarks((source(idle=1_000, columns=PARTS),)).advance(parts(100, 50), 0)
+    assert told.paused(60_000, 61_000).advance(parts(p0=900), 61_000).current == 899
+
+
+def test_pauses_of_two_threads_at_once_move_nothing_into_the_future() -> None:
+    told = Watermarks((source(idle=1_000, columns=PARTS),)).advance(parts(100, 50), 0)
+    after = told.paused(120_000, 60_000)
+    assert after.advance(parts(p0=900), 61_000).current == 899
+
+
 def test_parts_are_restored_and_go_on_holding_the_watermark() -> None:
     told = Watermarks((source(delay=10, columns=PARTS),)).advance(parts(9_000, 100), 5)
     stored = Stored(current=told.current, largest=told.stored_largest(), parts=told.stored_parts())

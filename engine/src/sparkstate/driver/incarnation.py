@@ -105,7 +105,8 @@ class Incarnation:
             parts.settings.sink_timeout_s,
         )
         self._manned.set()
-        read = heard(partial(self._crew.restore, self._restored), parts.requests.ending)
+        with self._runner.paused.measured():
+            read = heard(partial(self._crew.restore, self._restored), parts.requests.ending)
         parts.reached(f"their state is restored ({read})")
         self._checkpoints = self._new_checkpoints(self._crew)
         self._runner.end_rehearsal()
@@ -238,7 +239,10 @@ class Incarnation:
         checkpoints, at = self._checkpoints, result.watermarks
         changed = not self._idle_since_commit
         checkpoints.after_commit(epoch, at, lambda: self._position(epoch, at), changed=changed)
-        self._pauses.hold_back(checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at)))
+        with self._runner.paused.measured():
+            self._pauses.hold_back(
+                checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at))
+            )
 
     def _await_state(self, frame: DataFrame | None) -> None:
         """What the first epoch does until the slots hold their state."""

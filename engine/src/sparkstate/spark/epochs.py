@@ -23,6 +23,7 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import feed, graph, plans
+from sparkstate.spark.paused import PausedTime
 from sparkstate.spark.watermarks import Watermarks
 
 _REHEARSAL = "sparkstate-rehearsal"
@@ -101,6 +102,7 @@ class EpochRunner:
         self._clock = clock_
         self._phases = phases_
         self._may_go_on = may_go_on
+        self.paused = PausedTime(clock_)
         self._sink_timeout_s = sink_timeout_s
         self._feeds = {uid: self._prepare(operator) for uid, operator in declared.operators.items()}
         self._sink_pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sink")
@@ -172,9 +174,10 @@ class EpochRunner:
         """Bring the rows to the slots, where they wait for the commit of the epoch before."""
         started = self._clock.monotonic()
         before = self.watermarks.current
-        self._may_go_on()
+        self._wait()
         self._enter(phases.Phase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
+        self.watermarks = self.watermarks.paused(self.paused.take(), now)
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         attempts: dict[str, dict[int, int]] = {}
@@ -185,6 +188,10 @@ class EpochRunner:
                 after = self._advance(after, acks, now, ended)
         self.watermarks = after
         return Fed(epoch, before, after, now, attempts, nothing, started)
+
+    def _wait(self) -> None:
+        with self.paused.measured():
+            self._may_go_on()
 
     def complete(self, fed: Fed) -> EpochResult:
         """Finish, the operators behind others, commit, sinks."""
@@ -309,7 +316,7 @@ class EpochRunner:
         for node in self._graph.sinks:
             if isinstance(node.sink, FileSink) or not rows_out.get((node.operator, node.tag)):
                 continue
-            self._may_go_on()
+            self._wait()
             call: concurrent.futures.Future[Any] = self._sink_pool.submit(
                 node.sink, self._output(node.operator, node.tag, epoch), epoch
             )
@@ -329,7 +336,7 @@ class EpochRunner:
                 ) from error
 
     def _commit(self, epoch: int) -> float:
-        self._may_go_on()
+        self._wait()
         self._enter(phases.Phase.COMMIT, epoch)
         request = protocol.Commit(incarnation=self._group.incarnation, epoch=epoch)
         replies = self._group.each(lambda _: request, protocol.Committed)

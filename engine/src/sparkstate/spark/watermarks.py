@@ -70,10 +70,15 @@ class SourceTime:
         for label, time in largest.items():
             before = parts.get(label)
             parts[label] = PartTime(time if before is None else max(time, before.largest), now_ms)
+        if (
+            len(parts) > MOST_PARTS
+        ):  # parts that are idle hold nothing: they are forgotten before anything fails
+            parts = {k: part for k, part in parts.items() if not self._is_idle(part.active_ms, now_ms)}
         if len(parts) > MOST_PARTS:
             raise errors.SpecInvalid(
                 f"the columns {list(self.columns)} of keyed(watermark_partition=…) tell more than {MOST_PARTS} parts "
-                "apart; name the columns of the source's partitions, such as topic and partition"
+                "apart; name the columns of the source's partitions, such as topic and partition, or give "
+                "keyed(idle_timeout=…), after which parts without rows are forgotten"
             )
         return replace(self, parts=parts, active_ms=now_ms)
 
@@ -83,6 +88,11 @@ class SourceTime:
             return None if self._is_idle(self.active_ms, now_ms) else current
         active = [p.largest for p in self.parts.values() if not self._is_idle(p.active_ms, now_ms)]
         return max(min(active) - self.delay_ms - 1, MIN_WATERMARK) if active else None
+
+    def paused(self, ms: int, now_ms: int) -> SourceTime:
+        """After a pause of the job that took ``ms``: none of it counts as idleness."""
+        parts = {k: replace(p, active_ms=min(p.active_ms + ms, now_ms)) for k, p in self.parts.items()}
+        return replace(self, active_ms=min(self.active_ms + ms, now_ms), parts=parts)
 
     def _is_idle(self, active_ms: int, now_ms: int) -> bool:
         return self.idle_timeout_ms is not None and now_ms - active_ms >= self.idle_timeout_ms
@@ -141,6 +151,12 @@ class Watermarks:
             source.seen(seen, now_ms) for source, seen in zip(self.sources, by_source, strict=True)
         )
         return Watermarks(sources, max(self.current, _least(sources, now_ms, self.current)))
+
+    def paused(self, ms: int, now_ms: int) -> Watermarks:
+        """After a pause of the job, in which no source could bring a row."""
+        if ms <= 0:
+            return self
+        return replace(self, sources=tuple(source.paused(ms, now_ms) for source in self.sources))
 
     def ended(self) -> Watermarks:
         """Bounded input: everything has been seen."""

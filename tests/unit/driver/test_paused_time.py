@@ -1,0 +1,108 @@
+"""A pause of the job, whatever it waits for, makes no partition idle: epochs without Spark on a clock by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import slots
+
+from sparkstate import phases
+from sparkstate.driver import incarnation
+from sparkstate.driver.incarnation import Incarnation
+from sparkstate.spark.epochs import EpochRunner
+from sparkstate.spark.watermarks import SourceTime, Watermarks
+from sparkstate.testing.manual_clock import ManualClock
+
+IDLE_MS = 30_000
+PAUSE_S = 60.0
+
+
+def sources() -> Watermarks:
+    """One partition that goes on, and one that is read behind it."""
+    one = SourceTime(0, IDLE_MS, 0, ("partition",))
+    return Watermarks((one,)).advance({(0, "a"): 100, (0, "b"): 50}, 0)
+
+
+def runner_of(time: ManualClock, may_go_on: Callable[[], None] = lambda: None) -> EpochRunner:
+    nothing: Any = SimpleNamespace(operators={}, sinks=(), sources=())
+    group: Any = SimpleNamespace(incarnation=1)
+    no_phases = phases.Phases("driver", time, {})
+    return EpochRunner(
+        None,
+        nothing,
+        slots.KEY_SPACE,
+        group,
+        sources(),
+        time,
+        no_phases,
+        may_go_on,
+        60.0,  # type: ignore[arg-type]
+    )
+
+
+def is_held(runner: EpochRunner, time: ManualClock) -> bool:
+    """Whether the partition that is behind still holds the watermark when the other goes on."""
+    return runner.watermarks.advance({(0, "a"): 900}, time.now_ms()).current == 49
+
+
+def test_a_storage_that_is_away_makes_no_partition_idle() -> None:
+    time = ManualClock()
+    runner = runner_of(time, lambda: time.sleep(PAUSE_S))
+    runner.begin(None, 0)
+    assert is_held(runner, time)
+    time.advance(IDLE_MS)
+    assert not is_held(runner, time)
+
+
+def test_an_epoch_that_is_held_back_makes_no_partition_idle() -> None:
+    time = ManualClock()
+    runner = runner_of(time)
+    ready: Any = SimpleNamespace(
+        _await_state=lambda frame: None,
+        _runner=runner,
+        _checkpoints=SimpleNamespace(
+            stop_requested=lambda: None, after_commit=lambda *_, **__: None, wants_epoch=lambda: True
+        ),
+        _aside=SimpleNamespace(settle=lambda: None),
+        _complete=lambda fed, idle: SimpleNamespace(watermarks=fed.after),
+        _pauses=SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S)),
+        _idle_since_commit=True,
+    )
+    Incarnation._on_epoch(ready, None, 0)
+    runner.begin(None, 1)
+    assert is_held(runner, time)
+
+
+def test_a_restore_makes_no_partition_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = ManualClock()
+    none = lambda *_, **__: None  # noqa: E731
+    crew = SimpleNamespace(
+        group=SimpleNamespace(incarnation=1),
+        watch_executors=none,
+        restore=lambda _: time.sleep(PAUSE_S) or "",
+    )
+    monkeypatch.setattr(incarnation.Crew, "start", lambda *_: crew)
+    monkeypatch.setattr(incarnation.query, "Query", lambda *_: SimpleNamespace(start=none))
+    parts = SimpleNamespace(
+        session=None,
+        declared=SimpleNamespace(operators={}, sinks=(), sources=()),
+        clock=time,
+        phases=phases.Phases("driver", time, {}),
+        settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0),
+        requests=SimpleNamespace(ending=lambda: False),
+        view=SimpleNamespace(note_phase=none),
+        reached=none,
+    )
+    restored: Any = SimpleNamespace(metadata=None)
+    one = Incarnation(parts, restored, 1, slots.KEY_SPACE)  # type: ignore[arg-type]
+    monkeypatch.setattr(one, "_seed", none)
+    monkeypatch.setattr(one, "_watermarks", sources)
+    monkeypatch.setattr(one, "_new_checkpoints", none)
+    one._start(())
+    runner: Any = one._runner
+    runner._may_go_on = none
+    runner.begin(None, 0)
+    assert is_held(runner, time)
