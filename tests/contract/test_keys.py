@@ -130,5 +130,11 @@ def test_whoever_holds_a_key_can_make_only_lesser_ones_of_it() -> None:
     assert (engine.as_admin(own.read), engine.as_read(own.read)) == (own.read, own.read)
 
 
+@pytest.mark.parametrize("token", ["admin-of-the-orders", "read-by-nobody-0123456789", "admin-" + "0" * 63])
+def test_a_token_of_somebodys_own_may_begin_like_a_key(token: str) -> None:
+    own = engine.of_token(token)
+    assert (engine.as_admin(token), engine.as_read(token)) == (own.admin, own.read)
+
+
 def _all(held: Any) -> dict[str, str]:
     return {field.name: getattr(held, field.name) for field in dataclasses.fields(held)}

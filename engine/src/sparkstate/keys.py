@@ -12,6 +12,7 @@ drivers of earlier versions take, and opens nothing. Elsewhere the driver derive
 from __future__ import annotations
 
 import hmac
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -70,9 +71,14 @@ def secret_of_spark(folder: Path = FOLDER) -> str:
 
 def as_read(given: str) -> str:
     """The key to look with, from whatever somebody was given: the token, or the key itself. Of ``admin`` too."""
-    return given if given.startswith(f"{READ}-") else derive(as_admin(given), READ)
+    return given if _is(given, READ) else derive(as_admin(given), READ)
 
 
 def as_admin(given: str) -> str:
     """The key to change something with, from the token or itself; who holds ``read`` alone has no better one."""
-    return given if given.startswith((f"{ADMIN}-", f"{READ}-")) else derive(given, ADMIN)
+    return given if _is(given, ADMIN) or _is(given, READ) else derive(given, ADMIN)
+
+
+def _is(given: str, use: str) -> bool:
+    """By its whole form: somebody's own token may begin with the name of a use."""
+    return re.fullmatch(f"{use}-[0-9a-f]{{64}}", given) is not None

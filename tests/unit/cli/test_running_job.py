@@ -131,6 +131,18 @@ def test_a_wrong_token_is_refused_without_showing_it(
     assert "another-token-0123456789" not in text
 
 
+def test_a_driver_that_knows_the_token_alone_is_reached_as_its_refusal_says(
+    capsys, monkeypatch, job: control_job.InMemoryJob
+) -> None:
+    monkeypatch.setenv("SPARKSTATE_TOKEN", control_job.TOKEN)
+    only = keys.Keys(admin=control_job.TOKEN, read=control_job.TOKEN, slots=control_job.TOKEN)
+    with server.ControlServer(job, only) as older:
+        assert main.main(["status", "--address", older.address]) == 1
+        assert "--older-image sends the token as it is" in capsys.readouterr().err
+        assert main.main(["status", "--address", older.address, "--older-image"]) == 0
+        assert main.main(["cancel", "--address", older.address, "--older-image"]) == 0
+
+
 def test_a_job_that_does_not_run_is_said_with_what_to_do(capsys, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(MANIFEST)
     assert main.main(["status", str(tmp_path / "job.yaml")]) == 1

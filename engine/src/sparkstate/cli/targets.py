@@ -36,11 +36,13 @@ class Running:
     work_dir: Path | None
     address: str | None
     token_file: Path | None
+    older_image: bool = False
+    """The driver takes the token alone, and no key of it."""
 
     def connect(self) -> control.ControlClient:
         """A client. Raises ``SpecInvalid`` if the options name no job, ``NotRunning`` if it is not there."""
         if self.address is not None:
-            return control.ControlClient(self.address, self._given_token())
+            return control.ControlClient(self.address, self._given_token(), older_image=self.older_image)
         folder = self._folder()
         driver = folder.driver()
         if driver is None:
@@ -48,7 +50,8 @@ class Running:
                 f"no driver runs in {folder.root}: start it with `sparkstate run`, or read its storage with "
                 "`sparkstate restore-info`; a job elsewhere is reached with --address"
             )
-        return control.ControlClient(driver.address, self._token() or folder.read_token() or "")
+        token = self._token() or folder.read_token() or ""
+        return control.ControlClient(driver.address, token, older_image=self.older_image)
 
     def _folder(self) -> workdir.WorkDir:
         if self.work_dir is not None:
@@ -75,13 +78,18 @@ class Running:
 
 
 def running_options(command: Command) -> Command:
-    """``[JOB.YAML] --work-dir --address --token-file``: the parameters of :class:`Running`."""
+    """``[JOB.YAML] --work-dir --address --token-file --older-image``: the parameters of :class:`Running`."""
     kind = click.Path(exists=True, dir_okay=False, path_type=Path)
+    decorated = click.option(
+        "--older-image",
+        is_flag=True,
+        help="The job's image knows the token alone and no keys of it: send the token as it is.",
+    )(command)
     decorated = click.option(
         "--token-file",
         type=kind,
         help=f"File with the job's token, or a key of it.  [default: ${TOKEN_VARIABLE}]",
-    )(command)
+    )(decorated)
     decorated = click.option("--address", metavar="URL", help="The control endpoint, instead of a manifest.")(
         decorated
     )

@@ -42,7 +42,8 @@ class ControlRefused(errors.SparkstateError):
 
 class ControlClient:
     """The endpoint at ``address`` (``http://host:port``). ``token`` is the attempt's token, or one of its keys; no more
-    than the key that a request needs is sent. Close it, or use it in ``with``.
+    than the key that a request needs is sent. A driver of an ``older_image`` than these keys takes the token alone: it
+    is sent as it is, and the page's link holds it. Close it, or use it in ``with``.
 
     ``timeout_s`` bounds every request as a whole step (connect, each read); calls raise
     :class:`ControlUnreachable` or :class:`ControlRefused`. Never follows redirects and never uses a proxy:
@@ -55,10 +56,12 @@ class ControlClient:
         token: str,
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
+        older_image: bool = False,
         clock: clocks.Clock | None = None,
     ) -> None:
         self._address = address.rstrip("/")
-        self._read, self._admin = keys.as_read(token), keys.as_admin(token)
+        self._read = token if older_image else keys.as_read(token)
+        self._admin = token if older_image else keys.as_admin(token)
         self._clock = clock or clocks.SystemClock()
         self._http = httpx.Client(
             base_url=self._address,
@@ -224,7 +227,8 @@ def _parsed(adapter: pydantic.TypeAdapter[_M], answer: httpx.Response) -> _M:
 def _refused(method: str, url: str, answer: httpx.Response) -> ControlRefused:
     if answer.status_code == httpx.codes.UNAUTHORIZED:
         return ControlRefused(
-            f"{url} refused the token; it may belong to another attempt: read the token file again",
+            f"{url} refused the token; it may belong to another attempt: read the token file again. A driver whose "
+            "image is older than this command may know no keys: --older-image sends the token as it is",
             answer.status_code,
             "Unauthorized",
         )
