@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from support import checkpoints
 from support.stores import ManualClock
 
 from sparkstate import errors, keys, phases
+from sparkstate.checkpoint.restore import Restored, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
 from sparkstate.driver.job import JobDriver
@@ -19,6 +21,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log import FenceGuard, LineageLog
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.spark import graph
 from sparkstate.storage.local import LocalStore
 
 
@@ -107,3 +110,43 @@ def test_after_any_other_failure_a_new_incarnation_goes_on(
     driver = Failing(kind("why"), tmp_path)
     driver._run(None)  # type: ignore[arg-type]
     assert driver.incarnations == 2
+
+
+KAFKA = ("topic", "partition")
+
+
+@pytest.mark.parametrize(
+    ("stored", "taken", "kept"),
+    [
+        pytest.param({"source_watermarks": {"0": 5}}, True, (), id="one watermark stored"),
+        pytest.param({"source_watermarks": {"0": 5}}, False, KAFKA, id="the job names them"),
+        pytest.param(
+            {"source_watermarks": {"0": 5}, "source_parts": {"0": {"{}": 5}}}, True, KAFKA, id="parts"
+        ),
+        pytest.param({}, True, KAFKA, id="no row yet"),
+    ],
+)
+def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
+    tmp_path: Path, stored: dict[str, Any], taken: bool, kept: tuple[str, ...]
+) -> None:
+    frame: Any = None
+    declared = graph.Graph(sources=[graph.Source(frame=frame, parts=KAFKA, has_taken_parts=taken)])
+    declared.operators["op"] = cast("graph.Operator", None)
+    metadata = checkpoints.metadata([checkpoints.inline_shard(0), checkpoints.inline_shard(1)], **stored)
+    plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
+    restored = Restored(plan, metadata, LocalStore(str(tmp_path)), same_lineage=True)
+
+    def no_further(*_: object) -> int:
+        raise errors.SlotLost("the rest needs slots")
+
+    durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further, key_space=None)
+    driver = Failing(errors.SlotLost(""), tmp_path)
+    parts = SimpleNamespace(
+        durable=durable, declared=declared, phases=phases.Phases("driver", ManualClock(), {})
+    )
+    for _ in range(2):
+        with pytest.raises(errors.SlotLost):
+            JobDriver._run_incarnation(driver, cast("Parts", parts))
+    assert declared.sources[0].parts == kept
+    notices = [n for n in driver._view.status().notices if "has one watermark" in n]
+    assert len(notices) == (0 if kept else 1)

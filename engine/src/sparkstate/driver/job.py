@@ -32,7 +32,7 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import left
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.starting import Here
-from sparkstate.spark import graph, session
+from sparkstate.spark import graph, session, watermarks
 from sparkstate.spark.session import Beginning, SparkSession
 from sparkstate.storage import naming
 
@@ -270,6 +270,8 @@ class JobDriver:
         restored = heard(parts.durable.restore_point, ending)
         self._say(restored.plan.message)
         self._check(restored, parts.declared)
+        if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
+            self._view.note_notices(parts.declared.keep_one_watermark())
         key_space = _key_space(self._settings, restored)
         parts.durable.key_space = key_space
         parts.phases.enter(phases.Phase.RESTORE_BEGIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkstate import errors
@@ -18,6 +18,13 @@ UserSink = Callable[["DataFrame", int], None]
 """A sink of the user's: gets the epoch's output and the epoch's number."""
 
 
+_SKEWED = (
+    "the input is Kafka's and has one watermark: rows of a partition that is read behind the others are late; "
+    "keep the columns topic and partition and pass keyed(…, watermark_partition=['topic', 'partition']), or "
+    "watermark_partition=[] if one watermark is meant"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """One streaming DataFrame. ``event_time`` is a column of it, ``delay_ms`` how late rows may be."""
@@ -28,6 +35,8 @@ class Source:
     idle_timeout_ms: int | None = None
     parts: tuple[str, ...] = ()
     """Columns that tell apart the parts of the source that are read at a pace of their own, each with a watermark."""
+    has_taken_parts: bool = False
+    """The job does not name ``parts``: they are Kafka's."""
     may_be_skewed: bool = False
     """It has parts, Kafka's partitions, and one watermark for all of them, without the job saying so."""
 
@@ -85,14 +94,17 @@ class Graph:
             )
         self.sources = sources
 
+    def keep_one_watermark(self) -> list[str]:
+        """For state that was stored with one watermark a source: parts that the job does not name are not taken. With
+        them a quiet partition would hold a watermark that it never held. Returns what a reader should know."""
+        if not any(source.has_taken_parts for source in self.sources):
+            return []
+        self.sources = [replace(s, parts=(), has_taken_parts=False, may_be_skewed=True) for s in self.sources]
+        return [_SKEWED]
+
     def notices(self) -> list[str]:
         """Sentences about what a reader of the job's code may not expect."""
-        skewed = (
-            "the input is Kafka's and has one watermark: rows of a partition that is read behind the others are late; "
-            "keep the columns topic and partition and pass keyed(…, watermark_partition=['topic', 'partition']), or "
-            "watermark_partition=[] if one watermark is meant"
-        )
-        return [*([skewed] if any(s.may_be_skewed for s in self.sources) else ()), *self.unread()]
+        return [*([_SKEWED] if any(s.may_be_skewed for s in self.sources) else ()), *self.unread()]
 
     def unread(self) -> list[str]:
         """A sentence for each built-in side output whose rows are dropped, because nothing in the job reads it."""

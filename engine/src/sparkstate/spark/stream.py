@@ -56,7 +56,8 @@ def keyed(
     them holds: rows of a partition that is read late after an outage are not late. A part that gets no rows any more
     holds the watermark back until ``idle_timeout``. Without it a source has one watermark. Where ``idle_timeout`` is
     given and a Kafka source's columns ``topic`` and ``partition`` are still in the DataFrame, they are taken by
-    themselves; ``watermark_partition=[]`` prevents that.
+    themselves; ``watermark_partition=[]`` prevents that. A job whose state was stored with one watermark keeps it until
+    ``watermark_partition`` names them.
     """
     declared = graph.current()
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
@@ -123,7 +124,7 @@ def _with_parts_of_kafka(sources: list[graph.Source]) -> list[graph.Source]:
     if any(source.event_time is None for source in sources):
         return sources
     if sources[0].idle_timeout_ms is not None and all(plans.has_kafka_partitions(s.frame) for s in sources):
-        return [replace(source, parts=plans.KAFKA_PARTITION) for source in sources]
+        return [replace(source, parts=plans.KAFKA_PARTITION, has_taken_parts=True) for source in sources]
     return [replace(source, may_be_skewed=plans.reads_kafka(source.frame)) for source in sources]
 
 

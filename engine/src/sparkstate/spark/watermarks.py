@@ -132,6 +132,11 @@ def stored_in(metadata: CheckpointMetadata) -> Stored:
     )
 
 
+def has_one_a_source(metadata: CheckpointMetadata) -> bool:
+    """Whether rows were seen and no parts were told apart: by choice, or by a version that did not know them."""
+    return bool(metadata.source_watermarks) and not metadata.source_parts
+
+
 @dataclass(frozen=True)
 class Watermarks:
     """State of the watermark between epochs."""
