@@ -19,6 +19,10 @@ from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, Sav
 from sparkstate.driver.away import Ending
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.view import JobView
+from sparkstate.log import LineageLog
+from sparkstate.log.fence import FenceGuard
+from sparkstate.spark import position
+from sparkstate.spark.watermarks import Watermarks
 
 
 class Paused:
@@ -38,7 +42,9 @@ class Paused:
             requests=self.running.requests,
             durable=self.running.durable,
             say=self.said.append,
+            guard=FenceGuard(self.running.durable.log, 1.0, time_),
         )
+        self.guard = parts.guard
         self.pauses = Pauses(parts, lambda: self.lost, self.over)
 
     def commit(self, epoch: int, total: int) -> None:
@@ -179,3 +185,94 @@ def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_p
         checkpoints.wait()
     go_on.set()
     begun.ended.wait(60)
+
+
+def take_away_the_sink(paused: Paused) -> None:
+    """The job is in a pause, and stays there."""
+    paused.commit(0, 1)
+    paused.running.start(0).settle()
+    paused.commit(1, 1)
+    shutil.rmtree(paused.running.out)
+    with pytest.raises(errors.StorageUnavailable):
+        paused.running.start(1).settle()
+
+
+@pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
+def test_a_stop_is_heard_in_a_pause_and_the_next_epoch_takes_it_up(paused: Paused) -> None:
+    take_away_the_sink(paused)
+    thread = paused.hold_back(1)
+    until(paused.is_paused)
+    paused.running.requests.add(SavepointRequest(trigger_id="plain"))
+    time.sleep(0.5)
+    assert thread.is_alive(), "a savepoint that stops nothing waits for the storage"
+    paused.running.requests.update("plain", SavepointPhase.FAILED)
+    paused.running.requests.add(SavepointRequest(trigger_id="end", stop=True))
+    thread.join(10)
+    assert not thread.is_alive()
+    request = paused.running.checkpoints.stop_requested()
+    assert request is not None and request.trigger_id == "end"
+
+
+@pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
+def test_a_driver_that_another_has_taken_the_job_from_leaves_its_pause(paused: Paused) -> None:
+    take_away_the_sink(paused)
+    raised: list[BaseException] = []
+
+    def hold() -> None:
+        try:
+            paused.pauses.hold_back(paused.running.checkpoints, lambda: None)
+        except errors.Fenced as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    until(paused.is_paused)
+    LineageLog(paused.running.durable.lineage.store, clock.SystemClock()).claim(2, "the newer one")
+    with pytest.raises(errors.Fenced):
+        paused.guard.read()
+    thread.join(10)
+    assert not thread.is_alive() and len(raised) == 1
+
+
+@pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
+def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
+    paused: Paused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, places = paused.running, paused.running.durable.places
+
+    def fail(*_: object) -> None:
+        raise errors.StorageUnavailable("the user's storage is away")
+
+    monkeypatch.setattr(running.durable.savepoints, "write", fail)
+    paused.commit(0, 1)
+    running.requests.add(SavepointRequest(trigger_id="one"))
+    running.checkpoints.after_commit(0, Watermarks(()), position.Captured, changed=True)
+    until(lambda: places.away)
+    own = running.durable.lineage.store.url
+    with places._lock:
+        places._calls[-1] = (own, "copy a file", time.monotonic() - 60)
+    assert {place.url == own for place in places.away} == {True, False}
+    assert not running.checkpoints.is_stuck and running.checkpoints.hold_back() is None
+    assert not running.checkpoints.is_due()
+    assert not running.checkpoints.given_up()
+    running.requests.terminated.set()
+    assert running.checkpoints.given_up(), "the checkpoint at hand waits for that target"
+    begun = running.checkpoints._current
+    assert begun is not None
+    running.checkpoints.abandon()
+    begun.wait()
+    with places._lock:
+        del places._calls[-1]
+    places.failed(own, "read the log", errors.StorageUnavailable("away"))
+    assert running.checkpoints.is_stuck and running.checkpoints.hold_back() is not None
+
+
+def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused: Paused) -> None:
+    places, own = paused.running.durable.places, paused.running.durable.lineage.store.url
+    paused.running.requests.terminated.set()
+    with places._lock:
+        places._calls[-1] = (own, "copy a file", time.monotonic() - 60)
+    assert [place.url for place in places.away] == [own]
+    assert not paused.running.checkpoints.given_up()
+    places.failed(own, "copy a file", errors.StorageUnavailable("away"))
+    assert paused.running.checkpoints.given_up()

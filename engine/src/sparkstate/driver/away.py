@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -33,6 +33,7 @@ class _Trouble:
     since_ms: int
     failures: int
     message: str
+    needed: bool
 
 
 class Places:
@@ -47,14 +48,16 @@ class Places:
         self._numbers = itertools.count()
         self._failures = 0
 
-    def failed(self, url: str, doing: str, error: BaseException) -> None:
-        """``url`` did not answer while ``doing`` something."""
+    def failed(self, url: str, doing: str, error: BaseException, *, needed: bool = True) -> None:
+        """``url`` did not answer while ``doing`` something. Not ``needed``: checkpoints complete without it."""
         with self._lock:
             self._failures += 1
             known = self._troubles.get(url)
             since_ms = known.since_ms if known else self._clock.now_ms()
             failures = known.failures + 1 if known else 1
-            self._troubles[url] = _Trouble(doing, since_ms, failures, str(error))
+            self._troubles[url] = _Trouble(
+                doing, since_ms, failures, str(error), needed or (known is not None and known.needed)
+            )
 
     def answered(self, url: str) -> None:
         """``url`` answers, or nobody waits for it any more."""
@@ -76,13 +79,17 @@ class Places:
                 waited_s = now_s - began_s
                 if waited_s >= SLOW_S and url not in found:
                     told = f"a call has had no answer for {waited_s:.0f} s"
-                    found[url] = _Trouble(doing, now_ms - round(waited_s * 1000), 0, told)
-            return tuple(
-                StorageAway(
-                    url=url, doing=t.doing, since_ms=t.since_ms, failures=t.failures, message=t.message
-                )
-                for url, t in sorted(found.items())
-            )
+                    found[url] = _Trouble(doing, now_ms - round(waited_s * 1000), 0, told, False)
+            return _told(found)
+
+    def failing(self, *, savepoints: bool = False) -> tuple[StorageAway, ...]:
+        """The places that checkpoints need and where a call has failed; with ``savepoints`` also their targets.
+
+        A call that is merely slow counts in :attr:`away` alone: the copy of a large file takes longer than a storage
+        that does not answer needs to show it.
+        """
+        with self._lock:
+            return _told({url: t for url, t in self._troubles.items() if t.needed or savepoints})
 
     @property
     def told(self) -> str:
@@ -95,9 +102,16 @@ class Places:
         return self._failures
 
     def insist(
-        self, url: str, doing: str, action: Callable[[], object], given_up: Callable[[], bool]
+        self,
+        url: str,
+        doing: str,
+        action: Callable[[], object],
+        given_up: Callable[[], bool],
+        *,
+        needed: bool = True,
     ) -> None:
-        """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``."""
+        """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``. ``needed``: see
+        :meth:`failed`."""
         number = next(self._numbers)
         try:
             while True:
@@ -107,7 +121,7 @@ class Places:
                     action()
                     return
                 except errors.StorageUnavailable as error:
-                    self.failed(url, doing, error)
+                    self.failed(url, doing, error, needed=needed)
                     if given_up():
                         raise
                     self._clock.sleep(RETRY_S)
@@ -115,6 +129,13 @@ class Places:
             with self._lock:
                 del self._calls[number]
             self.answered(url)
+
+
+def _told(troubles: Mapping[str, _Trouble]) -> tuple[StorageAway, ...]:
+    return tuple(
+        StorageAway(url=url, doing=t.doing, since_ms=t.since_ms, failures=t.failures, message=t.message)
+        for url, t in sorted(troubles.items())
+    )
 
 
 @dataclass

@@ -75,10 +75,12 @@ class Beside:
         threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
 
     def wait(self, given_up: Callable[[], bool]) -> None:
-        """Until it is stored, or has failed. Raises ``Ending`` once given up."""
+        """Until it is stored, or has failed. Raises ``Ending`` once given up, and if its storage fails at the
+        job's end."""
         started = self._started
+        places, ending = self._durable.places, self._requests.ending
         if started is not None:
-            started.wait(given_up)
+            started.wait(lambda: given_up() or (ending() and bool(places.failing(savepoints=True))))
 
     def record(self) -> None:
         """Called directly before a checkpoint's record: that of the savepoint, if it may have it now."""

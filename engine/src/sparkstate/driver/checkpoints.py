@@ -125,7 +125,7 @@ class Checkpoints:
 
     def hold_back(self) -> str | None:
         """Why the job must take nothing in before a checkpoint has completed; None: it need not wait."""
-        away, unsaved = bool(self._durable.places.away), self.unsaved
+        away, unsaved = self.is_stuck, self.unsaved
         return coordinator.hold_back(self._settings, unsaved.held_bytes, unsaved.age_s, storage_away=away)
 
     def is_due(self) -> bool:
@@ -133,15 +133,15 @@ class Checkpoints:
         what was away answers again."""
         if self._current is not None or self._fatal is not None:
             return self._fatal is not None
-        return self._due.is_now(self.unsaved.held_bytes) or (
-            bool(self._durable.places.away) and self._durable.probe()
-        )
+        return self._due.is_now(self.unsaved.held_bytes) or (self.is_stuck and self._durable.probe())
 
     def given_up(self) -> bool:
         """Whether the job is to end and must not wait for what is under way: at once, or because a storage is away
         that may stay so."""
-        ending = self._requests.terminated.is_set() and bool(self._durable.places.away)
-        return ending or self._requests.cancelled.is_set() or self._abandoned.is_set()
+        current = self._current
+        target = current is not None and current.savepoint is not None
+        ending = self._requests.terminated.is_set() and self._durable.places.failing(savepoints=target)
+        return bool(ending) or self._requests.cancelled.is_set() or self._abandoned.is_set()
 
     def start(
         self,
@@ -227,17 +227,18 @@ class Checkpoints:
 
     def settle_before(self, request: SavepointRequest) -> bool:
         """:meth:`settle` before a savepoint that stops the job. False: that failed, since a storage stays away."""
-        until = self._clock.monotonic() + self._settings.timeout_s
+        until, places = self._clock.monotonic() + self._settings.timeout_s, self._durable.places
         try:
             current = self._current
             if current is not None:
-                current.wait(lambda: self.given_up() or (self.is_stuck and self._clock.monotonic() > until))
+                current.wait(
+                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(places.away))
+                )
         except Ending:
             if self.given_up():
                 raise
             assert request.trigger_id is not None
-            why = self._durable.places.told
-            self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=why)
+            self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=places.told)
             return False
         self.require_sound()
         return True
@@ -258,8 +259,8 @@ class Checkpoints:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a storage is away, so that what is under way, or begins now, may never end."""
-        return bool(self._durable.places.away)
+        """Whether a storage fails that checkpoints need, so that one may never end."""
+        return bool(self._durable.places.failing())
 
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""

@@ -207,12 +207,8 @@ class Durable:
         target = UploadTarget.savepoint(parts.incarnation, parts.checkpoint_id)
         metadata = self._metadata(parts, "savepoint", self.savepoints.folder(url), target)
         written: list[SavepointCommitted] = []
-        self.places.insist(
-            url,
-            f"write savepoint {parts.trigger_id}",
-            lambda: written.append(self.savepoints.write(url, metadata)),
-            given_up,
-        )
+        doing, write = f"write savepoint {parts.trigger_id}", self.savepoints.write
+        self.places.insist(url, doing, lambda: written.append(write(url, metadata)), given_up, needed=False)
         return written[-1]
 
     def record_savepoint(self, record: SavepointCommitted, given_up: Callable[[], bool]) -> None:
@@ -335,12 +331,12 @@ class Durable:
         self.places.failed(max(named, key=len, default=self.lineage.store.url), doing, error)
 
     def probe(self) -> bool:
-        """Whether every place that was away answers now. Makes no folder: on the disk under an unmounted volume the
-        lineage would go on beside its own log."""
-        for place in self.places.away:
+        """Whether every place answers now that fails and that checkpoints need. Makes no folder: on the disk under an
+        unmounted volume the lineage would go on beside its own log."""
+        for place in self.places.failing():
             try:
-                own = place.url == self.lineage.store.url
-                store = self.lineage.store if own else self._stores.get(place.url, create=False)
+                lineage = self.lineage.store
+                store = lineage if place.url == lineage.url else self._stores.get(place.url, create=False)
                 with contextlib.suppress(errors.NotFound):
                     store.head(_PROBE)
             except errors.StorageUnavailable as error:

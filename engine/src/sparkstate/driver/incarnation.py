@@ -16,7 +16,7 @@ from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
 from sparkstate.driver import failing, leaving
 from sparkstate.driver.aside import Aside
-from sparkstate.driver.away import heard
+from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.crew import Crew
 from sparkstate.driver.parts import End, Parts
@@ -189,7 +189,8 @@ class Incarnation:
         if self._query.failure is not None:
             raise self._why(self._query.failure)
         self._settle()
-        self._save_last_epoch(self._checkpoints, self._runner.watermarks)
+        with contextlib.suppress(Ending):  # what does not answer is not waited for
+            self._save_last_epoch(self._checkpoints, self._runner.watermarks)
         self._parts.durable.release()
         self._parts.reached(self._parts.view.last_checkpoint_told())
         self._parts.saved(self._checkpoints.unsaved.work_s)
@@ -206,9 +207,8 @@ class Incarnation:
             repeat_s = checkpoints.unsaved.work_s
             if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
                 self._save(checkpoints, at)
-            if (
-                checkpoints.is_awaited
-            ):  # a savepoint beside: perhaps it has not the time, and the epochs are saved
+            # A savepoint beside has perhaps not the time, and the epochs are saved.
+            if checkpoints.is_awaited:
                 checkpoints.wait()
             if checkpoints.is_awaited:
                 self._save(checkpoints, at)

@@ -52,8 +52,11 @@ class Pauses:
         parts, looked_at = self._parts, -_PROBE_S
         while (why := checkpoints.hold_back()) is not None:
             self._raise_if_lost()
+            parts.guard.check()  # away, it is only longer in pause; with a newer owner nothing of ours may follow
             if self._ending():
                 return
+            if checkpoints.is_stuck and checkpoints.stop_requested() is not None:
+                return  # the end of the next epoch waits for that, and fails the request in time
             if parts.clock.monotonic() - looked_at >= _PROBE_S:
                 looked_at = parts.clock.monotonic()
                 with contextlib.suppress(Ending):  # the loop sees why
