@@ -93,6 +93,16 @@ def test_the_rate_of_a_meter_is_that_of_its_time_span():
     assert meter.get_count() == 90
 
 
+def test_a_meter_that_is_looked_at_all_the_time_remembers_no_more_and_tells_the_same():
+    metrics = UserMetrics("u")
+    meter = metrics.group().meter("m", 60)
+    for look in range(1, 20_001):  # 200 looks a second
+        meter.mark_event(3)
+        (shown,) = metrics.read(look / 200)
+        assert len(meter._seen) <= 103
+    assert shown.rate == pytest.approx(600, rel=0.02)
+
+
 def test_the_same_name_is_the_same_metric_and_of_one_kind():
     group = UserMetrics("u").group()
     group.add_group("a").counter("b").inc()

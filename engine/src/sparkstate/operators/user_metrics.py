@@ -20,6 +20,8 @@ from sparkstate import errors, functions
 MOST_SHOWN = 100
 """Metrics of one operator that are shown. Names made of data (a metric per key) would grow without end."""
 _LONGEST_NAME = 200
+_POINTS = 100
+"""What a meter remembers of its time span; more would make its rate no better than by one in a hundred."""
 _log = logging.getLogger("sparkstate.operators")
 
 Kind = Literal["counter", "gauge", "meter", "distribution"]
@@ -76,7 +78,10 @@ class _Meter(functions.Meter):
 
     def read(self, name: str, now_s: float) -> Reading:
         seen, count = self._seen, self._count
-        seen.append((now_s, count))
+        if len(seen) > 1 and seen[-1][0] - seen[-2][0] < self._span_s / _POINTS:
+            seen[-1] = (now_s, count)  # however often it is looked at, and by however many
+        else:
+            seen.append((now_s, count))
         while len(seen) > 2 and seen[1][0] <= now_s - self._span_s:
             seen.popleft()
         began_s = max(seen[0][0], now_s - self._span_s)
