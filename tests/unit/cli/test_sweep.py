@@ -78,8 +78,11 @@ def test_what_is_young_stays(swept: Swept) -> None:
     assert swept.orphans("--older-than", "1h") == []
 
 
-def test_what_another_job_began_from_stays_until_it_has_state_of_its_own(swept: Swept, place: str) -> None:
-    heir = stored_job.StoredJob(place, "heir", attempt=1, restored_from=swept.old)
+@pytest.mark.parametrize("ending", ["", "/_metadata"])
+def test_what_another_job_began_from_stays_until_it_has_state_of_its_own(
+    swept: Swept, place: str, ending: str
+) -> None:
+    heir = stored_job.StoredJob(place, "heir", attempt=1, restored_from=swept.old + ending)
     assert swept.orphans() == [swept.other]
     heir.take_savepoint("x", 1)
     assert set(swept.orphans()) == {swept.old, swept.other}

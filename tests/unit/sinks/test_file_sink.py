@@ -7,6 +7,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.stores import HookedStore
 
 from sparkstate import errors, storage
 from sparkstate.settings import S3Settings
@@ -76,6 +77,28 @@ def test_a_file_that_its_reader_has_taken_is_not_published_again(tmp_path: Path)
     assert visible(tmp_path / "out") == []
     file_sink.forget(store, [committable])
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("reader", ["reads", "takes"])
+def test_a_file_that_another_publishes_meanwhile_is_published_and_not_missing(
+    tmp_path: Path, reader: str
+) -> None:
+    """The thread of an older incarnation may finish it while the new one has begun to."""
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    inner = storage.open_store(str(tmp_path / "out"))
+    store = HookedStore(inner)
+
+    def publish_first(operation: str, _key: str) -> None:
+        if operation == "copy":
+            assert file_sink.publish(inner, committable)
+            if reader == "takes":
+                (tmp_path / "out" / committable.final).unlink()
+            else:
+                file_sink.forget(inner, [committable])
+
+    store.before = publish_first
+    assert not file_sink.publish(store, committable)
+    assert visible(tmp_path / "out") == ([committable.final] if reader == "reads" else [])
 
 
 def test_a_publication_that_was_cut_off_after_the_copy_is_completed(tmp_path: Path) -> None:

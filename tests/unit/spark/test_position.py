@@ -217,3 +217,17 @@ def test_a_part_that_is_damaged_or_missing_is_said_to_be(tmp_path: Path) -> None
         with pytest.raises(errors.CorruptData, match=told):
             position.seed(tmp_path / "seeded", stored.archive, heartbeat=False, part=part)
     assert not (tmp_path / "seeded").exists()
+
+
+def test_what_spark_is_still_writing_is_no_part_of_a_position(tmp_path: Path) -> None:
+    """It is renamed at any moment, also between the listing and the link."""
+    folder = query_directory(tmp_path / "query", 3, 4)
+    for name in (".4.0c7d.tmp", "..4.0c7d.tmp.crc"):
+        (folder / "sources/0" / name).write_bytes(b"half")
+        (folder / "sources/state-of-its-own").mkdir(exist_ok=True)
+        (folder / "sources/state-of-its-own" / name).write_bytes(b"half")
+    (folder / "sources/0/kept.tmp").write_bytes(b"a source's own")
+    captured = position.capture(folder, 3, 0, heartbeat=False)
+    names = {Path(path).name for path in captured.linked}
+    assert "3" in names and "kept.tmp" in names
+    assert not [name for name in names if "0c7d" in name]

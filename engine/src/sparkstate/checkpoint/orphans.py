@@ -21,7 +21,7 @@ from sparkstate import errors
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint import purge
 from sparkstate.checkpoint.metadata import CheckpointMetadata
-from sparkstate.checkpoint.savepoint import OpenStore
+from sparkstate.checkpoint.savepoint import OpenStore, folder_of
 from sparkstate.clock import Clock
 from sparkstate.log import lineage
 from sparkstate.log.lineage import JobName, Lineage
@@ -177,7 +177,8 @@ def _needed(folder: _Folder, state: LogState, kept: set[str]) -> str:
         return "restores from it"
     if state.closed is not None and state.closed.savepoint_url == folder.url:
         return "was stopped with it"
-    if state.restored_from == folder.url and (point is None or point.incarnation != state.incarnation):
+    began_from = folder_of(state.restored_from) if state.restored_from else ""
+    if began_from == folder.url and (point is None or point.incarnation != state.incarnation):
         return "began from it and has completed nothing since"
     for started in state.started_savepoints:
         if started.url == folder.url and (

@@ -246,14 +246,18 @@ def status_of(state: LogState, trigger_id: str) -> SavepointStatus:
     return SavepointStatus(SavepointState.UNKNOWN)
 
 
+def folder_of(url: str) -> str:
+    """The folder of a snapshot that is named by its folder or by its ``_metadata``, in the form that we compare."""
+    folder = naming.normalise_url(url)
+    return naming.split_url(folder)[0] if folder.endswith(f"/{layout.METADATA}") else folder
+
+
 def open_snapshot(url: str, opened: OpenStore) -> OpenedSnapshot:
     """Open a savepoint or checkpoint by the URL of its folder or of its ``_metadata``.
 
     Raises ``NotFound`` if there is none, ``CorruptData`` if it cannot be what was written.
     """
-    folder = naming.normalise_url(url)
-    if folder.endswith(f"/{layout.METADATA}"):
-        folder = naming.split_url(folder)[0]
+    folder = folder_of(url)
     parent_url, name = naming.split_url(folder)
     parent = opened(parent_url)
     path = f"{name}/{layout.METADATA}"

@@ -238,6 +238,9 @@ def _copy(store: ObjectStore, staged: Committable) -> bool:
     except errors.NotFound as error:
         if not staged.url:
             return False
+        # Another thread may have published it since: one of an older incarnation, which ends its publication.
+        if _size(store, _note(staged)) is not None or _size(store, staged.final) == staged.size:
+            return False
         raise errors.CorruptData(
             f"{store.url}/{staged.staged} is named by a committed checkpoint and is missing, and so is "
             f"{staged.final}, which was never published; the records of that file are lost: restore an older "

@@ -35,6 +35,7 @@ PART_BYTES = 20 * 1024
 _OFFSETS_HEAD = 2
 """Lines of an offsets entry before the sources: version and metadata."""
 _LOG_ENTRY = re.compile(r"\.?(\d+)(\.compact)?(\.crc)?")
+_TEMPORARY = re.compile(r"\..*\.tmp(\.crc)?")
 _COMPRESSION = 1
 """Entries are lines of JSON with a path each: zlib's fastest level leaves about a tenth."""
 
@@ -150,7 +151,13 @@ def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) 
 
 def _of_sources(directory: Path, limits: Mapping[int, int], sources: int) -> Iterator[Path]:
     """The files of the sources that belong to the epoch."""
-    found = [path for path in sorted((directory / "sources").rglob("*")) if path.is_file()]
+    # Spark writes an entry to `.<entry>.<uuid>.tmp`, with its checksum beside it, and renames both: they vanish at any
+    # time, and say nothing before.
+    found = [
+        path
+        for path in sorted((directory / "sources").rglob("*"))
+        if not _TEMPORARY.fullmatch(path.name) and path.is_file()
+    ]
     parts = {path: path.relative_to(directory).parts for path in found}
     newest = _newest_compact(parts.values(), limits)
     yield from (path for path in found if _within(parts[path], limits, newest, sources))
