@@ -10,7 +10,7 @@ import pytest
 from support import stored_job
 from support.programs import Program, manifest_of
 
-ITEM = {"kind": "StatefulSparkJob", "metadata": {"name": "other"}, "spec": {}}
+ITEM = {"kind": "StatefulSparkJob", "metadata": {"name": "orders"}, "spec": {}}
 
 
 class Swept:
@@ -72,6 +72,27 @@ def test_what_an_object_names_stays(swept: Swept, item: Any) -> None:
     assert [one["url"] for one in found["orphans"]] == [swept.other]
     assert {one["url"]: one["why"] for one in found["spared"]}[swept.old] == "an object names it"
     assert swept.there(swept.old)
+
+
+OTHERS = [
+    {"kind": "StatefulSparkJob", "metadata": {"name": "other"}},
+    {"kind": "StatefulSparkJob", "metadata": {"name": "orders", "namespace": "elsewhere"}},
+    {"kind": "StatefulSparkJob", "metadata": {"name": "orders"}, "status": {"cluster": "green"}},
+    {"kind": "StateSnapshot", "metadata": {"name": "orders"}, "status": {"triggerId": "of-another"}},
+]
+
+
+def test_a_list_that_does_not_know_the_job_deletes_nothing_unless_the_job_is_said_to_be_gone(
+    swept: Swept,
+) -> None:
+    refused = swept("--delete", items=OTHERS)
+    assert (refused["ok"], refused["reason"]) == (False, "SpecInvalid")
+    assert "--job-is-gone" in refused["message"]
+    assert set(swept.orphans(items=OTHERS)) == {swept.old, swept.other}
+    assert swept.there(swept.old)
+    assert swept.there(swept.other)
+    swept("--delete", "--job-is-gone", items=OTHERS)
+    assert not swept.there(swept.old)
 
 
 def test_what_is_young_stays(swept: Swept) -> None:

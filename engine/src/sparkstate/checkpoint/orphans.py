@@ -31,6 +31,8 @@ from sparkstate.log.state import LogState
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
 
+NAMED = "an object names it"
+"""Why a folder stays that the list of objects names, by its URL or its trigger."""
 _FOLDER = re.compile(r"(savepoint-([0-9a-f]{6})-[0-9A-Za-z._-]+)/.+")
 
 
@@ -162,7 +164,7 @@ def _is_of(folder: _Folder, job: JobName, own: Collection[Lineage]) -> bool:
 def _spared(folder: _Folder, kept: set[str], states: Mapping[Lineage, LogState], oldest_ms: float) -> str:
     """Why it stays; empty if nothing holds it."""
     if folder.url in kept or (folder.trigger_id and folder.trigger_id in kept):
-        return "an object names it"
+        return NAMED
     if folder.damaged:
         return "its _metadata cannot be read, so nobody knows whose it is; delete it by its URL"
     for one, state in states.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,6 +15,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors, manifest
 from sparkstate.checkpoint import orphans
 from sparkstate.cli import machine, manifests, stored, targets
+from sparkstate.log.lineage import JobName
 from sparkstate.runner import progress
 from sparkstate.storage import layout, mounts, naming
 
@@ -47,6 +48,11 @@ KINDS = ("StatefulSparkJob", "StateSnapshot")
     metavar="URL",
     help="Look below this folder too; may be given several times.  [default: the job's places]",
 )
+@click.option(
+    "--job-is-gone",
+    is_flag=True,
+    help="Delete although the list names neither the job nor a savepoint of it.",
+)
 @machine.options
 @manifests.set_option
 @targets.s3_options
@@ -56,6 +62,7 @@ def sweep(
     dry_run: bool,
     older_than: str,
     below: tuple[str, ...],
+    job_is_gone: bool,
     overrides: tuple[str, ...],
     as_json: bool,
     manifest_path: str | None,
@@ -74,10 +81,13 @@ def sweep(
       kubectl get ssj,snap -A -o json > objects.json
       sparkstate savepoints sweep s3://bucket/state --job blue/shop/orders --objects objects.json
       sparkstate savepoints sweep s3://bucket/state --job blue/shop/orders --objects objects.json --delete
+
+    --delete refuses a list that names neither the job nor a savepoint of it, which may be another cluster's.
     """
     named = machine.target(target, manifest_path)
     place = targets.stored(named, overrides, stored.s3_settings(**s3), job)
-    kept = owned(objects)
+    items = listed(objects)
+    kept = set(_named(items))
     least_age_s = _seconds(older_than)
     parents = {f"{place.url.rstrip('/')}/{layout.SAVEPOINTS}", *below, *_of_manifest(named, overrides)}
 
@@ -92,6 +102,11 @@ def sweep(
             root, name, parents, place.open, clock, kept=kept, least_age_s=least_age_s
         )
         if not dry_run:
+            if found and not job_is_gone and not _knows(items, name, spared):
+                raise errors.SpecInvalid(
+                    f"--objects {objects.name} names neither the job {name} nor a savepoint of it: it may be another "
+                    "cluster's list; if the job has been deleted, say so with --job-is-gone"
+                )
             orphans.delete(root, name, found, place.open, clock)
         return {
             "dry_run": dry_run,
@@ -106,9 +121,9 @@ def sweep(
     _tell(swept())
 
 
-def owned(objects: TextIO) -> set[str]:
-    """Every folder and trigger id that the objects name. Raises ``SpecInvalid`` for anything but a list of them: with
-    a list that was cut or of something else, everything would seem to belong to nobody."""
+def listed(objects: TextIO) -> list[Mapping[str, Any]]:
+    """The objects. Raises ``SpecInvalid`` for anything but a list of them: with a list that was cut or of something
+    else, everything would seem to belong to nobody."""
     try:
         document = json.load(objects)
     except ValueError as error:
@@ -126,7 +141,20 @@ def owned(objects: TextIO) -> set[str]:
             f"--objects {objects.name} names no object at all, so every savepoint would seem to belong to nobody; "
             "delete savepoints by their URLs, or all of a job with `sparkstate purge`"
         )
-    return set(_named(items))
+    return items
+
+
+def _knows(items: Iterable[Mapping[str, Any]], job: JobName, spared: Iterable[orphans.Spared]) -> bool:
+    """Whether this can be a list of the job's cluster: it has the job, or names a savepoint of it."""
+    return any(_is_of(item, job) for item in items) or any(one.why == orphans.NAMED for one in spared)
+
+
+def _is_of(item: Mapping[str, Any], job: JobName) -> bool:
+    """An object that has not been started yet does not say its cluster."""
+    metadata, status = (item.get(name) or {} for name in ("metadata", "status"))
+    names = (metadata.get("namespace", job.namespace), metadata.get("name"))
+    cluster = status.get("cluster", job.cluster)
+    return item["kind"] == KINDS[0] and (cluster, *names) == (job.cluster, job.namespace, job.name)
 
 
 def _named(value: Any) -> Iterator[str]:
