@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 
 import pytest
@@ -30,3 +31,15 @@ needs_ipv6 = pytest.mark.skipif(
 def reached(addresses: set[str]) -> set[str]:
     """Those of the addresses that this machine has."""
     return addresses & set(BOTH)
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether an endpoint of ours says there that it lives."""
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        connection.request("GET", "/livez")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 
 import pytest
@@ -35,24 +34,13 @@ def test_what_is_no_address_is_refused_with_the_three_forms(listen: str) -> None
         server.parse(listen)
 
 
-def answers(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(host, port, timeout=5)
-    try:
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
 def answering(host: str) -> set[str]:
     """The loopback addresses at which it answers. It answers at the address that it shows, where there is that one."""
     with server.ControlServer(control_job.InMemoryJob(), keys.of_token(TOKEN), host) as endpoint:
         shown = endpoint.address.removeprefix("http://").rpartition(":")[0].strip("[]")
-        assert shown not in loopback.BOTH or answers(shown, endpoint.port)
+        assert shown not in loopback.BOTH or loopback.answers(shown, endpoint.port)
         assert shown in ("127.0.0.1", "::1")
-        return {one for one in ("127.0.0.1", "::1") if answers(one, endpoint.port)}
+        return {one for one in ("127.0.0.1", "::1") if loopback.answers(one, endpoint.port)}
 
 
 @pytest.mark.parametrize(
@@ -77,5 +65,5 @@ def test_it_answers_at_one_address_of_ipv6() -> None:
 def test_without_ipv6_every_address_is_every_ipv4_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     with server.ControlServer(control_job.InMemoryJob(), keys.of_token(TOKEN), "") as endpoint:
-        assert answers("127.0.0.1", endpoint.port)
-        assert not answers("::1", endpoint.port)
+        assert loopback.answers("127.0.0.1", endpoint.port)
+        assert not loopback.answers("::1", endpoint.port)

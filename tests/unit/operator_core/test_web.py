@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-
 import click
 import pytest
 from support import loopback
@@ -12,23 +10,12 @@ from sparkstate_operator import cli
 from sparkstate_operator.edges.web import Web
 
 
-def answers(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(host, port, timeout=5)
-    try:
-        connection.request("GET", "/livez")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
 def answering(listen: str) -> set[str]:
     """The loopback addresses at which it answers."""
     web = Web(*cli._address(listen), lambda: "", lambda: "", bytes)
     web.start()
     try:
-        return {one for one in ("127.0.0.1", "::1") if answers(one, web.port)}
+        return {one for one in ("127.0.0.1", "::1") if loopback.answers(one, web.port)}
     finally:
         web.stop()
 
