@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import time
+
 import httpx
 import pytest
 from support import control_job
 
 from sparkstate import errors
-from sparkstate.control import documents, port
+from sparkstate.control import documents, port, server
 from sparkstate.control.limits import MAX_BODY_BYTES
 
 
@@ -191,6 +194,33 @@ def test_a_body_above_the_limit_is_refused_whether_its_length_is_announced_or_no
     chunked = caller.post("/v1/savepoints", content=iter([body[:1000], body[1000:]]))
     assert_problem(chunked, 413, "RequestTooLarge")
     assert job.requests() == []
+
+
+def test_a_sender_gets_the_refusal_of_a_body_that_it_is_slow_to_send(
+    control: server.ControlServer,
+) -> None:
+    """Had the server closed the socket over the unread rest, the kernel would have reset the connection, and the
+    answer would have been lost."""
+    head = (
+        f"POST /v1/savepoints HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {control_job.TOKEN}\r\n"
+        f"Content-Length: {MAX_BODY_BYTES * 2}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", control.port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        for _ in range(8):
+            connection.sendall(b"x" * (MAX_BODY_BYTES // 4))
+            time.sleep(0.05)
+        assert b" 413 " in connection.recv(100)
+
+
+def test_who_asks_before_sending_too_large_a_body_is_refused_at_once(control: server.ControlServer) -> None:
+    head = (
+        f"POST /v1/savepoints HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {control_job.TOKEN}\r\n"
+        f"Content-Length: {MAX_BODY_BYTES * 2}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", control.port), timeout=10) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_body_in_several_chunks_below_the_limit_is_read_whole(

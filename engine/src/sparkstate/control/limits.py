@@ -11,6 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sparkstate.control import documents, shell
 
 MAX_BODY_BYTES: Final = 64 * 1024
+DISCARDED_BYTES: Final = 1024 * 1024
+"""Of a refused body are read, so that its sender gets to read the answer: a socket that is closed with unread bytes
+resets the connection, and the answer with it (RFC 9112, section 9.6)."""
 BODY_S: Final = 15.0
 """For a whole body, however many bytes of it come."""
 
@@ -49,22 +52,26 @@ class BodyLimit:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """All of it; None if the caller has gone."""
-        if self._announces_too_much(scope):
-            raise _TooLarge
-        body, more = b"", True
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
+        too_large = length.isdigit() and int(length) > self._max_bytes
+        if too_large and b"expect" in headers:
+            raise _TooLarge  # its sender waits for leave to send it, and gets the answer instead
+        body, came, more = b"", 0, True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            body += message.get("body", b"")
+            part = message.get("body", b"")
+            came += len(part)
             more = message.get("more_body", False)
-            if len(body) > self._max_bytes:
-                raise _TooLarge
+            too_large = too_large or came > self._max_bytes
+            if came > DISCARDED_BYTES:
+                break
+            body = b"" if too_large else body + part
+        if too_large:
+            raise _TooLarge
         return body
-
-    def _announces_too_much(self, scope: Scope) -> bool:
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        return length.isdigit() and int(length) > self._max_bytes
 
 
 class _TooLarge(Exception):
