@@ -116,3 +116,32 @@ def test_a_volume_that_went_away_is_no_empty_storage(job, volume):
             look()
     away.rename(state)
     job.assert_restores(1)
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is unmounted and its mount point stays ({where})",
+    when="while a job runs",
+    expected="StorageUnavailable for whatever is read or written, nothing lies on the disk below; mounted again, the "
+    "same store goes on",
+)
+@pytest.mark.parametrize("where", ["the storage lies below it", "the storage is the mount point"])
+def test_a_volume_that_is_unmounted_is_not_continued_on_the_disk_below(volume, tmp_path, where):
+    root = volume.path / "state" if where == "the storage lies below it" else volume.path
+    job = Job(open_store(str(root), retry=ONCE), tmp_path)
+    job.checkpoint(1)
+    with volume.unmounted():
+        for act in (
+            job.log.refresh,
+            lambda: job.checkpoint(2),
+            lambda: list(job.root.list("")),
+            lambda: job.root.get("some/name"),
+            lambda: job.root.head("some/name"),
+            lambda: job.root.put_if_absent("some/name", b"x"),
+            lambda: job.root.upload("some/name"),
+            lambda: job.root.delete(["some/name"]),
+        ):
+            with pytest.raises(errors.StorageUnavailable, match=r"gone.*mounted"):
+                act()
+        assert list(volume.path.iterdir()) == []
+    job.checkpoint(3)
+    job.assert_restores(3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -111,6 +113,71 @@ def test_a_full_checkpoint_volume_is_waited_for(tmp_path: Path) -> None:
             client.cancel()
             driver.finish()
     totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.extra
+@pytest.mark.fault_on("rocksdb, a folder")
+@pytest.mark.fault(
+    broken="the volume of checkpoints and output is unmounted and its mount point stays; meanwhile a slot is killed, "
+    "and the second time the driver",
+    when="while a job runs",
+    expected="nothing is written to the bare folder, and nobody begins empty there; mounted again, output exact",
+)
+def test_nobody_goes_on_in_the_bare_folder_of_a_volume(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=3)
+    volume, kept = tmp_path / "volume", tmp_path / "on-its-volume"
+    volume.mkdir()
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        trigger={"processingTime": "100ms"},
+        stateBackend={"type": "rocksdb"},
+        params={"output": str(volume / "out")},
+        checkpointing={"interval": "300ms", "storage": str(volume / "checkpoints")},
+        fenceTimeout="3s",
+    )
+
+    def unmount() -> None:
+        volume.rename(kept)
+        volume.mkdir()
+
+    def mount() -> None:
+        assert list(volume.rglob("*")) == [], "somebody went on beside the job's state"
+        volume.rmdir()
+        kept.rename(volume)
+
+    def all_of(driver: driving.Driver) -> None:
+        driving.wait_for(
+            lambda: len(totals.read(volume / "out" / "totals")) >= len(rows),
+            driving.PATIENCE_S,
+            "all rows are published",
+            driver.process,
+        )
+
+    with driving.Driver(tmp_path, document) as first:
+        all_of(first)
+        lineage = first.client().status().lineage
+        unmount()
+        os.kill(first.pid_of("slot-0"), signal.SIGKILL)
+        rows += totals.make_input(tmp_path / "in", files=1, first=3, seed=3)
+        time.sleep(8)
+        mount()
+        all_of(first)
+        unmount()
+        rows += totals.make_input(tmp_path / "in", files=1, first=4, seed=4)
+        first.process.kill()
+        first.wait()
+    told = ["--lineage", str(lineage)]
+    with driving.Driver(tmp_path, document, attempt=2, arguments=told) as second:
+        driving.wait_for(
+            lambda: "waiting for the storage" in second.log(), driving.PATIENCE_S, "it waits", second.process
+        )
+        time.sleep(3)
+        mount()
+        all_of(second)
+        second.client().cancel()
+        second.finish()
+    totals.check(volume / "out", rows)
 
 
 @pytest.mark.s3

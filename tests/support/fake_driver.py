@@ -30,18 +30,19 @@ class FakeJob(control_job.InMemoryJob):
     """Commits an epoch every 50 ms; completes savepoints in the real log."""
 
     def __init__(self, behaviour: dict, attempt: int) -> None:
+        self._stored = stored_job.StoredJob(behaviour["storage"], behaviour["name"], attempt)
         super().__init__(
             documents.JobStatus(
                 job_uid="uid-1",
                 name=behaviour["name"],
                 attempt=attempt,
+                lineage=self._stored.lineage_id,
                 phase=documents.Phase.RUNNING,
                 epoch=0,
             )
         )
         self.stopped = threading.Event()
         self._behaviour = behaviour
-        self._stored = stored_job.StoredJob(behaviour["storage"], behaviour["name"], attempt)
         self._done: set[str] = set()
 
     def cancel(self) -> None:
@@ -85,7 +86,7 @@ def write(path: Path, document: dict) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    for name in ("--manifest", "--work-dir", "--listen"):
+    for name in ("--manifest", "--work-dir", "--listen", "--lineage"):
         parser.add_argument(name)
     for name in ("--token-file", "--status-file", "--termination-log"):
         parser.add_argument(name, type=Path)
@@ -94,7 +95,7 @@ def main() -> int:
     given = parser.parse_args()
     behaviour = json.loads(os.environ["FAKE_DRIVER"])
     Path(given.work_dir).mkdir(parents=True, exist_ok=True)
-    print(f"attempt {given.attempt} begins", flush=True)
+    print(f"attempt {given.attempt} begins, lineage {given.lineage}", flush=True)
     if str(given.attempt) in behaviour.get("exits", {}):
         code, reason = behaviour["exits"][str(given.attempt)]
         if reason:

@@ -28,6 +28,7 @@ from sparkstate.slots.server import SlotServer
 from sparkstate.state.descriptors import ValueStateDescriptor
 
 KEY = "a-key-for-slot-tests"
+LINEAGE = "0123456789abcdef"
 IDENTITY = "00" * 16
 KEY_SPACE = KeySpace(8, 4)
 ROWS = pa.schema([("k", pa.string()), ("v", pa.int64()), (columns.KEY_GROUP, pa.int32())])
@@ -54,7 +55,9 @@ cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
 def plan(
     folder: Path, slot: int = 0, slots: int = 1, incarnation: int = 1, backend: str = "hashmap"
 ) -> SlotPlan:
-    """One operator ``sum`` whose output goes to files below ``folder/out``."""
+    """One operator ``sum`` whose output goes to files below ``folder/out``. Makes what a driver makes before."""
+    for made in (folder / "out", folder / "storage" / LINEAGE):
+        made.mkdir(parents=True, exist_ok=True)
     spec = OperatorSpec(
         uid="sum",
         function=Sum(),
@@ -67,7 +70,7 @@ def plan(
         slot=slot,
         slots=slots,
         incarnation=incarnation,
-        lineage="0123456789abcdef",
+        lineage=LINEAGE,
         key_space=KEY_SPACE,
         operators=(spec,),
         sinks=(SinkPlan(uid="sum", operator="sum", tag=None, sink=FileSink(str(folder / "out"))),),

@@ -30,6 +30,7 @@ class StoredJob:
         self._lineage = lineage.open_lineage(
             storage.open_store(url), self.name, self._clock, start_empty=start_empty, attempt=attempt
         )
+        self.lineage_id = self._lineage.id
         self._log = log.LineageLog(self._lineage.store, self._clock)
         self._log.claim(attempt, "a test")
         self._incarnation = self._log.begin_incarnation(restored_from, 1)

@@ -30,6 +30,22 @@ class Volume:
         """Take the filling away."""
         self._filler.unlink(missing_ok=True)
 
+    @contextlib.contextmanager
+    def unmounted(self) -> Iterator[None]:
+        """The volume is away inside, its mount point stays; then the same volume is back."""
+        kept = self.path.with_name(f"{self.path.name}-kept")
+        kept.mkdir()
+        _run("mount", "--bind", str(self.path), str(kept))
+        try:
+            _run("umount", "--lazy", str(self.path))
+            try:
+                yield
+            finally:
+                _run("mount", "--bind", str(kept), str(self.path))
+        finally:
+            _run("umount", "--lazy", str(kept))
+            kept.rmdir()
+
     def remount(self, options: str) -> None:
         """``ro`` or ``rw``."""
         _run("mount", "-o", f"remount,{options}", str(self.path))

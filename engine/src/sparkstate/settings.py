@@ -176,6 +176,8 @@ class JobSettings:
     """Of the driver, where ``/metrics`` answers without a token; None: nowhere."""
     pod: PodSettings | None = None
     """Set in a driver that an operator has started."""
+    known_lineage: str = ""
+    """The lineage that earlier attempts had, as far as who starts the driver knows: without it the storage is away."""
     work_dir: str = ""
     """Local working directory (slots' stores, query position, sockets); emptied at the driver's start, but for
     the state that earlier slots left."""

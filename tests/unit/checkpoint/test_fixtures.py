@@ -73,6 +73,7 @@ def test_the_watermark_of_a_version_1_folder_makes_the_same_rows_late(v1):
     """It was stored by the definition of before: a row at it was on time."""
     metadata = restore(v1).metadata
     assert not metadata.late_at_watermark
+    assert metadata.sinks == ()
     fresh = watermarks.Watermarks((watermarks.SourceTime(0, None, 0),))
     restored = fresh.restored(watermarks.stored_in(metadata))
     assert restored.current == metadata.watermark - 1

@@ -60,6 +60,7 @@ def test_a_driver_keeps_no_store_for_every_folder_that_it_was_ever_told(
     durable: Durable, tmp_path: Path
 ) -> None:
     for day in range(100):
+        durable.open_target(f"file://{tmp_path}/{day}")
         assert list(durable.savepoints.folder(f"file://{tmp_path}/{day}/savepoint-a-b").list("")) == []
     gc.collect()
     ours = [one for one in gc.get_objects() if isinstance(one, LocalStore) and str(tmp_path) in one.url]

@@ -62,7 +62,9 @@ class World:
 
     def launch(self, attempt: int) -> process.DriverProcess:
         arguments = command.DriverArguments(manifest=Path("job.yaml"))
-        words = command.driver_command(arguments, self.folder, attempt)
+        words = command.driver_command(
+            arguments, self.folder, attempt, self.folder.known_lineage(self.storage)
+        )
         words[1:3] = [str(FAKE_DRIVER)]  # in place of `-m sparkstate.driver`
         environment = {**os.environ, "FAKE_DRIVER": json.dumps(self.behaviour)}
         started = process.DriverProcess.start(
@@ -91,7 +93,10 @@ class World:
             self.folder.write_token("t0ken-of-the-supervisor-tests-0123456789")
             code = supervisor.Supervisor(
                 job=watching.Job(
-                    name=NAME, first_attempt=self.first_attempt, savepoint_on_stop=self.savepoints.on_stop
+                    name=NAME,
+                    first_attempt=self.first_attempt,
+                    savepoint_on_stop=self.savepoints.on_stop,
+                    storage=self.storage,
                 ),
                 folder=self.folder,
                 launch=self.launch,
@@ -163,6 +168,21 @@ def test_a_killed_driver_starts_again_as_the_next_attempt_of_the_same_lineage(wo
     assert state.claim is not None
     assert (state.claim.attempt, state.incarnation) == (2, 2)
     assert world.folder.last_attempt() == 2
+
+
+def test_a_restarted_driver_is_told_which_lineage_the_job_has(world: World) -> None:
+    def kill_the_first() -> None:
+        first = world.driver()
+        wait_for(lambda: world.folder.known_lineage(world.storage))
+        world.behaviour["finish_after"] = 5
+        os.kill(first.pid, signal.SIGKILL)
+
+    in_background(kill_the_first)
+    assert world.run() == 0
+    found = lookup.find(world.job, world.clock)
+    assert found is not None
+    assert "attempt 1 begins, lineage None" in world.folder.log_file(1).read_text()
+    assert f"attempt 2 begins, lineage {found.lineage.id}" in world.folder.log_file(2).read_text()
 
 
 def test_the_restart_strategy_ends_a_job_that_crashes_for_ever(world: World) -> None:

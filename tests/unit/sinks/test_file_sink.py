@@ -18,6 +18,7 @@ LINEAGE = "abcdef0123456789"
 
 
 def writer(tmp_path: Path, sink: FileSink, incarnation: int = 1) -> FileSinkWriter:
+    Path(sink.path).mkdir(exist_ok=True)  # by the driver
     return FileSinkWriter(sink, "totals", 2, incarnation, LINEAGE, tmp_path / "held", S3Settings())
 
 

@@ -128,9 +128,9 @@ def test_the_probe_is_not_fooled_by_its_own_lost_answer(shaky):
 def test_stores_that_were_not_used_for_long_are_let_go(tmp_path):
     """A driver that takes savepoints for months, each into a folder of its own, kept a client for every one."""
     stores = OpenStores(S3Settings())
-    always = stores.get(str(tmp_path / "always"))
+    always = stores.make(str(tmp_path / "always"))
     for number in range(3 * OpenStores.MOST):
-        stores.get(str(tmp_path / f"{number}"))
+        stores.make(str(tmp_path / f"{number}"))
         assert stores.get(str(tmp_path / "always")) is always
     assert len(stores) == OpenStores.MOST
 
@@ -138,12 +138,13 @@ def test_stores_that_were_not_used_for_long_are_let_go(tmp_path):
 def test_a_folder_is_made_once_and_not_again_where_its_volume_was(tmp_path):
     stores = OpenStores(S3Settings())
     with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
-        stores.get(str(tmp_path / "volume" / "folder"), create=False)
+        stores.get(str(tmp_path / "volume" / "folder"))
     assert not (tmp_path / "volume").exists()
-    stores.get(str(tmp_path / "volume" / "folder"))
+    stores.make(str(tmp_path / "volume" / "folder"))
     (tmp_path / "volume" / "folder").rmdir()
     for number in range(OpenStores.MOST):
-        stores.get(str(tmp_path / f"{number}"))
-    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
-        stores.get(str(tmp_path / "volume" / "folder"))
+        stores.make(str(tmp_path / f"{number}"))
+    for opened in (stores.get, stores.make):
+        with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+            opened(str(tmp_path / "volume" / "folder"))
     assert list((tmp_path / "volume").iterdir()) == []

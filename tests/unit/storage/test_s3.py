@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import pytest
+from support import fault_proxy
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings
-from sparkstate.storage import open_store, s3_errors
+from sparkstate.storage import (
+    OpenStores,
+    PrefixedStore,
+    open_made,
+    open_store,
+    open_within,
+    opening,
+    s3_errors,
+)
 from sparkstate.storage.retrying import RetryPolicy
 
 NO_RETRY = RetryPolicy(attempts=1)
@@ -112,3 +122,22 @@ def test_each_answer_of_a_server_has_its_meaning(code, status, kind, words):
 def test_without_a_scheme_that_we_know_the_message_names_those_we_do():
     with pytest.raises(errors.SpecInvalid, match=r"'gs'.*file:// \(or a path\) and s3://"):
         open_store("gs://bucket/x", S3Settings())
+
+
+@pytest.mark.s3
+def test_a_bucket_is_asked_nothing_when_folders_are_made_or_required(s3):
+    """What is a rule for folders of a disk costs no request, and no client, where there are none."""
+    asked = []
+    with fault_proxy.FaultProxy(s3.port, watch=asked.append) as proxy:
+        settings = dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
+        stores = OpenStores(settings)
+        root = stores.make("s3://state/made")
+        assert stores.get("s3://state/made/") is root
+        inside = open_within(root, "lineage", settings)
+        opening.require_there(root)
+        assert asked == []
+        inside.put_if_absent("a", b"1")
+        assert root.get("lineage/a") == b"1"
+        assert isinstance(inside, PrefixedStore) and inside._store is root
+        assert open_made("s3://state/never-seen", settings).url == "s3://state/never-seen"
+    assert [request.words[0] for request in asked] == ["PUT", "GET"]

@@ -75,6 +75,9 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     late_at_watermark: bool = False
     """A row at the watermark is late, as in Flink; False in snapshots of before, in which it was on time."""
     committables: tuple[Committable, ...] = ()
+    sinks: tuple[str, ...] = ()
+    """The URLs of the job's exact sinks, whose folders were made: a restore waits for one that is missing. Empty in
+    snapshots of before."""
     trigger_id: str = ""
     duration_ms: int = 0
     closed: bool = False

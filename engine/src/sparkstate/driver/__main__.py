@@ -50,6 +50,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides")
     parser.add_argument("--work-dir", required=True, type=Path)
     parser.add_argument("--attempt", type=int, default=1)
+    parser.add_argument(
+        "--lineage",
+        default="",
+        help="the lineage that earlier attempts had: without it the storage is away, not new",
+    )
     parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
     parser.add_argument("--token-file", type=Path, help="file with the token; default: a random one")
     parser.add_argument("--status-file", type=Path)
@@ -73,7 +78,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     )
     work_dir = options.work_dir.resolve()
     _prepare(work_dir)
-    settings = replace(resolved.settings, pod=place, work_dir=str(work_dir))
+    settings = replace(resolved.settings, pod=place, work_dir=str(work_dir), known_lineage=options.lineage)
     os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it. The rest is loaded while the
     # JVM and the slots start.

@@ -77,7 +77,7 @@ def run(
         job.find_savepoint,
         job.incarnation,
         job.next_checkpoint_id,
-        Targets(settings.s3, job.lineage_url).require,
+        Targets(settings.s3, job.lineage_url, made=job.may_make_target).require,
         progress_timeout_s(os.environ, settings.trigger),
     )
     with contextlib.ExitStack() as doors:

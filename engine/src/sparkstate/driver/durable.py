@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sparkstate
@@ -19,21 +17,21 @@ from sparkstate.checkpoint.savepoint import Savepoints, SavepointState
 from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
+from sparkstate.driver import savepoint_targets
 from sparkstate.driver.away import Places
 from sparkstate.driver.leftovers import Leftovers
+from sparkstate.driver.outputs import Outputs
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName, Lineage, open_lineage
 from sparkstate.log.log import LineageLog
-from sparkstate.log.records import SavepointCommitted, Tombstone
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
-from sparkstate.sinks import file_sink
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 
-_PUBLISHED_AT_ONCE = 16
 _PROBE = "_sparkstate_probe"
 """No object has this name: whether there is one shows whether the storage answers."""
 
@@ -72,39 +70,44 @@ class Durable:
         self._settings = settings
         self._clock = clock_
         self.places = places or Places(clock_)
-        self.root = storage.open_store(settings.checkpoint.storage, settings.s3, check=True)
+        known = settings.known_lineage
+        opened = storage.open_made if known else storage.open_store
+        self.root = opened(settings.checkpoint.storage, settings.s3, check=True)
         name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
         pod = settings.pod
-        self.lineage: Lineage = open_lineage(
+        found = open_lineage(
             self.root,
             name,
             clock_,
             start_empty=settings.start_empty or bool(pod and pod.start_fresh),
             attempt=(pod.start_since if pod else 0) or attempt,
             uid=pod.job_uid if pod else "",
+            known=known,
         )
+        self.lineage: Lineage = replace(found, store=storage.open_within(self.root, found.id, settings.s3))
         self.log = LineageLog(self.lineage.store, clock_)
         before_claim(self.log)
         self.token = self.log.claim(attempt, driver)
-        self.savepoints = Savepoints(self.lineage, self.log, self._open)
+        self._stores = storage.OpenStores(settings.s3)
+        self.savepoints = Savepoints(self.lineage, self.log, self._stores.get)
         self.sink_paths: dict[str, str] = {}
+        """The folder of each exact sink of the job, by the sink's uid."""
+        self._outputs = Outputs(
+            self.lineage.id, self.log, self._stores, self.places, lambda: self.sink_paths, self._insist
+        )
         self.leftovers = Leftovers(
-            self.lineage, self.log, self.savepoints, self._open, lambda: list(self.sink_paths.values())
+            self.lineage, self.log, self.savepoints, self._stores.get, lambda: list(self.sink_paths.values())
         )
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, settings.checkpoint.retained, self.leftovers.of_checkpoint
         )
         self._ids = itertools.count(self.completed.next_checkpoint_id())
         self._peek = 0
-        self._stores = storage.OpenStores(settings.s3)
         self._position_files: dict[str, FileHandle] = {}
         """Of the newest checkpoint, to which the next may refer: identity → handle."""
         self.key_space: KeySpace | None = None
         self.operators: tuple[str, ...] = ()
         self.backend = settings.backend.type
-
-    def _open(self, url: str) -> ObjectStore:
-        return self._stores.get(url)
 
     def _open_existing(self, url: str) -> ObjectStore:
         """For reading: a wrong URL must not make a folder."""
@@ -158,6 +161,7 @@ class Durable:
 
         Goes on trying while the sinks' storage is away, until ``given_up``.
         """
+        self._outputs.make_folders(restored, given_up)
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
         entry = self.log.state.last_number
         recorded(number)
@@ -167,7 +171,7 @@ class Durable:
         self._position_files = _by_identity(restored.metadata) if own and restored.metadata else {}
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
-        self._sweep_staging(restored, number)
+        self._outputs.sweep(restored, number)
         self.completed.sweep()
         self.savepoints.sweep()
         self.log.sweep()
@@ -217,15 +221,23 @@ class Durable:
         self._insist(doing, lambda: self.savepoints.record(record), given_up)
 
     def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
-        """Name the savepoint's folder in the log."""
+        """Name the savepoint's folder in the log. The folder above it is made, if it never was."""
         parent = request.target_directory or self._settings.savepoint.storage or self._default_savepoints()
         assert request.trigger_id is not None
+        self.open_target(parent)
         status = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
         if status.state != SavepointState.IN_PROGRESS:
             raise errors.StorageError(
                 f"savepoint {request.trigger_id!r} is {status.state} already at {status.url}"
             )
         return status.url
+
+    def open_target(self, url: str) -> None:
+        """The folder that savepoints go to, in one of its own each."""
+        if savepoint_targets.may_be_made(url, self.root, self.log.state):
+            self._stores.make(url)
+        else:
+            self._stores.get(url)
 
     def _default_savepoints(self) -> str:
         return naming.join_url(self.root.url, layout.SAVEPOINTS)
@@ -257,66 +269,9 @@ class Durable:
             return
         self.leftovers.look_again()
 
-    # -- sinks --------------------------------------------------------------------------------------------------
-
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
-        """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
-        them again. Idempotent."""
-        done, staged = metadata.checkpoint_id, metadata.committables
-        if not staged or self.log.state.published >= done:
-            return
-        doing = f"publish the output of checkpoint {done}"
-        self._publish_all([(self._url_of_output(c), c) for c in staged], doing, given_up)
-        record = Tombstone(published=done, reason="published")
-        self._insist(
-            doing,
-            lambda: self.log.append_if(lambda state: None if state.published >= done else record),
-            given_up,
-        )
-        by_url = {url: [c for c in staged if self._url_of_output(c) == url] for url in self._urls_of(staged)}
-        for url, published in by_url.items():
-            with contextlib.suppress(errors.StorageError):  # a later sweep takes them
-                file_sink.forget(self._open(url), published)
-
-    def _publish_all(
-        self, staged: list[tuple[str, Committable]], doing: str, given_up: Callable[[], bool]
-    ) -> None:
-        """Side by side: every file takes several requests, one after another, and there is one for each slot and
-        sink. All have ended when this returns, or raises what went wrong with the first."""
-
-        def publish(url: str, committable: Committable) -> None:
-            action = partial(file_sink.publish, self._open(url), committable)
-            self.places.insist(url, doing, action, given_up)
-
-        with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
-            ended = [pool.submit(publish, *one) for one in staged]
-        for each in ended:
-            each.result()
-
-    def _url_of_output(self, committable: Committable) -> str:
-        """Where it was meant; of an older version's where the sink of that name is now."""
-        url = committable.url or self.sink_paths.get(committable.sink)
-        if url is None:
-            raise errors.RestoreBlocked(
-                f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no "
-                "longer has; "
-                "restore with the sink once, or from a savepoint of before"
-            )
-        return url
-
-    def _urls_of(self, staged: Iterable[Committable]) -> set[str]:
-        return {self._url_of_output(committable) for committable in staged}
-
-    def _sweep_staging(self, restored: restore.Restored, incarnation: int) -> None:
-        """What was staged for checkpoints that never committed, also where a sink was that has moved or gone."""
-        now = {naming.normalise_url(path) for path in self.sink_paths.values()}
-        for url in now:
-            file_sink.sweep_staging(self._open(url), self.lineage.id, incarnation)
-        if restored.metadata is not None and restored.same_lineage:
-            for url in {c.url for c in restored.metadata.committables if c.url} - now:
-                # Nothing of the job is there any more: it must not depend on it.
-                with contextlib.suppress(errors.StorageError):
-                    file_sink.sweep_staging(self._open_existing(url), self.lineage.id, incarnation)
+        """Make the output of a committed checkpoint visible. Idempotent; goes on trying while a storage is away."""
+        self._outputs.publish(metadata, given_up)
 
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         """At the lineage's own storage."""
@@ -326,8 +281,7 @@ class Durable:
 
     def note_away(self, doing: str, error: errors.StorageUnavailable) -> None:
         """A slot could not store something: its message begins with the URL of what it wanted to store."""
-        places = {naming.normalise_url(path) for path in self.sink_paths.values()}
-        named = [url for url in places if url.removeprefix("file://") in str(error)]
+        named = [url for url in self._outputs.urls if url.removeprefix("file://") in str(error)]
         self.places.failed(max(named, key=len, default=self.lineage.store.url), doing, error)
 
     def probe(self) -> bool:
@@ -336,7 +290,7 @@ class Durable:
         for place in self.places.failing():
             try:
                 lineage = self.lineage.store
-                store = lineage if place.url == lineage.url else self._stores.get(place.url, create=False)
+                store = lineage if place.url == lineage.url else self._stores.get(place.url)
                 with contextlib.suppress(errors.NotFound):
                     store.head(_PROBE)
             except errors.StorageUnavailable as error:
@@ -384,6 +338,7 @@ class Durable:
             source_position=source_position,
             source_files=source_files,
             committables=parts.committables,
+            sinks=self._outputs.urls,
             trigger_id=parts.trigger_id,
             closed=parts.closed,
             drained=parts.drained,

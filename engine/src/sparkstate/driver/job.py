@@ -14,7 +14,7 @@ from pathlib import Path
 from sparkstate import clock, errors, keygroups, phases, restart
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
-from sparkstate.driver import ending, entry
+from sparkstate.driver import ending, entry, savepoint_targets
 from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.handover import Handover
@@ -122,6 +122,11 @@ class JobDriver:
     def lineage_url(self) -> str:
         """Where the job's state lies; empty before it is claimed."""
         return self._durable.lineage.store.url if self._durable else ""
+
+    def may_make_target(self, url: str) -> bool:
+        """Whether a missing folder of savepoints may be made."""
+        durable = self._durable
+        return durable is None or savepoint_targets.may_be_made(url, durable.root, durable.log.state)
 
     def next_checkpoint_id(self) -> int:
         """What the next checkpoint will be called."""

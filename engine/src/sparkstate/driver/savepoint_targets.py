@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors, storage
+from sparkstate.log.state import LogState
 from sparkstate.settings import S3Settings
-from sparkstate.storage import naming, probe, retrying
+from sparkstate.storage import naming, opening, probe, retrying
+from sparkstate.storage.objectstore import ObjectStore
 
 ANSWER_S = 5.0
 """A storage that takes longer to refuse is tried when the savepoint is taken."""
@@ -32,12 +34,34 @@ def check_name(url: str, lineage_url: str) -> str:
     return normal
 
 
-class Targets:
-    """Tries targets by writing, thread-safe; ``lineage_url`` is empty while none is claimed."""
+def may_be_made(url: str, root: ObjectStore, state: LogState) -> bool:
+    """Whether the folder ``url`` of savepoints may be made where it is missing.
 
-    def __init__(self, s3: S3Settings, lineage_url: Callable[[], str], answer_s: float = ANSWER_S) -> None:
+    One that savepoints were stored in is not missing: its volume is not mounted. Within the checkpoints' storage,
+    ``root``, it is made whenever that is there; raises ``StorageUnavailable`` if it is not.
+    """
+    normal = naming.normalise_url(url)
+    if f"{normal}/".startswith(f"{root.url}/"):
+        opening.require_there(root)
+        return True
+    known = {*(taken.url for taken in state.savepoints), *(begun.url for begun in state.started_savepoints)}
+    return normal not in {naming.split_url(folder)[0] for folder in known}
+
+
+class Targets:
+    """Tries targets by writing, thread-safe; ``lineage_url`` is empty while none is claimed. ``made`` tells of a target
+    whether its folder may be made, and raises ``StorageUnavailable`` where that is open."""
+
+    def __init__(
+        self,
+        s3: S3Settings,
+        lineage_url: Callable[[], str],
+        answer_s: float = ANSWER_S,
+        made: Callable[[str], bool] = lambda url: True,
+    ) -> None:
         self._s3 = s3
         self._lineage_url = lineage_url
+        self._made = made
         self._answer_s = answer_s
         self._trying = threading.BoundedSemaphore(_AT_ONCE)
 
@@ -65,7 +89,8 @@ class Targets:
             raise _refusal(url, refused[0])
 
     def _write(self, url: str) -> None:
-        probe.require_writable(storage.open_store(url, self._s3, retry=retrying.RetryPolicy(attempts=1)))
+        opened = storage.open_store if self._made(url) else storage.open_made
+        probe.require_writable(opened(url, self._s3, retry=retrying.RetryPolicy(attempts=1)))
 
 
 def _refusal(url: str, error: Exception) -> errors.SparkstateError:

@@ -85,8 +85,12 @@ def open_lineage(
     start_empty: bool = False,
     attempt: int = 0,
     uid: str = "",
+    known: str = "",
 ) -> Lineage:
     """Find or create the lineage of that name.
+
+    ``known`` is the lineage that the job had before: a storage that knows none of its name is not new but away, as a
+    mount point without its volume is, and ``StorageUnavailable`` is raised.
 
     ``start_empty`` makes a new one, once per ``attempt`` of the job object ``uid``: another life of the same
     attempt finds what the first life made, so an instruction left in a manifest cannot throw away the state
@@ -96,6 +100,8 @@ def open_lineage(
         pointer = _newest_pointer(root, job)
         if pointer and not (start_empty and (pointer.uid != uid or pointer.attempt < attempt)):
             return _lineage(root, pointer, created=False)
+        if pointer is None and known:
+            raise errors.StorageUnavailable(lost(root.url, job, known))
         fresh = Pointer(
             number=pointer.number + 1 if pointer else 1,
             lineage=ids(),
@@ -108,6 +114,14 @@ def open_lineage(
         if _create(root, fresh):
             return _lineage(root, fresh, created=True)
         # Another driver was first: theirs counts.
+
+
+def lost(url: str, job: JobName, known: str) -> str:
+    """That a storage is without the state which it had, in a sentence."""
+    return (
+        f"{url} holds no state of {job}, which had the lineage {known} there; is its volume mounted? If the state was "
+        "deleted on purpose, say startEmpty: true"
+    )
 
 
 def all_of(root: ObjectStore, job: JobName) -> list[Lineage]:

@@ -31,8 +31,11 @@ def for_restart(arguments: DriverArguments, job: settings.JobSettings) -> Driver
     return dataclasses.replace(arguments, overrides=(*arguments.overrides, "spec.startEmpty=false"))
 
 
-def driver_command(arguments: DriverArguments, folder: workdir.WorkDir, attempt: int) -> list[str]:
-    """The driver of ``attempt``. The token goes by file: a command line is readable by every user."""
+def driver_command(
+    arguments: DriverArguments, folder: workdir.WorkDir, attempt: int, lineage: str = ""
+) -> list[str]:
+    """The driver of ``attempt``. The token goes by file: a command line is readable by every user. ``lineage`` is what
+    earlier attempts had, empty if nobody knows of one."""
     overrides = [part for override in arguments.overrides for part in ("--set", override)]
     return [
         sys.executable,
@@ -41,6 +44,7 @@ def driver_command(arguments: DriverArguments, folder: workdir.WorkDir, attempt:
         *overrides,
         *("--work-dir", str(folder.local)),
         *("--attempt", str(attempt)),
+        *(("--lineage", lineage) if lineage else ()),
         *("--listen", arguments.listen),
         *("--token-file", str(folder.token_file)),
         *("--status-file", str(folder.status_file)),

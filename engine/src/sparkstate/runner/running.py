@@ -12,6 +12,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors, java, manifest, restart, settings
 from sparkstate.checkpoint import restore as restore_plan
 from sparkstate.control import client as control
+from sparkstate.log import lineage
 from sparkstate.runner import (
     command,
     lookup,
@@ -94,6 +95,7 @@ class Runner:
         reporter: progress.Reporter,
     ) -> int:
         found = self._await_storage(job, reporter)
+        require_known(job, found, folder)
         reporter.message(_opening(job, found, folder))
         arguments = command.DriverArguments(
             manifest=options.manifest, overrides=options.overrides, listen=options.listen
@@ -104,7 +106,9 @@ class Runner:
 
         def launch(attempt: int) -> process.DriverProcess:
             told = arguments if attempt == first_attempt else command.for_restart(arguments, job)
-            words = command.driver_command(told, folder, attempt)
+            words = command.driver_command(
+                told, folder, attempt, folder.known_lineage(job.checkpoint.storage)
+            )
             return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
         def connect(address: str) -> control.ControlClient:
@@ -118,6 +122,7 @@ class Runner:
                     name=job.name,
                     first_attempt=first_attempt,
                     savepoint_on_stop=job.savepoint.on_stop,
+                    storage=job.checkpoint.storage,
                 ),
                 folder=folder,
                 launch=launch,
@@ -165,6 +170,19 @@ class Runner:
                     raise
                 reporter.message(f"waiting for the storage: {exc}")
                 self._clock.sleep(STORAGE_RETRY_S)
+
+
+def require_known(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> None:
+    """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there; else remember what it
+    has."""
+    storage = job.checkpoint.storage
+    if job.start_empty:
+        folder.forget_lineage()
+    elif found is not None:
+        folder.record_lineage(storage, found.lineage.id)
+    elif known := folder.known_lineage(storage):
+        name = lineage.JobName(cluster=job.cluster, namespace=job.namespace, name=job.name)
+        raise errors.RestoreBlocked(lineage.lost(storage, name, known))
 
 
 def _opening(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> str:

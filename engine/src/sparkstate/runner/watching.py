@@ -25,6 +25,8 @@ class Job:
     name: str
     first_attempt: int
     savepoint_on_stop: bool
+    storage: str = ""
+    """URL of the checkpoint storage."""
 
 
 class StopRequest:
@@ -105,6 +107,8 @@ class Watch:
             return
         try:
             self.last_status = client.status()
+            if self.last_status.lineage:
+                self._folder.record_lineage(self._job.storage, self.last_status.lineage)
             self._seen_running |= self.last_status.phase is documents.Phase.RUNNING
             self._reporter.progress(self.last_status)
             if self._stopping is _Stopping.SAVEPOINT:

@@ -4,6 +4,7 @@
 
     lock               held while a runner lives; holds its process id
     attempt            the number of the last attempt that was started
+    lineage            where the job's state lies, as its driver said; without it the storage is away, not new
     token              what opens the control endpoint; readable by the owner only, removed at the end
     driver.json        the driver's process id, address and phase; removed at the end
     termination.json   the last driver's last word
@@ -53,6 +54,7 @@ class WorkDir:
         self.local = local or root / "local"
         self._lock_file = root / "lock"
         self._attempt_file = root / "attempt"
+        self._lineage_file = root / "lineage"
         self._logs = root / "logs"
 
     @contextmanager
@@ -100,9 +102,24 @@ class WorkDir:
 
     def record_attempt(self, attempt: int) -> None:
         """Remember ``attempt`` before it starts, so that no number is used twice."""
-        temporary = self._attempt_file.with_suffix(".new")
-        temporary.write_text(f"{attempt}\n")
-        temporary.replace(self._attempt_file)
+        _replace(self._attempt_file, f"{attempt}\n")
+
+    def known_lineage(self, storage: str) -> str:
+        """The lineage that the job had in ``storage``; empty if it never had one there, as far as this folder knows."""
+        try:
+            known = json.loads(self._lineage_file.read_text())
+            return str(known["lineage"]) if known["storage"] == storage else ""
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return ""
+
+    def record_lineage(self, storage: str, lineage: str) -> None:
+        """Remember it, for the attempts and runs to come."""
+        if lineage != self.known_lineage(storage):
+            _replace(self._lineage_file, json.dumps({"storage": storage, "lineage": lineage}))
+
+    def forget_lineage(self) -> None:
+        """The job is to begin empty."""
+        self._lineage_file.unlink(missing_ok=True)
 
     def driver(self) -> DriverAddress | None:
         """The driver that the status file names; None before it wrote one."""
@@ -140,6 +157,12 @@ class WorkDir:
 def default_root(manifest: Path, name: str) -> Path:
     """``.sparkstate/<name>`` beside the manifest, so that every command finds it by the manifest alone."""
     return manifest.resolve().parent / ".sparkstate" / name
+
+
+def _replace(file: Path, text: str) -> None:
+    temporary = file.with_suffix(".new")
+    temporary.write_text(text)
+    temporary.replace(file)
 
 
 def _attempt_of(log: Path) -> int:

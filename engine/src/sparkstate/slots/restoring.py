@@ -39,7 +39,7 @@ def restore_shards(
         left.clear(base)
     if not request.shards:
         return protocol.Restored(bytes_read=0)
-    store = storage.open_store(request.base_url, plan.s3)
+    store = storage.open_made(request.base_url, plan.s3)
     downloader = Downloader(store, plan.backend.transfer_threads)
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     opening = ThreadPoolExecutor(_OPENED_AT_ONCE, thread_name_prefix="open")

@@ -18,6 +18,8 @@ from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
 from sparkstate.slots.kept import FOLDER, Kept
 from sparkstate.slots.plan import SlotPlan
+from sparkstate.storage import naming
+from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
 _TRIM_S = 10.0
@@ -82,7 +84,8 @@ class SnapshotWorker:
         self._known = KnownFiles()
         self.kept = Kept(directory.with_name(FOLDER))
         self._trimmed = clock_.monotonic()
-        self._uploader = self._new_uploader(plan.storage_url + "/" + plan.lineage)
+        # The driver has claimed the lineage, so its folder is there: a slot makes none.
+        self._uploader = self._new_uploader(storage.open_made(f"{plan.storage_url}/{plan.lineage}", plan.s3))
         self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._shards = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard")
         self._upload = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
@@ -182,7 +185,9 @@ class SnapshotWorker:
     def _store_snapshots(self, job: SnapshotJob, snapshots: Mapping[int, ShardSnapshot]) -> list[ShardHandle]:
         request = job.request
         if request.target_url:
-            uploader = self._new_uploader(request.target_url)
+            parent, name = naming.split_url(request.target_url)
+            folder = storage.PrefixedStore(storage.open_made(parent, self._plan.s3), name)
+            uploader = self._new_uploader(folder)
             try:
                 target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
                 return uploader.upload(target, snapshots, given_up=job.given_up)
@@ -194,9 +199,9 @@ class SnapshotWorker:
         self._known.uploaded(request.checkpoint_id, shards)
         return shards
 
-    def _new_uploader(self, url: str) -> Uploader:
+    def _new_uploader(self, store: ObjectStore) -> Uploader:
         return Uploader(
-            storage.open_store(url, self._plan.s3),
+            store,
             threads=self._plan.backend.transfer_threads,
             inline_threshold_bytes=self._plan.inline_threshold_bytes,
             write_buffer_bytes=self._plan.write_buffer_bytes,

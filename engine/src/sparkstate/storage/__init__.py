@@ -1,7 +1,15 @@
 """Durable storage behind one small seam: a local folder or S3, see :mod:`sparkstate.storage.objectstore`."""
 
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
-from sparkstate.storage.opening import OpenStores, open_store
+from sparkstate.storage.opening import OpenStores, open_made, open_store, open_within
 from sparkstate.storage.prefixed import PrefixedStore
 
-__all__ = ["ObjectInfo", "ObjectStore", "OpenStores", "PrefixedStore", "open_store"]
+__all__ = [
+    "ObjectInfo",
+    "ObjectStore",
+    "OpenStores",
+    "PrefixedStore",
+    "open_made",
+    "open_store",
+    "open_within",
+]

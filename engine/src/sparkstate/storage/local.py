@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from sparkstate import errors
-from sparkstate.storage import naming
+from sparkstate.storage import mounts, naming
 from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo, Upload
 
@@ -35,7 +35,8 @@ class LocalStore:
     With ``create=False`` a missing folder is ``NotFound`` (opening something to read must not make it).
 
     A root that vanishes later is a mount that went away: every operation then raises ``StorageUnavailable``,
-    because an empty answer would read as "there is no state".
+    because an empty answer would read as "there is no state". The same holds where nothing is mounted any more at the
+    place at which the root's volume was mounted when the store was opened: what lies there now is another disk.
     """
 
     def __init__(self, url: str, ids: Callable[[], str] = naming.random_id, *, create: bool = True) -> None:
@@ -43,11 +44,13 @@ class LocalStore:
         self._root = naming.local_path(self._url)
         self._ids = ids
         self._prefix = f"{socket.gethostname()}-{os.getpid()}"
+        self._mount: Path | None = None
         with self._mapped("open", ""):
             if create:
                 self._root.mkdir(parents=True, exist_ok=True)
             elif not self._root.is_dir():
                 raise errors.NotFound(f"there is no folder {self._root}")
+            self._mount = mounts.mount_of(self._root)
             self._remove_stale_temporaries()
 
     @property
@@ -69,10 +72,12 @@ class LocalStore:
 
     def get(self, key: str) -> bytes:
         with self._mapped("read", key):
+            self._require_root()
             return self._path(key).read_bytes()
 
     def get_file(self, key: str, target: Path) -> str:
         with self._mapped("read", key):
+            self._require_root()
             source = self._path(key).open("rb")
         with source, arriving(target, os.fstat(source.fileno()).st_size, self._ids) as file:
             while data := self._read(source, key):
@@ -81,6 +86,7 @@ class LocalStore:
 
     def head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
+            self._require_root()
             return _info(key, self._path(key).stat())
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -190,10 +196,17 @@ class LocalStore:
                 folder = folder.parent
 
     def _require_root(self) -> None:
+        gone = self._gone()
+        if gone:
+            raise errors.StorageUnavailable(gone)
+
+    def _gone(self) -> str:
+        """Why the folder is not the one that was opened; empty if it is."""
         if not self._root.is_dir():
-            raise errors.StorageUnavailable(
-                f"the storage folder {self._root} is gone; is its volume mounted?"
-            )
+            return f"the storage folder {self._root} is gone; is its volume mounted?"
+        if self._mount is not None and not os.path.ismount(self._mount):
+            return f"the storage folder {self._root} is gone: nothing is mounted at {self._mount} any more"
+        return ""
 
     def _remove_stale_temporaries(self) -> None:
         folder = self._root / TEMPORARY
@@ -218,10 +231,9 @@ class LocalStore:
     def _translate(self, error: OSError, operation: str, key: str) -> errors.StorageError:
         what = f"cannot {operation} {self._url}/{key}: {error.strerror or error}"
         if isinstance(error, FileNotFoundError | NotADirectoryError):
-            if not self._root.is_dir():
-                return errors.StorageUnavailable(
-                    f"{what}; the storage folder is gone, is its volume mounted?"
-                )
+            gone = self._gone()
+            if gone:
+                return errors.StorageUnavailable(f"{what}; {gone}")
             return errors.NotFound(what)
         if isinstance(error, FileExistsError) and operation != "open":
             return errors.AlreadyExists(what)

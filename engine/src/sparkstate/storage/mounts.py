@@ -38,3 +38,12 @@ def on_a_volume(folder: Path, root: Path = ROOT) -> bool:
     """Whether the nearest folder above that exists lies on another file system than ``root``."""
     nearest = next((above for above in (folder, *folder.parents) if above.exists()), root)
     return os.stat(nearest).st_dev != os.stat(root).st_dev
+
+
+def mount_of(folder: Path) -> Path | None:
+    """The place at which the volume of ``folder`` is mounted; None if that is the root of all, which cannot go away.
+
+    A folder that is mounted from the same file system is not told from one that lies there.
+    """
+    here = folder.resolve()
+    return next((above for above in (here, *here.parents[:-1]) if os.path.ismount(above)), None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from sparkstate import errors
 from sparkstate.clock import Clock, SystemClock
 from sparkstate.settings import S3Settings
 from sparkstate.storage import local, naming, probe, retrying
 from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.storage.prefixed import PrefixedStore
 
 
 def open_store(
@@ -41,16 +43,42 @@ def open_store(
     return store
 
 
-def open_made(url: str, s3: S3Settings | None = None) -> ObjectStore:
+def open_made(
+    url: str,
+    s3: S3Settings | None = None,
+    *,
+    check: bool = False,
+    retry: retrying.RetryPolicy | None = None,
+) -> ObjectStore:
     """The store of a URL whose local folder exists, since somebody of the job made or read it before.
 
     A missing one is ``StorageUnavailable``: its volume may be unmounted, and a folder made now would lie on the wrong
-    disk.
+    disk. ``check`` and ``retry`` as in :func:`open_store`.
     """
     try:
-        return open_store(url, s3, create=False)
+        return open_store(url, s3, check=check, create=False, retry=retry)
     except errors.NotFound as error:
-        raise errors.StorageUnavailable(f"{error}; is its volume mounted?") from error
+        raise errors.StorageUnavailable(
+            f"{error}, and there was one; is its volume mounted? If it was deleted on purpose, make the folder"
+        ) from error
+
+
+def open_within(root: ObjectStore, folder: str, s3: S3Settings | None = None) -> ObjectStore:
+    """The objects of ``root`` under ``folder``, with names relative to it.
+
+    On disk the folder is made, and from then on required: where ``root`` is a mount point, it is there without its
+    volume too, and the folder is not. In a bucket this is ``root``'s own client.
+    """
+    if not root.url.startswith("file:"):
+        return PrefixedStore(root, folder)
+    require_there(root)
+    return open_store(naming.join_url(root.url, folder), s3)
+
+
+def require_there(store: ObjectStore) -> None:
+    """Raise ``StorageUnavailable`` if ``store`` is on a disk and its folder, or its volume, is gone."""
+    if store.url.startswith("file:"):
+        store.list(f"{probe.FOLDER}/")
 
 
 def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
@@ -77,25 +105,24 @@ class OpenStores:
         self._by_url: OrderedDict[str, ObjectStore] = OrderedDict()
         self._seen: set[str] = set()
 
-    def get(self, url: str, *, create: bool = True) -> ObjectStore:
-        """The store of ``url``, opened if it is not.
+    def get(self, url: str) -> ObjectStore:
+        """The store of ``url``, opened by :func:`open_made` if it is not open."""
+        return self._kept(url, lambda: open_made(url, self._s3))
 
-        A local folder is made the first time that its URL is seen, and never with ``create=False``; otherwise see
-        :func:`open_made`.
-        """
+    def make(self, url: str) -> ObjectStore:
+        """As :meth:`get`, and a local folder is made the first time that its URL is seen."""
+        seen = naming.normalise_url(url) in self._seen
+        return self.get(url) if seen else self._kept(url, lambda: open_store(url, self._s3))
+
+    def _kept(self, url: str, opened: Callable[[], ObjectStore]) -> ObjectStore:
         url = naming.normalise_url(url)
         with self._lock:
-            found = self._by_url.pop(url, None) or self._opened(url, create)
+            found = self._by_url.pop(url, None) or opened()
             self._by_url[url] = found
+            self._seen.add(url)
             if len(self._by_url) > self.MOST:
                 self._by_url.popitem(last=False)  # who uses it still has it
             return found
-
-    def _opened(self, url: str, create: bool) -> ObjectStore:
-        first = create and url not in self._seen
-        store = open_store(url, self._s3) if first else open_made(url, self._s3)
-        self._seen.add(url)
-        return store
 
     def __len__(self) -> int:
         return len(self._by_url)

@@ -1,0 +1,124 @@
+"""The output of a job's exact sinks, from the driver's side: their folders, and publication.
+
+A sink's folder is made once, by the driver, before the first incarnation that has the sink. From then on it is
+required: a folder that is missing lies on a volume that is not mounted, and one that is made in its place would take
+the output to another disk. That it was made stands in every later checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from sparkstate import errors, storage
+from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
+from sparkstate.checkpoint.restore import Restored
+from sparkstate.driver.away import Places
+from sparkstate.log.log import LineageLog
+from sparkstate.log.records import Tombstone
+from sparkstate.sinks import file_sink
+from sparkstate.storage import naming
+
+_PUBLISHED_AT_ONCE = 16
+
+
+class Outputs:
+    """Of one lineage. ``paths`` gives the folders of the job's sinks by uid; ``insist`` tries at the lineage's own
+    storage, as ``Places.insist`` does. Thread-safe."""
+
+    def __init__(
+        self,
+        lineage_id: str,
+        log: LineageLog,
+        stores: storage.OpenStores,
+        places: Places,
+        paths: Callable[[], Mapping[str, str]],
+        insist: Callable[[str, Callable[[], object], Callable[[], bool]], None],
+    ) -> None:
+        self._lineage_id = lineage_id
+        self._log = log
+        self._stores = stores
+        self._places = places
+        self._paths = paths
+        self._insist = insist
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The folders of the job's sinks, each once."""
+        return tuple(sorted({naming.normalise_url(path) for path in self._paths().values()}))
+
+    def make_folders(self, restored: Restored, given_up: Callable[[], bool]) -> None:
+        """Make those that the lineage never had, and wait for the others."""
+        before = _made_before(restored)
+        for url in self.urls:
+            opened = self._stores.get if url in before else self._stores.make
+            self._places.insist(url, "open the folder of a sink", partial(opened, url), given_up)
+
+    def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
+        """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
+        them again. Idempotent."""
+        done, staged = metadata.checkpoint_id, metadata.committables
+        if not staged or self._log.state.published >= done:
+            return
+        doing = f"publish the output of checkpoint {done}"
+        self._publish_all([(self._url_of(c), c) for c in staged], doing, given_up)
+        record = Tombstone(published=done, reason="published")
+        self._insist(
+            doing,
+            lambda: self._log.append_if(lambda state: None if state.published >= done else record),
+            given_up,
+        )
+        by_url = {url: [c for c in staged if self._url_of(c) == url] for url in self._urls_of(staged)}
+        for url, published in by_url.items():
+            with contextlib.suppress(errors.StorageError):  # a later sweep takes them
+                file_sink.forget(self._stores.get(url), published)
+
+    def sweep(self, restored: Restored, incarnation: int) -> None:
+        """Delete what was staged for checkpoints that never committed, also where a sink was that has moved or gone."""
+        for url in self.urls:
+            file_sink.sweep_staging(self._stores.get(url), self._lineage_id, incarnation)
+        if restored.metadata is not None and restored.same_lineage:
+            for url in {c.url for c in restored.metadata.committables if c.url} - set(self.urls):
+                # Nothing of the job is there any more: it must not depend on it.
+                with contextlib.suppress(errors.StorageError):
+                    file_sink.sweep_staging(self._stores.get(url), self._lineage_id, incarnation)
+
+    def _publish_all(
+        self, staged: list[tuple[str, Committable]], doing: str, given_up: Callable[[], bool]
+    ) -> None:
+        """Side by side: every file takes several requests, one after another, and there is one for each slot and
+        sink. All have ended when this returns, or raises what went wrong with the first."""
+
+        def publish(url: str, committable: Committable) -> None:
+            self._places.insist(
+                url, doing, lambda: file_sink.publish(self._stores.get(url), committable), given_up
+            )
+
+        with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
+            ended = [pool.submit(publish, *one) for one in staged]
+        for each in ended:
+            each.result()
+
+    def _url_of(self, committable: Committable) -> str:
+        """Where it was meant; of an older version's where the sink of that name is now."""
+        url = committable.url or self._paths().get(committable.sink)
+        if url is None:
+            raise errors.RestoreBlocked(
+                f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no longer has; "
+                "restore with the sink once, or from a savepoint of before"
+            )
+        return url
+
+    def _urls_of(self, staged: Iterable[Committable]) -> set[str]:
+        return {self._url_of(committable) for committable in staged}
+
+
+def _made_before(restored: Restored) -> set[str]:
+    """The folders of sinks of which the restored snapshot knows; an older version's knows those that it had output
+    for."""
+    metadata = restored.metadata
+    if metadata is None or not restored.same_lineage:
+        return set()
+    return {*metadata.sinks, *(staged.url for staged in metadata.committables if staged.url)}

@@ -1,0 +1,238 @@
+"""A volume is unmounted and its mount point stays: nobody makes a folder there, and the job goes on when it is back.
+
+Folders are renamed, so that what lay on the volume is missing and the folder above it is there, as a bare mount point
+is. Real mounts are in ``tests/faults/test_volumes.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from support import slots
+from support.running import Running, settings
+from support.slots import Slot
+
+from sparkstate import clock, errors
+from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.savepoint_targets import Targets, may_be_made
+from sparkstate.settings import S3Settings
+from sparkstate.slots import protocol
+from sparkstate.spark.position import Captured
+from sparkstate.spark.watermarks import Watermarks
+
+pytestmark = pytest.mark.fault_on("a folder")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path, tolerable_failures=5)
+    yield made
+    made.close()
+
+
+class Away:
+    """The folder is not where it was until :meth:`back`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._kept = folder, folder.with_name(f"{folder.name}-on-its-volume")
+        folder.rename(self._kept)
+
+    def back(self) -> None:
+        """Fails where somebody made a folder meanwhile."""
+        assert not self._folder.exists(), list(self._folder.rglob("*"))
+        self._kept.rename(self._folder)
+
+
+def rows(folder: Path) -> list[int]:
+    return sorted(row["total"] for path in folder.glob("part-*") for row in pq.read_table(path).to_pylist())
+
+
+def next_driver(folder: Path, attempt: int = 2, known: str = "") -> Durable:
+    told = dataclasses.replace(settings(folder), known_lineage=known)
+    durable = Durable(told, clock.SystemClock(), attempt, "the next")
+    durable.sink_paths = {"sum": str(folder / "out")}
+    return durable
+
+
+def begin(durable: Durable, given_up: bool = True) -> None:
+    durable.begin_incarnation(durable.restore_point(), lambda number: None, lambda: given_up)
+    durable.leftovers.settle()
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints, or of a sink, is unmounted and its mount point stays",
+    when="while a job runs, before a slot stores its first checkpoint",
+    expected="no folder is made; the checkpoint fails; back again, the next one has all of the output, once",
+)
+@pytest.mark.parametrize("what", ["storage", "out"])
+def test_a_checkpoint_makes_no_folder_where_its_volume_was(
+    running: Running, tmp_path: Path, what: str
+) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1), ("b", 2)))
+    away = Away(tmp_path / what)
+    if what == "out":
+        failed = running.start(0)
+        failed.wait(lambda: False)
+        assert isinstance(failed.failure, errors.StorageUnavailable)
+        assert f"{tmp_path}/out" in running.durable.places.away[0].url
+    else:  # of the slot alone: a driver that cannot reach its log waits
+        assert "is its volume mounted" in slot_snapshot(running, 99).failure
+    away.back()
+    running.slot.epoch(1, slots.rows(("a", 1)))
+    running.start(1).settle()
+    assert rows(running.out) == [1, 2, 2]
+
+
+def slot_snapshot(running: Running, number: int) -> protocol.SnapshotState:
+    """Told to the slot alone."""
+    request = protocol.Snapshot(incarnation=1, checkpoint_id=number, epoch=0, base=-1)
+    running.slot.client.call(request, protocol.Ok)
+    poll = protocol.SnapshotPoll(checkpoint_id=number, wait_s=60.0)
+    state = running.slot.client.call(poll, protocol.SnapshotState)
+    running.slot.done(number, completed=False)
+    return state
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is unmounted and its mount point stays",
+    when="while a slot starts, and while it is told to restore",
+    expected="no folder is made; StorageUnavailable, so that it is tried again",
+)
+def test_a_slot_that_starts_or_restores_makes_no_folder(running: Running, tmp_path: Path) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    newest = running.durable.completed.latest()
+    assert newest is not None
+    shards, url = newest.metadata.shards, running.durable.lineage.store.url
+    plan = dataclasses.replace(running.slot.plan, incarnation=2)
+    away = Away(tmp_path / "storage")
+    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+        Slot(tmp_path / "late", plan)
+    away.back()
+    other = Slot(tmp_path / "other", plan)
+    away = Away(tmp_path / "storage")
+    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+        other.restore(*shards, url=url)
+    away.back()
+    other.close()
+
+
+@pytest.mark.fault(
+    broken="the volume of the savepoints is unmounted and its mount point stays",
+    when="when another savepoint is asked for, of the same driver and of the next",
+    expected="no folder is made; the request fails, the job goes on; back again, the next one is stored",
+)
+def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_path: Path) -> None:
+    target = f"file://{tmp_path}/kept"
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    assert savepoint(running, "one", target) == SavepointPhase.COMPLETED
+    away = Away(tmp_path / "kept")
+    assert savepoint(running, "two", target) == SavepointPhase.FAILED
+    durable = running.durable
+    tried = Targets(
+        S3Settings(), lambda: "", made=lambda url: may_be_made(url, durable.root, durable.log.state)
+    )
+    tried.require(target)  # it may be back when the savepoint is taken
+    late = next_driver(tmp_path)
+    with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+        late.begin_savepoint(SavepointRequest(trigger_id="three", target_directory=target), 9, 1)
+    away.back()
+    assert late.begin_savepoint(SavepointRequest(trigger_id="four", target_directory=target), 10, 1)
+
+
+def savepoint(running: Running, name: str, target: str | None = None) -> SavepointPhase:
+    running.requests.add(SavepointRequest(trigger_id=name, target_directory=target))
+    running.checkpoints.after_commit(0, Watermarks(()), Captured, changed=True)
+    current = running.checkpoints._current
+    if current is not None:
+        current.wait(lambda: False)
+    found = running.requests.find(name)
+    assert found is not None
+    return found.status
+
+
+def test_the_folder_of_savepoints_within_the_storage_is_not_made_without_the_storage(
+    running: Running, tmp_path: Path
+) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    away = Away(tmp_path / "storage")
+    for target in (None, f"file://{tmp_path}/storage/savepoints", f"file://{tmp_path}/storage/a/b"):
+        with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
+            running.durable.begin_savepoint(SavepointRequest(trigger_id="s", target_directory=target), 2, 1)
+    away.back()
+    assert savepoint(running, "one") == SavepointPhase.COMPLETED
+
+
+@pytest.mark.fault(
+    broken="the volume of a sink is unmounted and its mount point stays",
+    when="when the next driver restores",
+    expected="no folder is made; it waits, and an end is heard; back again, it publishes what was committed",
+)
+def test_a_driver_waits_for_the_folder_that_its_job_had_output_in(running: Running, tmp_path: Path) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    running.slot.epoch(1)
+    running.start(1).settle()  # without output: what it says of the sinks' folders is all that there is
+    away = Away(tmp_path / "out")
+    late = next_driver(tmp_path)
+    with pytest.raises(errors.StorageUnavailable, match=r"out, and there was one.*make the folder"):
+        begin(late)
+    away.back()
+    begin(late)
+    assert rows(tmp_path / "out") == [1]
+
+
+def test_a_sink_that_the_job_never_had_gets_its_folder(running: Running, tmp_path: Path) -> None:
+    running.start(0).settle()
+    late = next_driver(tmp_path)
+    late.sink_paths = {"sum": str(tmp_path / "new" / "below")}
+    begin(late)
+    assert (tmp_path / "new" / "below").is_dir()
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is unmounted and its mount point stays ({where})",
+    when="when the next driver of the same run starts",
+    expected="no folder is made and nothing begins empty; StorageUnavailable; back again, the same lineage",
+)
+@pytest.mark.parametrize("where", ["the storage lies below it", "the storage is the mount point"])
+def test_a_job_that_had_state_does_not_begin_empty_on_a_bare_disk(
+    running: Running, tmp_path: Path, where: str
+) -> None:
+    running.start(0).settle()
+    lineage = running.durable.lineage.id
+    away, bare = Away(tmp_path / "storage"), tmp_path / "storage"
+    is_root = where == "the storage is the mount point"
+    if is_root:
+        bare.mkdir()
+    with pytest.raises(errors.StorageUnavailable, match=lineage if is_root else "there was one"):
+        next_driver(tmp_path, known=lineage)
+    if is_root:
+        assert [path for path in bare.rglob("*") if path.name != ".tmp"] == []
+        (bare / ".tmp").rmdir()
+        bare.rmdir()
+    away.back()
+    again = next_driver(tmp_path, known=lineage)
+    assert again.lineage.id == lineage and again.log.state.last_checkpoint_id == 1
+
+
+@pytest.mark.fault(
+    broken="the volume of the checkpoints is unmounted, and the storage is its mount point",
+    when="while the driver commits",
+    expected="StorageUnavailable, and nothing is written to the bare folder",
+)
+def test_a_log_is_not_continued_on_a_bare_disk(running: Running, tmp_path: Path) -> None:
+    away, bare = Away(tmp_path / "storage"), tmp_path / "storage"
+    bare.mkdir()
+    for act in (running.durable.log.check, lambda: running.durable.log.begin_incarnation("")):
+        with pytest.raises(errors.StorageUnavailable):
+            act()
+    assert list(bare.iterdir()) == []
+    bare.rmdir()
+    away.back()
+    assert running.durable.log.begin_incarnation("") == 2

@@ -1,0 +1,54 @@
+"""What a run knows of those before it: where the state lies, so that a bare mount point is not a new storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.stored_job import StoredJob
+
+from sparkstate import clock, errors, settings
+from sparkstate.runner import lookup, running, workdir
+
+NAME = "rotations"
+
+
+def job(storage: Path, *, start_empty: bool = False) -> settings.JobSettings:
+    checkpoint = settings.CheckpointSettings(storage=storage.as_uri())
+    entry = settings.EntryPoint()
+    return settings.JobSettings(name=NAME, entry=entry, checkpoint=checkpoint, start_empty=start_empty)
+
+
+@pytest.mark.fault(
+    broken="the volume with the state is unmounted and its mount point stays ({what})",
+    when="when `sparkstate run` begins, after an earlier run",
+    expected="exit code 3, RestoreBlocked with folder, lineage and remedy; another storage, or startEmpty, may be new",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("what", ["the storage lies below it", "the storage is the mount point"])
+def test_a_run_does_not_begin_empty_where_an_earlier_one_had_its_state(tmp_path: Path, what: str) -> None:
+    storage, folder, time = tmp_path / "storage", workdir.WorkDir(tmp_path / "work"), clock.SystemClock()
+    folder.root.mkdir()
+    running.require_known(job(storage), None, folder)
+    lineage = StoredJob(storage.as_uri(), NAME, 1).lineage_id
+    running.require_known(job(storage), lookup.find(job(storage), time), folder)
+    assert folder.known_lineage(storage.as_uri()) == lineage
+    storage.rename(tmp_path / "on-its-volume")
+    if what == "the storage is the mount point":
+        storage.mkdir()
+    assert lookup.find(job(storage), time) is None
+    with pytest.raises(errors.RestoreBlocked, match=f"{lineage}.*is its volume mounted.*startEmpty"):
+        running.require_known(job(storage), None, folder)
+    running.require_known(job(tmp_path / "elsewhere"), None, folder)
+    running.require_known(job(storage, start_empty=True), None, folder)
+    running.require_known(job(storage), None, folder)
+
+
+def test_cleaning_keeps_what_is_known(tmp_path: Path) -> None:
+    folder = workdir.WorkDir(tmp_path)
+    folder.record_lineage("file:///a", "0123")
+    folder.clean()
+    assert folder.known_lineage("file:///a") == "0123"
+    assert folder.known_lineage("file:///b") == ""
+    folder.forget_lineage()
+    assert folder.known_lineage("file:///a") == ""
