@@ -12,6 +12,7 @@ from support.chart import CHART, Chart, helm
 from support.kubernetes.cluster import CommandFailed
 
 from sparkstate_operator import rbac
+from sparkstate_operator.config import DriverRole
 from sparkstate_operator.metrics import Metrics
 
 DIGEST = "sha256:" + "a" * 64
@@ -103,20 +104,38 @@ def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
 
 def test_the_rights_are_the_operators_own_table(chart: Chart) -> None:
     whole = chart.one("ClusterRole", {}, "ops-ours-sparkstate-operator")
-    assert whole["rules"] == rbac.rules()
+    role = "ops-ours-sparkstate-operator-driver"
+    assert whole["rules"] == rbac.rules() + rbac.bind_rules(DriverRole("ClusterRole", role))
+    assert chart.one("ClusterRole", {}, role)["rules"] == rbac.driver_rules()
+    assert f"--driver-role=ClusterRole/{role}" in chart.operator({})["args"]
     lease = chart.one("Role", NOTHING_BUT_RIGHTS, "ours-sparkstate-operator-lease")["rules"]
     assert lease == rbac.lease_rules()
     own = chart.one("Role", {}, "ours-sparkstate-operator-lease")["rules"]
     assert own == rbac.lease_rules() + rbac.key_rules("ours-sparkstate-operator-key")
-    found = [
-        each
-        for each in chart.render(EVERYTHING)
-        if each["kind"] == "Role" and each["metadata"]["name"] == "ours-sparkstate-operator"
-    ]
-    assert {each["metadata"]["namespace"]: each["rules"] for each in found} == {
-        "shop": rbac.rules(),
-        "bank": rbac.rules(),
+    role = "ours-sparkstate-operator-driver"
+    wanted = {
+        "ours-sparkstate-operator": rbac.rules() + rbac.bind_rules(DriverRole("Role", role)),
+        role: rbac.driver_rules(),
     }
+    for name, rules in wanted.items():
+        found = [
+            each
+            for each in chart.render(EVERYTHING)
+            if each["kind"] == "Role" and each["metadata"]["name"] == name
+        ]
+        assert {each["metadata"]["namespace"]: each["rules"] for each in found} == {
+            "shop": rules,
+            "bank": rules,
+        }
+    assert f"--driver-role=Role/{role}" in chart.operator(EVERYTHING)["args"]
+
+
+def test_the_operator_makes_no_role_and_binds_one(chart: Chart) -> None:
+    for values in ({}, EVERYTHING):
+        rules = [rule for each in chart.render(values) for rule in each.get("rules") or ()]
+        about = [rule for rule in rules if {"roles", "clusterroles"} & set(rule["resources"])]
+        assert {verb for rule in about for verb in rule["verbs"]} == {"list", "delete", "bind"}
+        assert all(len(rule["resourceNames"]) == 1 for rule in about if "bind" in rule["verbs"])
 
 
 def test_no_secret_is_read_but_the_operators_own_key(chart: Chart) -> None:
@@ -182,6 +201,11 @@ def test_the_arguments_say_what_the_values_say(chart: Chart) -> None:
     assert "--all-namespaces" not in arguments
     assert {"--namespace=shop", "--namespace=bank", "--cluster=blue", "--log-level=debug"} <= set(arguments)
     assert arguments[-1] == "--progress-seconds=30"
+    assert not any(one.startswith("--operator-class") for one in arguments)
+    blue = {"operatorClass": "blue"}
+    released = chart.one("Job", blue, "ours-sparkstate-operator-release")["spec"]["template"]["spec"]
+    for container in (chart.operator(blue), *released["containers"]):
+        assert "--operator-class=blue" in container["args"]
 
 
 def test_the_defaults_reach_the_operator_and_new_ones_are_a_new_pod(chart: Chart) -> None:
@@ -197,10 +221,12 @@ def test_the_defaults_reach_the_operator_and_new_ones_are_a_new_pod(chart: Chart
     assert first != second
 
 
-def test_definitions_outlive_the_release(chart: Chart) -> None:
-    for each in chart.render({}):
-        kept = (each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep"
-        assert kept == (each["kind"] == "CustomResourceDefinition"), each["kind"]
+def test_definitions_and_the_rights_of_drivers_outlive_the_release(chart: Chart) -> None:
+    for values in ({}, EVERYTHING):
+        for each in chart.render(values):
+            kept = (each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep"
+            of_drivers = each["kind"].endswith("Role") and each["metadata"]["name"].endswith("-driver")
+            assert kept == (each["kind"] == "CustomResourceDefinition" or of_drivers), each["metadata"]
 
 
 def test_the_definitions_are_the_repositorys(chart: Chart) -> None:
@@ -223,6 +249,7 @@ def test_the_definitions_are_the_repositorys(chart: Chart) -> None:
         ({"watchNamespaces": ["Not A Name"]}, "watchNamespaces/0"),
         ({"clusterName": "a/b"}, "clusterName"),
         ({"logLevel": "loud"}, "logLevel"),
+        ({"operatorClass": "Blue"}, "operatorClass"),
         ({"leaderElection": {"leaseSeconds": 1}}, "leaseSeconds"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

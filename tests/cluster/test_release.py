@@ -97,3 +97,29 @@ def test_many_are_under_way_and_one_that_is_refused_holds_none_up(cluster: Clust
     left = [each["metadata"]["finalizers"] for each in cluster.items("snap", namespace)]
     assert left == [["example.org/theirs"]] * (release.AT_ONCE + 8)
     remove_all(cluster, namespace)
+
+
+@pytest.mark.usefixtures("crds")
+def test_only_what_this_operator_looks_after_is_let_go(cluster: Cluster, namespace: str) -> None:
+    whose = {
+        "ours": ({labels.MANAGER: f"default/{namespace}"}, {}),
+        "theirs": ({labels.MANAGER: "default/theirs"}, {}),
+        "of-before": ({}, {}),
+        "of-another-class": ({}, {labels.OPERATOR_CLASS: "blue"}),
+    }
+    for name, (notes, marks) in whose.items():
+        meta = {"name": name, "namespace": namespace, "annotations": notes, "labels": marks}
+        cluster.apply(
+            {
+                "apiVersion": "/".join(GROUP),
+                "kind": "StateSnapshot",
+                "metadata": {**meta, "finalizers": [labels.FINALIZER]},
+                "spec": {"uri": "s3://b/s"},
+            }
+        )
+    assert let_go(namespace, cluster.kubeconfig) == 2
+    assert sorted(held(cluster, namespace)) == ["of-another-class", "theirs"]
+    found = cluster.get("snap", "ours", namespace)
+    assert found is not None
+    assert labels.MANAGER not in (found["metadata"].get("annotations") or {})
+    remove_all(cluster, namespace)

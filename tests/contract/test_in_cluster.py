@@ -19,7 +19,7 @@ from sparkstate.control.documents import JobIdentity, JobStatus
 from sparkstate.driver import __main__ as driver_main
 from sparkstate.driver import ending, pod, termination
 from sparkstate.spark import jvm, kubernetes
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, labels, observed, rbac
 from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import memory, naming
 from sparkstate_operator.core import settings as operator_settings
@@ -200,8 +200,9 @@ def test_no_other_life_of_an_attempt_uses_the_names_of_its_executors() -> None:
 def test_every_right_that_the_page_names_is_granted() -> None:
     told = re.search(r"rights on pods in its namespace: ([a-z, ]+)\.", PAGE)
     assert told is not None
-    (granted,) = (set(rule["verbs"]) for rule in children.EXECUTOR_RULES if rule["resources"] == ["pods"])
-    assert set(told[1].split(", ")) == granted
+    (rule,) = rbac.driver_rules()
+    assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])
+    assert set(told[1].split(", ")) == set(rule["verbs"])
 
 
 def test_an_answer_of_the_engine_says_whose_it_is() -> None:

@@ -7,14 +7,17 @@ from pathlib import Path
 from support.kubernetes.cluster import Cluster
 
 from sparkstate_operator import rbac
+from sparkstate_operator.config import DriverRole
 
 NAME = "operator"
+ROLE = DriverRole("Role", "driver")
+"""Of drivers: a Role of that name in each test's namespace, which tests make that need what it grants."""
 
 
 def make(cluster: Cluster, namespace: str, without: tuple[str, str] | None = None) -> Path:
     """A ServiceAccount with the rights of the chart's table and no others; its kubeconfig. ``without``: a verb of a
     resource that it does not have."""
-    rules = [dict(rule) for rule in rbac.rules()]
+    rules = [dict(rule) for rule in [*rbac.rules(), *rbac.bind_rules(ROLE)]]
     for rule in rules:
         if without is not None and rule["resources"] == [without[1]]:
             rule["verbs"] = [verb for verb in rule["verbs"] if verb != without[0]]

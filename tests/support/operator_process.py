@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support import operator_account
+
 KEY = "a key for the tests, not a secret"
 
 
@@ -105,6 +107,8 @@ def start(
         "0",
     ]
     command += ["--engine-image", "example/engine:1"]
+    if not any(option.startswith("--driver-role") for option in options):
+        command += ["--driver-role", f"{operator_account.ROLE.kind}/{operator_account.ROLE.name}"]
     if not any(option.startswith("--cluster") for option in options):
         command += ["--cluster", "default"]
     for namespace in namespaces:

@@ -53,6 +53,23 @@ capabilities: {drop: [ALL]}
 - --lease-namespace={{ .Release.Namespace }}
 - --lease-name={{ include "sparkstate.name" . }}
 - --lease-seconds={{ .Values.leaderElection.leaseSeconds }}
+{{- with .Values.operatorClass }}
+- --operator-class={{ . }}
+{{- end }}
+{{- end }}
+
+{{/* The role of drivers: cluster-wide, or one in each watched namespace. */}}
+{{- define "sparkstate.driverRole" -}}
+{{- if .Values.watchNamespaces }}{{ printf "%s-driver" (include "sparkstate.name" .) }}{{ else }}{{ printf "%s-%s-driver" .Release.Namespace (include "sparkstate.name" .) }}{{ end }}
+{{- end }}
+
+{{/* The operator's right to bind drivers to that role, and to no other */}}
+{{- define "sparkstate.bindRule" -}}
+{{- range (include "sparkstate.rules" . | fromYaml).bind }}
+{{- $_ := set . "resources" (list (ternary "roles" "clusterroles" (gt (len $.Values.watchNamespaces) 0))) }}
+{{- $_ := set . "resourceNames" (list (include "sparkstate.driverRole" $)) }}
+{{- toYaml (list .) }}
+{{- end }}
 {{- end }}
 
 {{- define "sparkstate.rules" -}}

@@ -26,7 +26,6 @@ class Write(enum.StrEnum):
     WRITE_STATUS = "write-status"
     APPLY_SERVICE = "apply-service"
     APPLY_SERVICE_ACCOUNT = "apply-service-account"
-    APPLY_ROLE = "apply-role"
     APPLY_ROLE_BINDING = "apply-role-binding"
     DELETE_CHILD = "delete-child"
     CREATE_SECRET = "create-secret"
@@ -99,7 +98,7 @@ class CreateRevision:
 
 @dataclass(frozen=True)
 class EnsureChildren:
-    """Service, ServiceAccount, Role and RoleBinding as the revision wants them; those that differ are applied."""
+    """Service, ServiceAccount and RoleBinding as the revision wants them; those that differ are applied."""
 
     revision: str
 

@@ -30,9 +30,10 @@ Named = observed.Child | observed.Task | observed.Snapshot
 STANDING: Mapping[str, tuple[k.Kind, Write]] = {
     "Service": (k.SERVICES, Write.APPLY_SERVICE),
     "ServiceAccount": (k.SERVICE_ACCOUNTS, Write.APPLY_SERVICE_ACCOUNT),
-    "Role": (k.ROLES, Write.APPLY_ROLE),
     "RoleBinding": (k.ROLE_BINDINGS, Write.APPLY_ROLE_BINDING),
 }
+DELETED: Mapping[str, k.Kind] = {**{name: kind for name, (kind, _) in STANDING.items()}, "Role": k.ROLES}
+"""Children that are deleted one by one. No Role is made any more: older operators made one for each job."""
 _NO_DRY_RUN = "does not support dry run"
 """Of a webhook with side effects: then nobody can tell before, and the pod itself is tried."""
 
@@ -86,11 +87,14 @@ class Applier:
         add: bool,
         marks: Mapping[str, str] | None = None,
     ) -> str:
-        """Set or remove ours, leaving others'; ``marks`` are labels to set too. Returns the new resourceVersion."""
+        """Set or remove ours, leaving others', and with it the mark that says whose the object is; ``marks`` are labels
+        to set too. Returns the new resourceVersion."""
         others = [name for name in body.finalizers if name != labels.FINALIZER]
         wanted = [*others, labels.FINALIZER] if add else others
         meta = {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
-        patch: k.Object = {"metadata": {**meta, "labels": dict(marks)} if marks else meta}
+        mark = {"annotations": {labels.MANAGER: self._config.mark}} if add and self._config.mark else {}
+        named = {"labels": dict(marks)} if marks else {}
+        patch: k.Object = {"metadata": {**meta, **named, **mark}}
         write = Write.ADD_FINALIZER if add else Write.REMOVE_FINALIZER
         try:
             answer = await self._write(write, lambda: self._kube.merge(kind, namespace, body.name, patch))
@@ -141,8 +145,7 @@ class Applier:
             case actions.DeleteAttempt(child):
                 await self._delete_attempt(child, namespace, job.uid)
             case actions.DeleteChild(child):
-                kind, _ = STANDING[child.kind]
-                await self._delete(Write.DELETE_CHILD, kind, namespace, child)
+                await self._delete(Write.DELETE_CHILD, DELETED[child.kind], namespace, child)
             case actions.DeleteRevision(child):
                 await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
             case actions.TriggerSavepoint():
@@ -290,7 +293,7 @@ class Applier:
             await self._delete(Write.DELETE_TASK, k.TASKS, namespace, child)
         elif kind is k.REVISIONS:
             await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
-        elif child.kind in STANDING:
+        elif child.kind in DELETED:
             await self._delete(Write.DELETE_CHILD, kind, namespace, child)
 
     # -- savepoints and engine commands ---------------------------------------------------------------------------

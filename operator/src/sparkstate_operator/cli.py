@@ -11,10 +11,19 @@ from typing import Any
 import click
 import yaml
 
-from sparkstate_operator import errors, hooks, logs
-from sparkstate_operator.config import Config
+from sparkstate_operator import errors, hooks, logs, managing
+from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.core import settings
 from sparkstate_operator.lease import LeaseSettings
+
+
+def _class(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not managing.CLASS.fullmatch(value):
+        raise click.BadParameter(
+            f"{value!r} is no class; it has at most 63 characters of a to z, 0 to 9 and -, and neither begins nor "
+            "ends with -"
+        )
+    return value
 
 
 @click.group()
@@ -38,6 +47,19 @@ def main() -> None:
     required=True,
     envvar="SPARKSTATE_ENGINE_IMAGE",
     help="Image `job`, for the engine's commands.",
+)
+@click.option(
+    "--driver-role",
+    default="ClusterRole/sparkstate-driver",
+    show_default=True,
+    metavar="KIND/NAME",
+    help="Role that drivers with executors are bound to: a ClusterRole, or a Role in each job's namespace.",
+)
+@click.option(
+    "--operator-class",
+    default="",
+    callback=_class,
+    help="Look after jobs alone whose label sparkstate.io/operator-class is this.  [default: those without it]",
 )
 @click.option(
     "--defaults-file",
@@ -108,6 +130,8 @@ def run(**options: Any) -> None:
         namespaces=tuple(options["namespaces"]),
         cluster=options["cluster"],
         engine_image=options["engine_image"],
+        operator_class=options["operator_class"],
+        driver_role=_driver_role(options["driver_role"]),
         defaults=_defaults(options["defaults_file"]),
         resync_s=options["resync_seconds"],
         deep_resync_s=options["resync_seconds"] * 10 / 3,
@@ -136,6 +160,7 @@ def run(**options: Any) -> None:
 @click.option("--lease-namespace", required=True, envvar="SPARKSTATE_POD_NAMESPACE", help="As for `run`.")
 @click.option("--lease-name", default="sparkstate-operator", show_default=True)
 @click.option("--lease-seconds", default=15, show_default=True, type=click.IntRange(5, 300))
+@click.option("--operator-class", default="", callback=_class, help="As for `run`.")
 @click.option("--identity", default=socket.gethostname, envvar="SPARKSTATE_POD_NAME")
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False))
 def release(**options: Any) -> None:
@@ -150,7 +175,8 @@ def release(**options: Any) -> None:
     lease = LeaseSettings(
         options["lease_namespace"], options["lease_name"], identity, options["lease_seconds"]
     )
-    count = asyncio.run(letting_go.release(lease, options["namespaces"], options["kubeconfig"]))
+    which = (options["namespaces"], options["kubeconfig"], options["operator_class"])
+    count = asyncio.run(letting_go.release(lease, *which))
     click.echo(f"{count} objects were let go")
 
 
@@ -172,6 +198,13 @@ def _address(listen: str) -> tuple[str, int]:
             f"--listen is {listen!r}; it must be host:port, [IPv6 address]:port, or :port for every address"
         )
     return bare, int(port)
+
+
+def _driver_role(text: str) -> DriverRole:
+    try:
+        return DriverRole.of(text)
+    except ValueError as error:
+        raise click.UsageError(f"--driver-role is {error}") from error
 
 
 def _defaults(path: Path | None) -> dict[str, Any]:

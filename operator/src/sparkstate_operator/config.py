@@ -10,6 +10,23 @@ DRIVER_PORT = 8480
 
 
 @dataclass(frozen=True)
+class DriverRole:
+    """The role that drivers with executors are bound to. Somebody else makes it: the chart."""
+
+    kind: str = "ClusterRole"
+    """``ClusterRole``, or ``Role``: one of that name in each job's namespace."""
+    name: str = "sparkstate-driver"
+
+    @classmethod
+    def of(cls, text: str) -> DriverRole:
+        """From ``KIND/NAME``. Raises ``ValueError``."""
+        kind, slash, name = text.partition("/")
+        if kind not in ("ClusterRole", "Role") or not slash or not name or "/" in name:
+            raise ValueError(f"{text!r}; it must be ClusterRole/NAME or Role/NAME")
+        return cls(kind, name)
+
+
+@dataclass(frozen=True)
 class Config:
     """Settings of one operator process. Holds no secret: the key is handed to who derives tokens from it."""
 
@@ -21,6 +38,12 @@ class Config:
     """Whether nobody has told that name: it was found (``naming_cluster``), and a job's own note counts before it."""
     engine_image: str = ""
     """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
+    driver_role: DriverRole = DriverRole()
+    """What a job's RoleBinding names. The operator makes no role, so that it needs no right to make any."""
+    operator_class: str = ""
+    """Jobs with this class alone are looked after, as their label says; empty: those without one."""
+    mark: str = ""
+    """What this operator marks its jobs with (``managing.Manager``), the same for all its replicas and versions."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The chart's ``defaults``: a job's fields that the cluster has values for."""
     resync_s: float = 180.0

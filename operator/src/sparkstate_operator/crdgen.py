@@ -19,7 +19,9 @@ from sparkstate_operator.model.resources import Resource
 HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
 RIGHTS_HEADER = (
     HEADER.replace("the models", "sparkstate_operator.rbac")
-    + """# jobs: in every watched namespace. lease and key: in the operator's own. release: as jobs, for an uninstall.
+    + """# jobs and bind: in every watched namespace. bind: with the name of the role in --driver-role, which has the
+# rights `driver` (where that is a Role in each watched namespace, and no ClusterRole: resources [roles]).
+# lease and key: in the operator's own. release: as jobs, for an uninstall.
 # key: not with operatorKey.existingSecret; its name is that of the Secret in --key-secret, <full name>-key.
 """
 )
@@ -78,6 +80,8 @@ def rights() -> str:
     """The operator's rights as the chart's templates read them."""
     found = {
         "jobs": rbac.rules(),
+        "bind": rbac.bind_rules(),
+        "driver": rbac.driver_rules(),
         "lease": rbac.lease_rules(),
         "key": rbac.key_rules(),
         "release": rbac.release_rules(),

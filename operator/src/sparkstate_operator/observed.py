@@ -185,6 +185,8 @@ class Job:
     finalizers: tuple[str, ...]
     deleting_at: datetime | None = None
     """When its deletion was asked for."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -252,10 +254,7 @@ def job_of(body: Document) -> Job:
 
 def snapshot_of(body: Document) -> Snapshot:
     """From the API server's document."""
-    meta = body["metadata"]
-    return Snapshot(
-        labels=meta.get("labels") or {}, annotations=meta.get("annotations") or {}, **_resource(body)
-    )
+    return Snapshot(**_resource(body))
 
 
 def _resource(body: Document) -> dict[str, Any]:
@@ -269,6 +268,8 @@ def _resource(body: Document) -> dict[str, Any]:
         "created": _time(meta["creationTimestamp"]),
         "spec": body.get("spec", {}),
         "status": body.get("status") or {},
+        "labels": meta.get("labels") or {},
+        "annotations": meta.get("annotations") or {},
         "finalizers": tuple(meta.get("finalizers", ())),
         "deleting_at": clock.parse(meta.get("deletionTimestamp")),
     }

@@ -1,5 +1,5 @@
-"""The rights that the operator's calls need, as one table. The chart's Roles are generated from it (``python -m
-sparkstate_operator.crdgen``); a test compares it with what the audit log saw.
+"""The rights that the operator's calls need, and those of drivers, as tables. The chart's Roles are generated from them
+(``python -m sparkstate_operator.crdgen``); tests compare them with what the audit log saw.
 
 No Secret of a job is read: tokens are derived, and bucket credentials are mounted by the kubelet. The one Secret that
 the operator reads is that of its own key, where nobody has given it one.
@@ -7,10 +7,11 @@ the operator reads is that of its own key, where nobody has given it one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from sparkstate_operator.config import DriverRole
 from sparkstate_operator.edges import kube as k
-from sparkstate_operator.objects import children
 
 Rule = dict[str, Any]
 
@@ -28,12 +29,29 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.SECRETS, "", ("create", "delete")),
     (k.SERVICES, "", (*_ALONE, "patch")),
     (k.SERVICE_ACCOUNTS, "", (*_ALONE, "patch")),
-    (k.ROLES, "", (*_ALONE, "patch")),
+    (k.ROLES, "", ("list", "delete")),
     (k.ROLE_BINDINGS, "", (*_ALONE, "patch")),
     (k.EVENTS, "", ("create",)),
     (k.NAMESPACES, "", ("get",)),
+    (k.LEASES, "", ("get",)),
 )
-"""(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet."""
+"""(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet. Roles are
+those that operators before made for each job: they are found and deleted, none is made. Leases are those of other
+operators: whether one that has marked a job is still there."""
+
+DRIVER_VERBS: Mapping[str, str] = {
+    "create": "makes executors",
+    "get": "reads its own pod, where a job brings an executor template of its own (spark.kubernetes.executor."
+    "podTemplateFile)",
+    "list": "learns how executors fare: every 30 s",
+    "watch": "learns how executors fare: at once",
+    "patch": "marks a failed executor as seen, where failed ones are kept (spark.kubernetes.executor."
+    'deleteOnTermination: "false")',
+    "delete": "removes an executor that has failed",
+    "deletecollection": "removes all executors when the job ends, and those that never came to their driver",
+}
+"""What Spark's Kubernetes backend does with pods in client mode, and what for. Nothing else: the engine switches off
+what needs ConfigMaps, Services and claims (``sparkstate.spark.kubernetes``)."""
 
 KEY_SECRET = "sparkstate-operator-key"
 """The Secret of the operator's key, where the release is called as the chart; the chart puts the release's own name."""
@@ -43,10 +61,21 @@ LEASE_VERBS = ("get", "create", "update")
 
 
 def rules() -> list[Rule]:
-    """For jobs, in every namespace that is watched. The last ones are held only to be granted: a driver in a
-    cluster deployment makes executors, and nobody may grant what he has not."""
-    own = [_rule(kind, subresource, verbs) for kind, subresource, verbs in VERBS]
-    return [*own, *({**rule, "verbs": list(rule["verbs"])} for rule in children.EXECUTOR_RULES)]
+    """For jobs, in every namespace that is watched; with :func:`bind_rules`."""
+    return [_rule(kind, subresource, verbs) for kind, subresource, verbs in VERBS]
+
+
+def bind_rules(role: DriverRole | None = None) -> list[Rule]:
+    """For binding drivers to their role, in every namespace that is watched: to this one, and to no other that holds
+    more than the operator does."""
+    named = role or DriverRole()
+    plural = "clusterroles" if named.kind == "ClusterRole" else k.ROLES.plural
+    return [{**_rule(k.ROLES, "", ("bind",)), "resources": [plural], "resourceNames": [named.name]}]
+
+
+def driver_rules() -> list[Rule]:
+    """Of a driver with executors, in its namespace."""
+    return [_rule(k.PODS, "", tuple(DRIVER_VERBS))]
 
 
 def lease_rules() -> list[Rule]:

@@ -16,12 +16,14 @@ from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Heard, Look, Memory, Observer
+from sparkstate_operator.observe import Heard, Look, Memory, Observer, Others
 from sparkstate_operator.queue import Later
 
 _log = logging.getLogger(__name__)
 _STRAYS_S = 2.0
 _TURN_S = 0.5
+OTHERS_S = 60.0
+"""What another operator looks after is looked at this often."""
 
 
 class Key(NamedTuple):
@@ -136,6 +138,10 @@ class Reconciler:
         )
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
+        if look.others is not None:
+            self._memories.pop(key, None)
+            self._judged.pop(key, None)
+            return await self._leave(k.JOBS, look.others, key.namespace)
         if look.seen is None:
             self._memories.pop(key, None)
             self._judged.pop(key, None)
@@ -191,6 +197,19 @@ class Reconciler:
                 "a deletion is forced", extra={"job": seen.job.name, "namespace": seen.job.namespace}
             )
             return deletion.by_force(seen, f"{type(error).__name__}: {error}")
+
+    async def _leave(self, kind: k.Kind, others: Others, namespace: str) -> Later | None:
+        """Another operator's is left alone. One of our own class is told of, and looked at again: that operator may go.
+        Of another class nobody is told: it is meant so, and an event comes when it changes."""
+        if others.manager is None:
+            return None
+        who = f"the operator {others.manager.namespace}/{others.manager.name}"
+        why = f"it is looked after by {who}, and left alone by the operator {self._config.mark}: " + (
+            "two operators watch this namespace. Give one of them other namespaces, or another class with its jobs. "
+            f"If that operator is gone, remove the annotation {labels.MANAGER}"
+        )
+        await self._tell(kind, others.about, namespace, actions.Note("ManagedByAnother", why, warning=True))
+        return Later(OTHERS_S)
 
     def _waits_for_strays(self, look: Look) -> bool:
         """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""
@@ -299,6 +318,8 @@ class Reconciler:
         found = await self._observer.one_snapshot(key.namespace, key.name)
         if found is None:
             return None
+        if others := await self._observer.others_snapshot(key.namespace, found):
+            return await self._leave(k.SNAPSHOTS, others, key.namespace)
         name = (found.spec.get("jobRef") or {}).get("name")
         if name is None or found.phase not in ("", "Pending"):
             return await self._snapshot_step(key, found)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, labels
+from sparkstate_operator import clock, errors, labels, managing
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.lease import Leadership, LeaseSettings
 
@@ -23,11 +23,15 @@ AT_ONCE = 32
 """Requests under way."""
 
 
-async def release(lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: str | None = None) -> int:
-    """Take the Lease, so that no operator is at work, and take the finalizer from everything; how many had it.
+async def release(
+    lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: str | None = None, operator_class: str = ""
+) -> int:
+    """Take the Lease, so that no operator is at work, and take the finalizer from everything that this operator looks
+    after; how many had it.
 
-    ``namespaces``: none means all.
+    ``namespaces``: none means all. ``operator_class``: of the operator.
     """
+    own = managing.Manager(lease.namespace, lease.name, operator_class)
     kube = await k.Kube.connect(kubeconfig)
     leadership = Leadership(kube, lease, clock.SystemClock())
     kube.before_write = leadership.require
@@ -35,7 +39,7 @@ async def release(lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: s
         await leadership.acquire()
         keeping = asyncio.create_task(leadership.keep())
         try:
-            return await _let_go(kube, namespaces)
+            return await _let_go(kube, namespaces, own)
         finally:
             keeping.cancel()
     finally:
@@ -43,7 +47,7 @@ async def release(lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: s
         await kube.close()
 
 
-async def _let_go(kube: k.Kube, namespaces: Sequence[str]) -> int:
+async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager) -> int:
     """Many at once: tens of thousands are to be done within the Job's time. Page by page and by their metadata alone:
     all of them would not fit into its memory. One that cannot be let go holds no other up."""
     tally = _Tally()
@@ -52,7 +56,7 @@ async def _let_go(kube: k.Kube, namespaces: Sequence[str]) -> int:
         for kind in (k.SNAPSHOTS, k.JOBS):
             for namespace in namespaces or (None,):
                 async for body in kube.each(kind, namespace, meta=True):
-                    if labels.FINALIZER in body["metadata"].get("finalizers", ()):
+                    if labels.FINALIZER in body["metadata"].get("finalizers", ()) and _is_ours(body, own):
                         await places.acquire()  # before the next page is read
                         group.create_task(_one(kube, kind, body["metadata"], places, tally))
     if tally.failed:
@@ -60,6 +64,15 @@ async def _let_go(kube: k.Kube, namespaces: Sequence[str]) -> int:
             0, f"{tally.failed} objects could not be let go, {tally.count} were; run it again"
         )
     return tally.count
+
+
+def _is_ours(body: Mapping[str, Any], own: managing.Manager) -> bool:
+    """By the mark; what bears none, from before there were marks, by its class."""
+    meta = body["metadata"]
+    marked = managing.Manager.of((meta.get("annotations") or {}).get(labels.MANAGER, ""))
+    if marked is not None:
+        return marked.is_same(own)
+    return bool((meta.get("labels") or {}).get(labels.OPERATOR_CLASS, "") == own.operator_class)
 
 
 @dataclass
@@ -88,7 +101,8 @@ async def _take_finalizer(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -
     namespace, name = str(meta["namespace"]), str(meta["name"])
     for left in reversed(range(TRIES)):
         kept = [each for each in meta.get("finalizers", ()) if each != labels.FINALIZER]
-        change = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"]}}
+        mark = {"annotations": {labels.MANAGER: None}}
+        change = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"], **mark}}
         try:
             await kube.merge(kind, namespace, name, change)
             return

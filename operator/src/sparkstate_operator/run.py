@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, keys, labels, naming_cluster
+from sparkstate_operator import clock, errors, keys, labels, managing, naming_cluster
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.kube import Kube
+from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.edges.watches import Watches
 from sparkstate_operator.edges.web import Web
 from sparkstate_operator.events import Recorder
@@ -59,7 +60,9 @@ async def run(config: Config, process: Process) -> None:
 
 class _Operator:
     def __init__(self, config: Config, process: Process) -> None:
-        self._config = config
+        lease = process.lease
+        self._own = managing.Manager(lease.namespace, lease.name, config.operator_class)
+        self._config = dataclasses.replace(config, mark=self._own.text)
         self._process = process
         self._clock = clock.SystemClock()
         self._metrics = Metrics()
@@ -86,7 +89,7 @@ class _Operator:
             name = await naming_cluster.find(leases, self._config, process.lease)
             found = not self._config.cluster
             self._config = dataclasses.replace(self._config, cluster=name, cluster_found=found)
-            leadership.notes = {labels.CLUSTER: name}
+            leadership.notes = {labels.CLUSTER: name, **self._own.notes(self._config.namespaces)}
             await leadership.acquire()
             metrics.leading.set(1)
             keeping = asyncio.create_task(leadership.keep(), name="lease")
@@ -118,7 +121,7 @@ class _Operator:
         """Work. ``keeping`` renews the Lease: its end is the end of this."""
         process, config = self._process, self._config
         applier = Applier(kube, drivers, config, key, process.hooks)
-        observer = Observer(kube, drivers, key)
+        observer = Observer(kube, drivers, key, self._own, Neighbours(kube, self._clock))
         recorder = Recorder(self._clock, process.lease.identity)
         reconciler = Reconciler(observer, applier, recorder, config, self._clock, self._metrics)
         queue: KeyedQueue[Key] = KeyedQueue(
@@ -134,7 +137,10 @@ class _Operator:
             if reconciler.stir(key, version):
                 queue.add(key)
 
-        registry = handlers.registry(stop.set, enqueue, reconciler.saw_pod, process.kubeconfig, self._watches)
+        heard = handlers.Heard(enqueue, reconciler.saw_pod)
+        registry = handlers.registry(
+            stop.set, heard, process.kubeconfig, self._watches, config.operator_class
+        )
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
         tasks = [
             watching,

@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "operator" / "src" / "sparkstate_operator"
 URI = "s3://bucket/state/savepoints/savepoint-1"
 NEWER = {"image": "example/job:2"}
+OF_LOOKING = {"ManagedByAnother"}
+"""Told before anything is decided; tests/cluster/test_two_operators.py."""
 OF_ERRORS = {"Forbidden", "Invalid", "Refused", "Foreign"}
 """Told with the error's own class where an action fails; tests/cluster/test_reconcile_events.py."""
 
@@ -214,8 +216,8 @@ def documented() -> set[str]:
 
 
 def test_no_reason_is_without_its_row_here_or_its_word_in_the_page() -> None:
-    assert set(in_the_code()) == {*JOB, *SNAPSHOT}
-    assert documented() == {*JOB, *SNAPSHOT, *OF_ERRORS}
+    assert set(in_the_code()) == {*JOB, *SNAPSHOT, *OF_LOOKING}
+    assert documented() == {*JOB, *SNAPSHOT, *OF_LOOKING, *OF_ERRORS}
 
 
 def test_a_failed_action_is_told_by_its_error() -> None:

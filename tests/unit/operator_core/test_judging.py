@@ -75,6 +75,52 @@ def test_a_template_that_cannot_be_read_is_named_with_its_remedy(
     assert told in why
 
 
+CONFIG = {"configMap": {"name": "mine"}}
+
+
+@pytest.mark.parametrize(
+    ("role", "volume", "more", "clash"),
+    [
+        ("driver", {"name": "token", "secret": {"secretName": "mine"}}, {}, True),
+        ("executor", {"name": "token", "secret": {"secretName": "mine"}}, {}, True),
+        ("driver", {"name": "job", **CONFIG}, {}, True),
+        ("executor", {"name": "job", **CONFIG}, {}, False),
+        ("driver", {"name": "code", **CONFIG}, {}, False),
+        ("driver", {"name": "code", **CONFIG}, {"pythonFile": None, "configMapRef": {"name": "c"}}, True),
+        ("driver", {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, {}, False),
+        ("driver", {"name": "tmp", "hostPath": {"path": "/tmp"}}, {}, True),
+        ("executor", {"name": "work", "persistentVolumeClaim": {"claimName": "c"}}, {}, True),
+        ("driver", {"name": "certificates", **CONFIG}, {}, False),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.get("name", "") if isinstance(one, dict) else "",
+)
+def test_a_volume_that_is_called_as_one_of_ours_is_refused_by_its_name(
+    role: str, volume: dict[str, Any], more: dict[str, Any], clash: bool
+) -> None:
+    template = {f"{role}Template": {"spec": {"volumes": [{"name": "first", "emptyDir": {}}, volume]}}}
+    one = job(deployment="cluster", **template, **more)
+    for name in [name for name, value in more.items() if value is None]:
+        del one.spec[name]  # type: ignore[attr-defined]
+    found, why = judging.judge(one, Config())
+    if clash:
+        assert f"spec.{role}Template.spec.volumes[1].name" in why
+        assert "give yours another" in why
+    else:
+        assert why == ""
+    assert (found is None) == clash
+
+
+def test_the_names_that_are_refused_are_those_of_our_volumes() -> None:
+    for more in ({}, {"localStorage": {"volumeClaimTemplate": {"spec": {}}}}):
+        found, why = judging.judge(job(deployment="cluster", **more), Config())
+        assert found is not None, why
+        context = Context(job(), found, Config())
+        built = {"driver": driver.pod(context, 1), "executor": driver.executor_template(context, 1)}
+        for role, made in built.items():
+            kinds = {one["name"]: next(iter(one.keys() - {"name"})) for one in made["spec"]["volumes"]}
+            assert templates.own_volumes(found.resolved, role) == kinds  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "template",
     [

@@ -14,7 +14,7 @@ from sparkstate_operator.observe import Memory
 
 def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -> None:
     settings = kopf.OperatorSettings()
-    handlers._configure(settings)
+    handlers._configure(settings, "")
     pauses_s = list(itertools.islice(iter(settings.networking.error_backoffs), 5000))
     assert len(pauses_s) == 5000, "kopf would give up, and end"
     assert max(pauses_s) <= 30

@@ -43,8 +43,14 @@ def service(job: str) -> str:
 
 
 def service_account(job: str) -> str:
-    """The job's own ServiceAccount (where the spec names none) and its RoleBinding."""
+    """The job's own ServiceAccount (where the spec names none)."""
     return f"{job}-spark"
+
+
+def role_binding(job: str, kind: str, role: str) -> str:
+    """The RoleBinding of the job's driver, by the role that it names: that cannot be changed, and a binding to another
+    role is made before the one to the old role goes."""
+    return f"{job}-spark-{digest(f'{kind}/{role}', 6)}"
 
 
 def revision(job: str, digest: str) -> str:

@@ -17,6 +17,8 @@ Role = Literal["driver", "executor"]
 ROLES: tuple[Role, ...] = ("driver", "executor")
 COUNTED = ("memory", "ephemeral-storage")
 """Resources that the operator compares with its own sum."""
+ADJUSTABLE = ("tmp", "work")
+"""Volumes of the operator's that a template may say more of, such as a size."""
 _LISTS = ("containers", "initContainers", "volumes", "imagePullSecrets")
 _LISTS_OF_CONTAINER = ("env", "volumeMounts", "ports")
 _QUANTITY = re.compile(
@@ -65,7 +67,35 @@ def quantity_bytes(value: Any) -> int:
 
 def problems(resolved: Resolved) -> list[Problem]:
     """Everything of both templates that the operator cannot read, by field, value and remedy."""
-    return [problem for role in ROLES for problem in judged(of(resolved, role), f"spec.{role}Template", role)]
+    found = [
+        problem for role in ROLES for problem in judged(of(resolved, role), f"spec.{role}Template", role)
+    ]
+    return [*found, *(problem for role in ROLES for problem in _clashes(resolved, role))]
+
+
+def own_volumes(resolved: Resolved, role: Role) -> dict[str, str]:
+    """The kinds of the volumes that the operator puts into the role's pod, by name."""
+    claim = resolved.get("localStorage.volumeClaimTemplate")
+    found = {"tmp": "emptyDir", "work": "ephemeral" if claim else "emptyDir", "token": "projected"}
+    if role == "driver":
+        found["job"] = "configMap"
+        if resolved.get("configMapRef"):
+            found["code"] = "configMap"
+    return found
+
+
+def _clashes(resolved: Resolved, role: Role) -> Iterator[Problem]:
+    """Volumes of the user's that are called as one of the operator's, and are not it. A size for ``tmp`` or ``work`` is
+    no clash; what the others hold is the operator's alone."""
+    spec = _mapping(of(resolved, role), "spec")
+    ours = own_volumes(resolved, role)
+    for position, volume in enumerate(_list(spec, "volumes")):
+        name = volume.get("name")
+        kind = ours.get(name) if isinstance(name, str) else None
+        if kind is None or (name in ADJUSTABLE and volume.keys() <= {"name", kind}):
+            continue
+        at = f"spec.{role}Template.spec.volumes[{position}].name"
+        yield Problem(at, "is the name of a volume of the operator's own; give yours another", _shown(name))
 
 
 def judged(template: Mapping[str, Any], at: str, own: str) -> Iterator[Problem]:

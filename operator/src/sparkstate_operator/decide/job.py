@@ -47,14 +47,17 @@ def decide(
     if seen.job.deleting_at is not None:
         deletion.go_on(draft)
         return reporting.finished(draft)
-    if labels.FINALIZER not in seen.job.finalizers:
+    if (
+        labels.FINALIZER not in seen.job.finalizers
+        or seen.job.annotations.get(labels.MANAGER, "") != config.mark
+    ):
         draft.before.append(actions.AddFinalizer())
     if not draft.phase:
         draft.phase = "Pending"
     progress.count_restarts(draft)
     _judge(draft)
     _step(draft)
-    sweeping.sweep(draft)
+    sweeping.sweep(draft, config.driver_role)
     if draft.intent.get("action") == "start":
         draft.put("cluster", config.cluster_of(draft.status))
     draft.wait(config.resync_s)

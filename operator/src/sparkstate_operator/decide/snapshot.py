@@ -40,6 +40,7 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
         if (
             labels.FINALIZER not in seen.snapshot.finalizers
             or not marks.items() <= seen.snapshot.labels.items()
+            or seen.snapshot.annotations.get(labels.MANAGER, "") != config.mark
         ):
             draft.before.append(actions.AddFinalizer(marks))
         draft.fill(observedGeneration=seen.snapshot.generation)
@@ -53,11 +54,16 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
 
 
 def _marks(seen: observed.AroundSnapshot) -> dict[str, str]:
-    """Labels by which the job finds it, whoever made it."""
+    """Labels by which the job finds it, whoever made it; with the job's class, for when the job is gone."""
     reference = seen.snapshot.spec.get("jobRef") or {}
     if seen.job is None or reference.get("uid") not in (None, seen.job.uid):
         return {}
-    return {labels.JOB: seen.job.name, labels.JOB_UID: seen.job.uid}
+    told = seen.job.labels.get(labels.OPERATOR_CLASS)
+    return {
+        labels.JOB: seen.job.name,
+        labels.JOB_UID: seen.job.uid,
+        **({labels.OPERATOR_CLASS: told} if told else {}),
+    }
 
 
 def _take(draft: _Draft) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from sparkstate_operator import actions
+from sparkstate_operator import actions, observed
+from sparkstate_operator.config import DriverRole
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
+from sparkstate_operator.plan import Revision
 
 KEPT_REVISIONS = 10
 
 
-def sweep(draft: Draft) -> None:
+def sweep(draft: Draft, role: DriverRole) -> None:
     """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end;
     Secret and ConfigMap of older attempts; revisions that nothing names.
 
-    The newest attempt's ConfigMap stays: it is the trace that keeps its number from being used again.
+    The newest attempt's ConfigMap stays: it is the trace that keeps its number from being used again. ``role``: of
+    drivers with executors.
     """
     _executors(draft)
     newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)
@@ -33,7 +37,7 @@ def sweep(draft: Draft) -> None:
         ):
             draft.acts.append(actions.DeletePod(pod, "a newer attempt runs"))
     _revisions(draft)
-    _standing(draft)
+    _standing(draft, role)
 
 
 def _executors(draft: Draft) -> None:
@@ -52,16 +56,31 @@ def _executors(draft: Draft) -> None:
             draft.acts.append(actions.DeletePod(pod, f"life {pod.life} of its driver is over"))
 
 
-def _standing(draft: Draft) -> None:
-    """Now and then: children that were changed or deleted come back, those not wanted any more go."""
+def _standing(draft: Draft, role: DriverRole) -> None:
+    """Now and then: children that were changed or deleted come back, those not wanted any more go. What gave the driver
+    its rights before goes after what gives them now has come: a driver that runs is never without."""
     revision, children = draft.revision, draft.seen.children
     if children is None or revision is None or draft.pod is None:
         return
     if not any(isinstance(action, actions.EnsureChildren) for action in draft.acts):
         draft.acts.append(actions.EnsureChildren(revision.name))
-    rights = revision.cluster
-    wanted = {"Role": rights, "RoleBinding": rights, "ServiceAccount": revision.service_account is None}
-    draft.acts.extend(actions.DeleteChild(child) for child in children if not wanted.get(child.kind, True))
+    draft.acts.extend(
+        actions.DeleteChild(child)
+        for child in children
+        if not _is_wanted(child, draft.seen.job, revision, role)
+    )
+
+
+def _is_wanted(child: observed.Child, job: observed.Job, revision: Revision, role: DriverRole) -> bool:
+    match child.kind:
+        case "ServiceAccount":
+            return revision.service_account is None
+        case "RoleBinding":
+            return revision.cluster and child.name == naming.role_binding(job.name, role.kind, role.name)
+        case "Role":
+            return False  # an older operator made one for each job
+        case _:
+            return True
 
 
 def _revisions(draft: Draft) -> None:

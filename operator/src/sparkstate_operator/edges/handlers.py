@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
@@ -34,6 +35,15 @@ class Enqueue(Protocol):
     def __call__(self, key: Key, version: str = "") -> None: ...
 
 
+@dataclass(frozen=True)
+class Heard:
+    """Who is told of what the watches see."""
+
+    enqueue: Enqueue
+    saw_pod: Callable[[Key, Mapping[str, Any]], None]
+    """Of each driver pod."""
+
+
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
 KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
@@ -42,18 +52,19 @@ KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
 
 def registry(
     stop: Callable[[], None],
-    enqueue: Enqueue,
-    saw_pod: Callable[[Key, Mapping[str, Any]], None],
+    heard: Heard,
     kubeconfig: str | None,
     watches: Watches,
+    operator_class: str = "",
 ) -> kopf.OperatorRegistry:
-    """Handlers that only enqueue. ``stop`` is called upon SIGTERM, ``saw_pod`` with each driver pod that is watched;
-    ``watches`` is told how the watches fare."""
+    """Handlers that only enqueue. ``stop`` is called upon SIGTERM; ``watches`` is told how the watches fare; of jobs
+    those of ``operator_class`` alone are watched."""
+    enqueue, saw_pod = heard.enqueue, heard.saw_pod
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
-        _configure(settings)
+        _configure(settings, operator_class)
         asyncio.get_running_loop().call_later(SIGNALS_S, _on_signals, stop)
 
     @kopf.on.login(registry=found)
@@ -137,6 +148,12 @@ def _settled(body: Mapping[str, Any]) -> bool:
     return seen and one.deleting_at is None and snapshot.settled(one)
 
 
+def of_class(operator_class: str) -> str:
+    """Selects the jobs of a class; those without one, where it is empty."""
+    empty = f"!{labels.OPERATOR_CLASS}"
+    return f"{labels.OPERATOR_CLASS}={operator_class}" if operator_class else empty
+
+
 class Backoffs:
     """Pauses between tries of a watch that is refused or not answered, in seconds: without end. A watch that gave up
     would end kopf, and with it all others: one namespace that is gone, its rights with it, would have all of them list
@@ -148,7 +165,7 @@ class Backoffs:
         )
 
 
-def _configure(settings: kopf.OperatorSettings) -> None:
+def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # the CRDs are there when we start, and namespaces are told by name
     settings.peering.standalone = True
@@ -159,6 +176,7 @@ def _configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.client_timeout = WATCH_CLIENT_S
     settings.watching.connect_timeout = 10.0
     settings.watching.chunk_size = 500
+    settings.watching.label_selectors[GROUP, k.JOBS.plural] = of_class(operator_class)
     settings.watching.label_selectors[k.PODS.plural] = labels.JOB
     settings.watching.label_selectors["batch", k.TASKS.plural] = f"{labels.MANAGED_BY}={labels.OPERATOR}"
     settings.queueing.idle_timeout = 1.0

@@ -16,15 +16,6 @@ from sparkstate_operator.objects import driver, parts
 from sparkstate_operator.objects.parts import Context, Object
 
 RBAC = "rbac.authorization.k8s.io"
-EXECUTOR_RULES: list[Object] = [
-    {
-        "apiGroups": [""],
-        "resources": ["pods"],
-        "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
-    },
-]
-"""What Spark's Kubernetes backend does in client mode. The operator must have every one of these rights itself to
-grant them (or ``escalate`` on roles)."""
 
 
 def standing(context: Context) -> list[Object]:
@@ -33,7 +24,7 @@ def standing(context: Context) -> list[Object]:
     if context.revision.service_account is None:
         found.append(service_account(context))
     if context.revision.cluster:
-        found += [role(context), role_binding(context)]
+        found.append(role_binding(context))
     return found
 
 
@@ -60,24 +51,14 @@ def service_account(context: Context) -> Object:
     }
 
 
-def role(context: Context) -> Object:
-    """What the driver may do: make executors, in its namespace."""
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": "Role",
-        "metadata": parts.metadata(context, naming.service_account(context.job.name)),
-        "rules": EXECUTOR_RULES,
-    }
-
-
 def role_binding(context: Context) -> Object:
-    """Binds the role to whichever ServiceAccount the job runs under."""
-    name = naming.service_account(context.job.name)
+    """Binds the drivers' role to whichever ServiceAccount the job runs under."""
+    role = context.config.driver_role
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": parts.metadata(context, name),
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "metadata": parts.metadata(context, naming.role_binding(context.job.name, role.kind, role.name)),
+        "roleRef": {"apiGroup": RBAC, "kind": role.kind, "name": role.name},
         "subjects": [
             {
                 "kind": "ServiceAccount",

@@ -1,0 +1,73 @@
+"""Which operator a job or a snapshot is looked after by.
+
+Two words say it. The **class** is a label that people set: each operator has one (none is a class too) and sees the
+jobs of its class alone, so operators of different classes share a namespace and never meet. The **mark** is an
+annotation that the operator sets together with its finalizer: whose the object is. Two operators of one class whose
+namespaces overlap meet at it, and the second one leaves the object alone while the first is there.
+
+An operator is known by its Lease, which all its replicas share and which an upgrade and a new installation of the same
+release keep. Whether it is still there, and still looks after such an object, its Lease says (``edges.neighbours``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparkstate_operator import labels, observed
+
+CLASS = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
+"""A class: what a label's value may be, in lower case; empty for none."""
+
+
+@dataclass(frozen=True)
+class Manager:
+    """One operator, however many replicas it has."""
+
+    namespace: str
+    name: str
+    """Of its Lease."""
+    operator_class: str = ""
+
+    @property
+    def text(self) -> str:
+        """As the annotation has it."""
+        return f"{self.namespace}/{self.name}" + (f"@{self.operator_class}" if self.operator_class else "")
+
+    @classmethod
+    def of(cls, text: str) -> Manager | None:
+        """The inverse of :attr:`text`; None for what no operator has written."""
+        place, _, operator_class = text.partition("@")
+        namespace, _, name = place.partition("/")
+        return cls(namespace, name, operator_class) if namespace and name and "/" not in name else None
+
+    def is_same(self, other: Manager) -> bool:
+        """Whether it is that operator, of whatever class."""
+        return (self.namespace, self.name) == (other.namespace, other.name)
+
+    def notes(self, namespaces: tuple[str, ...]) -> dict[str, str]:
+        """Annotations of its Lease: what it looks after, as :func:`looks_after` reads them."""
+        return {labels.OPERATOR_CLASS: self.operator_class, labels.NAMESPACES: ",".join(namespaces)}
+
+
+def looks_after(lease_notes: Mapping[str, str], other: Manager, namespace: str) -> bool:
+    """Whether an operator whose Lease has these annotations still looks after what bears its mark there: it may have
+    been given another class, or other namespaces. One that does not say looks after everything."""
+    if lease_notes.get(labels.OPERATOR_CLASS, other.operator_class) != other.operator_class:
+        return False
+    told = lease_notes.get(labels.NAMESPACES, "")
+    return not told or namespace in told.split(",")
+
+
+def other_manager(
+    about: observed.Job | observed.Snapshot, operator_class: str, own: Manager
+) -> Manager | None:
+    """The operator that has marked it, where that is another one of the object's present class. ``operator_class``: of
+    the object. None: nobody has, or not any more, and it is ``own``'s to take."""
+    if labels.FINALIZER not in about.finalizers:
+        return None
+    found = Manager.of(about.annotations.get(labels.MANAGER, ""))
+    if found is None or found.is_same(own) or found.operator_class != operator_class:
+        return None
+    return found
