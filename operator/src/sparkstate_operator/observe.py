@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import answers, errors, labels, managing, observed, plan
+from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.snapshot import settled
 from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
-from sparkstate_operator.edges.neighbours import Neighbours
+from sparkstate_operator.edges.neighbours import Neighbours, Others
 
 _log = logging.getLogger(__name__)
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
@@ -70,15 +70,6 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Others:
-    """A job or a snapshot that is not ours."""
-
-    about: observed.Job | observed.Snapshot
-    manager: managing.Manager | None
-    """Whose it is; None: it is of another class."""
-
-
-@dataclass(frozen=True)
 class Look:
     """One look: what was seen, and what of it belongs to nobody."""
 
@@ -105,11 +96,8 @@ class Heard:
 class Observer:
     """Reads what a decision needs, and no more."""
 
-    def __init__(
-        self, kube: k.Kube, drivers: Drivers, key: bytes, own: managing.Manager, neighbours: Neighbours
-    ) -> None:
+    def __init__(self, kube: k.Kube, drivers: Drivers, key: bytes, neighbours: Neighbours) -> None:
         self._kube = kube
-        self._own = own
         self._neighbours = neighbours
         self._drivers = drivers
         self._key = key
@@ -128,7 +116,7 @@ class Observer:
         said, so that the same one need not be asked again."""
         body = await self._kube.get(k.JOBS, namespace, name)
         job = observed.job_of(body) if body is not None else None
-        if job is not None and (others := await self._others(job, job.namespace, _class(job))):
+        if job is not None and (others := await self._neighbours.of_job(job)):
             return Look(None, {}, others=others)
         uid = job.uid if job is not None else ""
         if job is not None and not memory.is_about(uid):
@@ -172,29 +160,6 @@ class Observer:
         )
         memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
-
-    async def _others(
-        self, about: observed.Job | observed.Snapshot, namespace: str, operator_class: str
-    ) -> Others | None:
-        """Why it is not ours; None if it is."""
-        if operator_class != self._own.operator_class:
-            return Others(about, None)
-        other = managing.other_manager(about, operator_class, self._own)
-        if other is None or not await self._neighbours.is_there(other, namespace):
-            return None
-        return Others(about, other)
-
-    async def others_snapshot(self, namespace: str, snapshot: observed.Snapshot) -> Others | None:
-        """Why a snapshot is not ours: it goes with its job, and by itself where there is none. None if it is."""
-        if snapshot.annotations.get(labels.MANAGER) == self._own.text:
-            return None
-        reference = (snapshot.spec.get("jobRef") or {}).get("name")
-        body = await self._kube.get(k.JOBS, namespace, reference) if reference else None
-        job = observed.job_of(body) if body is not None else None
-        if job is None:
-            return await self._others(snapshot, namespace, _class(snapshot))
-        found = await self._others(job, namespace, _class(job))
-        return None if found is None else Others(snapshot, found.manager)
 
     async def _children(
         self, namespace: str, name: str, uid: str, *, deep: bool
@@ -378,10 +343,6 @@ def _speaker(
 def _is_lost(job: observed.Job) -> bool:
     """Whether the status was wiped, or is being rebuilt: everything that may know something is read then."""
     return not job.status.get("phase") or (job.status.get("intent") or {}).get("action") == recovering.RECOVER
-
-
-def _class(about: observed.Job | observed.Snapshot) -> str:
-    return about.labels.get(labels.OPERATOR_CLASS, "")
 
 
 def _uid(child: observed.Child) -> str:

@@ -14,9 +14,10 @@ from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide, deletion, snapshot
 from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Heard, Look, Memory, Observer, Others
+from sparkstate_operator.observe import Heard, Look, Memory, Observer
 from sparkstate_operator.queue import Later
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Reconciler:
     def __init__(
         self,
         observer: Observer,
+        neighbours: Neighbours,
         applier: Applier,
         recorder: Recorder,
         config: Config,
@@ -47,6 +49,7 @@ class Reconciler:
         metrics: Metrics,
     ) -> None:
         self._observer = observer
+        self._neighbours = neighbours
         self._applier = applier
         self._recorder = recorder
         self._config = config
@@ -318,7 +321,7 @@ class Reconciler:
         found = await self._observer.one_snapshot(key.namespace, key.name)
         if found is None:
             return None
-        if others := await self._observer.others_snapshot(key.namespace, found):
+        if others := await self._neighbours.of_snapshot(key.namespace, found):
             return await self._leave(k.SNAPSHOTS, others, key.namespace)
         name = (found.spec.get("jobRef") or {}).get("name")
         if name is None or found.phase not in ("", "Pending"):

@@ -121,9 +121,10 @@ class _Operator:
         """Work. ``keeping`` renews the Lease: its end is the end of this."""
         process, config = self._process, self._config
         applier = Applier(kube, drivers, config, key, process.hooks)
-        observer = Observer(kube, drivers, key, self._own, Neighbours(kube, self._clock))
+        neighbours = Neighbours(kube, self._own, self._clock)
+        observer = Observer(kube, drivers, key, neighbours)
         recorder = Recorder(self._clock, process.lease.identity)
-        reconciler = Reconciler(observer, applier, recorder, config, self._clock, self._metrics)
+        reconciler = Reconciler(observer, neighbours, applier, recorder, config, self._clock, self._metrics)
         queue: KeyedQueue[Key] = KeyedQueue(
             reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
         )

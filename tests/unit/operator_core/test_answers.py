@@ -49,7 +49,7 @@ class Odd:
 
 
 def asked(document: Any, point: Any = None) -> observed.Report | None:
-    observer = observe.Observer(None, Odd(document, point), b"key", None, None)  # type: ignore[arg-type]
+    observer = observe.Observer(None, Odd(document, point), b"key", None)  # type: ignore[arg-type]
     return asyncio.run(observer._ask(observed.Speaker("10.0.0.1", "uid-1", 1), "t-1"))
 
 

@@ -258,7 +258,7 @@ def test_a_deletion_that_nothing_can_be_decided_of_ends_by_its_deadline() -> Non
     broken = running_status(conditions=[{"type": "Ready", "status": "Perhaps"}])
     gone = job(broken, deleting=True, deletion={"policy": "purge", "deadline": "30s"})
     seen = observed.Observed(gone, NOW, drivers=(pod(),))
-    judge = reconcile.Reconciler(*[None] * 3, Config(), *[None] * 2)  # type: ignore[arg-type]
+    judge = reconcile.Reconciler(*[None] * 4, Config(), *[None] * 2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Perhaps"):
         judge._decide(seen, {revision().name: revision()}, None, "")
     late = dataclasses.replace(seen, now=NOW + timedelta(seconds=30))

@@ -102,14 +102,14 @@ def test_an_operator_that_was_given_another_class_or_other_namespaces_holds_noth
 ) -> None:
     leases = Leases()
     leases.notes = notes
-    asked = neighbours.Neighbours(leases, ManualClock())  # type: ignore[arg-type]
+    asked = neighbours.Neighbours(leases, OWN, ManualClock())  # type: ignore[arg-type]
     assert asyncio.run(asked.is_there(OTHER, "shop")) == there
 
 
 @pytest.mark.parametrize("version", ["1", None], ids=["not renewed", "not there"])
 def test_an_operator_counts_as_gone_when_its_lease_says_nothing_for_long(version: str | None) -> None:
     clock, leases = ManualClock(), Leases()
-    asked = neighbours.Neighbours(leases, clock)  # type: ignore[arg-type]
+    asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
 
     def is_there(after_s: float) -> bool:
         clock.advance(after_s)
@@ -128,7 +128,7 @@ def test_an_operator_counts_as_gone_when_its_lease_says_nothing_for_long(version
 def test_an_operator_whose_lease_may_not_be_read_counts_as_there() -> None:
     clock, leases = ManualClock(), Leases()
     leases.forbidden = True
-    asked = neighbours.Neighbours(leases, clock)  # type: ignore[arg-type]
+    asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
     assert asyncio.run(asked.is_there(OTHER, "shop"))
     clock.advance(10 * neighbours.GONE_S)
     assert asyncio.run(asked.is_there(OTHER, "shop"))
