@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
+import sys
 
 import pytest
-from support import s3server
+from support import fault_proxy, s3server
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings
@@ -135,3 +137,100 @@ def test_after_an_outage_everything_is_there_again(monkeypatch):
         assert store.get("a") == b"data"
         with pytest.raises(errors.AlreadyExists):
             store.put_if_absent("a", b"other")
+
+
+@pytest.fixture
+def rotated():
+    """A server of the test's own, whose key it changes."""
+    with s3server.running() as server:
+        yield server
+
+
+def change_key(server, secret):
+    server.stop()
+    server.secret_key = secret
+    server.start()
+
+
+def keys_in_a_file(server, folder, monkeypatch):
+    """As a Secret that is mounted, or an agent, has them."""
+    file = folder / "credentials"
+    s3server.write_keys(server, file)
+    for name in server.environment:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    return file
+
+
+@pytest.mark.fault(
+    broken="the server's key changes, and later the file of credentials does",
+    when="between two requests of an open storage",
+    expected="StorageError until the file has the new key; then the same store goes on, at each operation",
+)
+@pytest.mark.parametrize(
+    "name", ["create", "store", "read", "read-file", "look-up", "list", "copy", "delete"]
+)
+def test_keys_that_change_in_their_file_are_read_again(rotated, tmp_path, monkeypatch, name):
+    file = keys_in_a_file(rotated, tmp_path, monkeypatch)
+    policy = RetryPolicy(attempts=2, first_pause_s=0.01)
+    store = open_store("s3://state/jobs", rotated.settings, retry=policy)
+    store.put_file("a", file)
+    change_key(rotated, "another-secret")
+    operation = operations(store, tmp_path)[name]
+    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+        operation()
+    assert not isinstance(refused.value, errors.StorageUnavailable)
+    s3server.write_keys(rotated, file)
+    if name == "create":
+        store.delete(["a"])
+    operation()
+
+
+@pytest.mark.fault(
+    broken="the token has expired ({source})",
+    when="between two requests of an open storage",
+    expected="from a file, which somebody renews: an outage, which is waited for; from the environment, which nobody "
+    "changes: StorageError",
+)
+@pytest.mark.parametrize("source", ["in a file", "in the environment"])
+def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, monkeypatch, source):
+    if source == "in a file":
+        keys_in_a_file(s3, tmp_path, monkeypatch)
+    with fault_proxy.FaultProxy(s3.port, refuse=lambda request: "ExpiredToken") as proxy:
+        store = open_store(
+            "s3://state/x", dataclasses.replace(s3.settings, endpoint=proxy.endpoint), retry=ONCE
+        )
+        with pytest.raises(errors.StorageError, match="ExpiredToken") as refused:
+            store.get("a")
+        assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
+        assert s3.secret_key not in str(refused.value)
+        proxy.refuse = lambda request: None
+        with pytest.raises(errors.NotFound):
+            store.get("a")
+
+
+def test_keys_that_boto3_renews_are_renewed_and_a_refusal_of_right_ones_is_no_outage(
+    rotated, tmp_path, monkeypatch
+):
+    """As those of a role or a web identity: somebody is asked for them, before they expire."""
+    file = keys_in_a_file(rotated, tmp_path, monkeypatch)
+    tell = tmp_path / "tell.py"
+    tell.write_text(
+        "import configparser, datetime, json\n"
+        f"found = configparser.ConfigParser(); found.read({str(file)!r}); keys = found['default']\n"
+        "until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=1)\n"
+        "print(json.dumps({'Version': 1, 'AccessKeyId': keys['aws_access_key_id'],\n"
+        "    'SecretAccessKey': keys['aws_secret_access_key'], 'Expiration': until.isoformat()}))\n"
+    )
+    config = tmp_path / "config"
+    config.write_text(f"[default]\ncredential_process = {sys.executable} {tell}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    store = open_store("s3://state/jobs", rotated.settings, retry=ONCE)
+    store.put_file("a", file)
+    change_key(rotated, "another-secret")
+    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+        store.get("a")
+    assert not isinstance(refused.value, errors.StorageUnavailable)
+    s3server.write_keys(rotated, file)
+    assert store.get("a")

@@ -85,6 +85,8 @@ class FaultProxy:
     """What was broken since :meth:`use`, for the report of a failure."""
     watch: Callable[[Message], None] = lambda request: None
     """Sees every request before it is passed on."""
+    refuse: Callable[[Message], str | None] = lambda request: None
+    """Gives S3's code for a request that is answered with 400 and not carried out; None: it is passed on."""
     port: int = 0
 
     def __enter__(self) -> FaultProxy:
@@ -150,6 +152,10 @@ class FaultProxy:
             reader = client.makefile("rb")
             while True:
                 request = http_wire.read_request(reader, client)
+                code = self.refuse(request)
+                if code is not None:
+                    client.sendall(error_answer("400", request, code))
+                    continue
                 with self._under_way():
                     nth, fault = self._fault(request)
                     if not self._answer(client, upstream, request, nth, fault):
@@ -219,9 +225,9 @@ class FaultProxy:
         return upstream.exchange(request)
 
 
-def error_answer(status: str, request: Message) -> bytes:
-    """What an S3 server says with that status."""
-    body = f"<Error><Code>{CODES[status]}</Code><Message>on purpose</Message></Error>".encode()
+def error_answer(status: str, request: Message, code: str = "") -> bytes:
+    """What an S3 server says with that status, and with ``code`` if it is not the usual one."""
+    body = f"<Error><Code>{code or CODES[status]}</Code><Message>on purpose</Message></Error>".encode()
     head = f"HTTP/1.1 {status} Broken\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + (b"" if request.words[0] == "HEAD" else body)
 

@@ -113,6 +113,15 @@ class S3Server:
         (self.folder / "data" / name).mkdir()
 
 
+def write_keys(server: S3Server, file: Path) -> None:
+    """The server's key as boto3's file of credentials has it; the file is there whole, or as it was."""
+    fresh = file.with_suffix(".new")
+    fresh.write_text(
+        f"[default]\naws_access_key_id = {server.access_key}\naws_secret_access_key = {server.secret_key}\n"
+    )
+    fresh.replace(file)
+
+
 @contextlib.contextmanager
 def running(place: Place | None = None) -> Iterator[S3Server]:
     """A started server with the bucket ``state``; stopped and its folder removed afterwards."""

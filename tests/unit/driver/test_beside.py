@@ -14,7 +14,7 @@ from support.running import Running
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import open_snapshot
 from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
-from sparkstate.driver import beside, checkpoints
+from sparkstate.driver import beside, checkpoints, draining
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.spark.position import Captured
@@ -228,3 +228,34 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
     assert job.status().status == SavepointPhase.COMPLETED
     assert not job.running.checkpoints.is_awaited
     assert job.records() == [("checkpoint", 0), ("checkpoint", 0), ("savepoint", 0), ("checkpoint", 0)]
+
+
+def test_at_the_end_of_the_input_every_savepoint_that_waits_is_taken(job: Job, tmp_path: Path) -> None:
+    """Those behind one that is stored beside failed: nobody served them, and the job had ended."""
+    job.ask("one")
+    job.run()
+    for name in ("two", "three"):
+        job.ask(name)
+    (tmp_path / "a-file").touch()
+    job.running.requests.add(SavepointRequest(trigger_id="bad", target_directory=f"file://{tmp_path}/a-file"))
+    job.ask("last")
+    job.stored()
+    draining.last_checkpoints(job.running.checkpoints, job.epoch, Watermarks(()), Captured())
+    told = {name: job.status(name).status for name in ("one", "two", "three", "bad", "last")}
+    assert told.pop("bad") == SavepointPhase.FAILED
+    assert set(told.values()) == {SavepointPhase.COMPLETED}
+    for name in told:
+        location = job.status(name).location
+        assert location is not None
+        assert open_snapshot(location, open_store).metadata.drained == (name != "one")
+
+
+def test_a_savepoint_that_stops_the_job_at_the_end_of_the_input_is_its_last(job: Job) -> None:
+    job.ask("one", stop=True)
+    job.ask("two")
+    job.may_store.set()
+    job.epoch = 0
+    job.running.slot.epoch(0, slots.rows(("a", 1)))
+    draining.last_checkpoints(job.running.checkpoints, 0, Watermarks(()), Captured())
+    assert job.status("one").status == SavepointPhase.COMPLETED
+    assert job.status("two").status == SavepointPhase.PENDING  # its failure: the job has ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from support import slots
 from sparkstate import phases
 from sparkstate.driver import incarnation
 from sparkstate.driver.incarnation import Incarnation
-from sparkstate.spark.epochs import EpochRunner
+from sparkstate.spark.epochs import EpochRunner, Fed
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 from sparkstate.testing.manual_clock import ManualClock
 
@@ -106,3 +107,49 @@ def test_a_restore_makes_no_partition_idle(monkeypatch: pytest.MonkeyPatch) -> N
     runner._may_go_on = none
     runner.begin(None, 0)
     assert is_held(runner, time)
+
+
+def end(runner: EpochRunner, fed: Fed) -> None:
+    """Without slots, there is nothing to commit."""
+    runner.complete(dataclasses.replace(fed, nothing=True))
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["before the next", "beside the next"])
+def test_one_slow_epoch_makes_no_partition_idle(beside: bool) -> None:
+    """The rows of a partition that brought none may have waited to be read all that time."""
+    time = ManualClock()
+    runner = runner_of(time)
+    fed = runner.begin(None, 0)
+    time.sleep(PAUSE_S)
+    if not beside:
+        end(runner, fed)
+    after = runner.begin(None, 1)
+    assert is_held(runner, time)
+    end(runner, fed if beside else after)
+    time.advance(IDLE_MS // 2 - 1)
+    assert is_held(runner, time)
+    time.advance(1)
+    assert not is_held(runner, time)
+
+
+def test_a_partition_that_brings_nothing_in_several_slow_epochs_is_idle() -> None:
+    time = ManualClock()
+    runner = runner_of(time)
+    for epoch in range(2):
+        fed = runner.begin(None, epoch)
+        assert is_held(runner, time)
+        time.sleep(PAUSE_S)
+        end(runner, fed)
+    runner.begin(None, 2)
+    assert not is_held(runner, time)
+
+
+def test_the_time_between_two_epochs_is_idleness_and_so_is_that_of_quick_ones() -> None:
+    time = ManualClock()
+    runner = runner_of(time)
+    for epoch in range(10):
+        fed = runner.begin(None, epoch)
+        time.advance(IDLE_MS // 20)
+        end(runner, fed)
+        time.advance(IDLE_MS // 20)
+    assert not is_held(runner, time)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support import slots
-from support.running import Running
+from support.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
@@ -43,6 +43,7 @@ class Paused:
             durable=self.running.durable,
             say=self.said.append,
             guard=FenceGuard(self.running.durable.log, 1.0, time_),
+            settings=settings(folder, **checkpointing),
         )
         self.guard = parts.guard
         self.pauses = Pauses(parts, lambda: self.lost, self.over)
@@ -276,3 +277,40 @@ def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused:
     assert not paused.running.checkpoints.given_up()
     places.failed(own, "copy a file", errors.StorageUnavailable("away"))
     assert paused.running.checkpoints.given_up()
+
+
+@pytest.mark.fault(
+    broken="the storage with the job's log is away",
+    when="while savepoints are asked for, one of which is to stop the job",
+    expected="each fails after checkpointing.timeout with the place that is away; the job waits, and goes on when it "
+    "is back",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("paused", [{"timeout_s": 1.0}], indirect=True)
+def test_a_savepoint_is_refused_in_time_while_the_log_is_away(paused: Paused) -> None:
+    requests, log = paused.running.requests, paused.running.durable.log
+    storage = Path(paused.running.durable.root.url.removeprefix("file://"))
+    gone = storage.with_name("gone")
+    storage.rename(gone)
+    time.sleep(1.1)
+    thread = threading.Thread(target=paused.pauses.may_go_on)
+    thread.start()
+    until(paused.is_paused)
+    for name, stop in (("one", True), ("two", False)):
+        requests.add(SavepointRequest(trigger_id=name, stop=stop))
+    asked = time.monotonic()
+
+    def refused() -> bool:
+        found = [requests.find(name) for name in ("one", "two")]
+        return all(each is not None and each.status is SavepointPhase.FAILED for each in found)
+
+    until(refused)
+    assert time.monotonic() - asked >= 1.0
+    found = requests.find("one")
+    assert found is not None and found.failure is not None and str(storage) in found.failure
+    assert thread.is_alive() and paused.is_paused()
+    gone.rename(storage)
+    paused.guard.read()
+    thread.join(10)
+    assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
+    assert log.check().incarnation == 1

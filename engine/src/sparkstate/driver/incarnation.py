@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from sparkstate import errors, phases
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase, SavepointRequest
-from sparkstate.driver import failing, leaving
+from sparkstate.driver import draining, failing, leaving
 from sparkstate.driver.aside import Aside
 from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.checkpoints import Checkpoints
@@ -346,9 +346,7 @@ class Incarnation:
             archive = self._position(newest, self._runner.watermarks)
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
-        request = self._checkpoints.next_request()
-        started = self._checkpoints.start(epoch, self._runner.watermarks, archive, request, drained=True)
-        started.settle(self._checkpoints.given_up)
+        draining.last_checkpoints(self._checkpoints, epoch, self._runner.watermarks, archive)
         return End.INPUT_ENDED
 
     # -- watching -----------------------------------------------------------------------------------------------

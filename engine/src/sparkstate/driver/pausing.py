@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import Phase, SavepointPhase
 from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.parts import Parts
@@ -28,6 +28,8 @@ class Pauses:
         self._parts = parts
         self._lost = lost
         self._over = over
+        self._asked: dict[str, float] = {}
+        """Since when savepoints wait in the pause at hand."""
 
     def may_go_on(self) -> None:
         """Before every epoch, sink call and commit: still ours? While the log is away, wait here."""
@@ -35,6 +37,7 @@ class Pauses:
         while True:
             self._raise_if_lost()
             if parts.guard.check() is Verdict.GO:
+                self._asked.clear()
                 self._go_on()
                 return
             if parts.requests.ending():
@@ -42,7 +45,19 @@ class Pauses:
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
             parts.durable.places.failed(parts.durable.lineage.store.url, "read the log", cause)
             parts.view.note_phase(Phase.PAUSED)
+            self._refuse_in_time()
             parts.clock.sleep(_LOOK_S)
+
+    def _refuse_in_time(self) -> None:
+        """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had,
+        and the job goes on as if it had not been asked: who wanted it to stop hears why it did not."""
+        parts, now_s = self._parts, self._parts.clock.monotonic()
+        waiting = parts.requests.waiting()
+        self._asked = {trigger_id: self._asked.get(trigger_id, now_s) for trigger_id in waiting}
+        for trigger_id, since_s in self._asked.items():
+            if now_s - since_s > parts.settings.checkpoint.timeout_s:
+                told = parts.durable.places.told
+                parts.requests.update(trigger_id, SavepointPhase.FAILED, failure=told)
 
     def hold_back(self, checkpoints: Checkpoints, begin: Callable[[], object]) -> None:
         """At the end of an epoch: wait while the job must take nothing in. ``begin`` starts a checkpoint of that epoch.

@@ -83,6 +83,12 @@ class Requests:
         with self._lock:
             return next((pending.request for pending in self._savepoints.values() if pending.open), None)
 
+    def waiting(self) -> tuple[str, ...]:
+        """The trigger ids of those that nobody has begun to serve."""
+        with self._lock:
+            found = self._savepoints.items()
+            return tuple(name for name, each in found if each.status.status is SavepointPhase.PENDING)
+
     def update(self, trigger_id: str, phase: SavepointPhase, **changes: object) -> None:
         """Note progress."""
         with self._lock:

@@ -111,6 +111,8 @@ class EpochRunner:
         self._know_timers = False
         self._held_bytes = 0
         self._rehearsed = threading.Event()
+        self._begun_ms: int | None = None  # of the newest epoch; no end while it is worked on
+        self._ended_ms: int | None = None
 
     # -- planning -----------------------------------------------------------------------------------------------
 
@@ -177,7 +179,8 @@ class EpochRunner:
         self._wait()
         self._enter(phases.Phase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
-        self.watermarks = self.watermarks.paused(self.paused.take(), now)
+        self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(self._worked_ms(now), now)
+        self._begun_ms, self._ended_ms = now, None
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         attempts: dict[str, dict[int, int]] = {}
@@ -189,12 +192,23 @@ class EpochRunner:
         self.watermarks = after
         return Fed(epoch, before, after, now, attempts, nothing, started)
 
+    def _worked_ms(self, now: int) -> int:
+        """How long the epoch before was worked on until now, when the next one begins."""
+        return 0 if self._begun_ms is None else (self._ended_ms or now) - self._begun_ms
+
     def _wait(self) -> None:
         with self.paused.measured():
             self._may_go_on()
 
     def complete(self, fed: Fed) -> EpochResult:
         """Finish, the operators behind others, commit, sinks."""
+        try:
+            return self._completed(fed)
+        finally:
+            if fed.now == self._begun_ms:  # else the next one has begun
+                self._ended_ms = self._clock.now_ms()
+
+    def _completed(self, fed: Fed) -> EpochResult:
         totals = [0, 0, 0, 0]
         if fed.nothing:
             return self._result(fed, totals, 0.0)

@@ -8,6 +8,10 @@ Where a job names the columns that tell the parts of a source (the partitions of
 largest event time of its own, and the least of them counts: a part that is read behind the others holds the watermark
 until it has caught up. A source or part that brought no row for its idle timeout is left out. Parts are known by their
 rows: one that never had a row holds nothing.
+
+Idleness is time in which a part had nothing to read. While an epoch is worked on, its rows may be there and wait for
+the next one; while sources are never at rest, that is all the time there is. So an epoch counts for half of the idle
+timeout at most: a slow one makes nothing idle, and several in a row in which a part brought nothing do.
 """
 
 from __future__ import annotations
@@ -94,6 +98,12 @@ class SourceTime:
         parts = {k: replace(p, active_ms=min(p.active_ms + ms, now_ms)) for k, p in self.parts.items()}
         return replace(self, active_ms=min(self.active_ms + ms, now_ms), parts=parts)
 
+    def worked(self, ms: int, now_ms: int) -> SourceTime:
+        """After an epoch that took ``ms``."""
+        timeout_ms = self.idle_timeout_ms
+        over_ms = 0 if timeout_ms is None else ms - timeout_ms // 2
+        return self.paused(over_ms, now_ms) if over_ms > 0 else self
+
     def _is_idle(self, active_ms: int, now_ms: int) -> bool:
         return self.idle_timeout_ms is not None and now_ms - active_ms >= self.idle_timeout_ms
 
@@ -162,6 +172,11 @@ class Watermarks:
         if ms <= 0:
             return self
         return replace(self, sources=tuple(source.paused(ms, now_ms) for source in self.sources))
+
+    def worked(self, ms: int, now_ms: int) -> Watermarks:
+        """After an epoch that took ``ms``, in which rows may have waited to be read."""
+        sources = tuple(source.worked(ms, now_ms) for source in self.sources)
+        return self if sources == self.sources else replace(self, sources=sources)
 
     def ended(self) -> Watermarks:
         """Bounded input: everything has been seen."""

@@ -10,14 +10,13 @@ shares threads across calls and hides the errors of parts.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import boto3
 import botocore.config
@@ -25,7 +24,7 @@ import botocore.exceptions
 
 from sparkstate import errors
 from sparkstate.settings import MIB, S3Settings
-from sparkstate.storage import naming, s3_errors
+from sparkstate.storage import naming, s3_errors, s3_keys, s3_wire
 from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo, Upload
 
@@ -54,11 +53,16 @@ class S3Store:
         self._bucket, _, prefix = self._url.removeprefix("s3://").partition("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._ids = ids
+        self._settings, self._threads = settings, threads
+        self._renewing = threading.Lock()
         with _opening(self._url, settings):
-            session = boto3.session.Session()
-            self._once = _client(session, settings, attempts=1, connections=4 * threads)
-            self._client = _client(session, settings, attempts=3, connections=4 * threads)
+            self._connect(boto3.session.Session())
         self._parts = ThreadPoolExecutor(threads, thread_name_prefix="s3-part")
+
+    def _connect(self, session: boto3.Session) -> None:
+        self._once = _client(session, self._settings, attempts=1, connections=4 * self._threads)
+        self._client = _client(session, self._settings, attempts=3, connections=4 * self._threads)
+        self._keys = s3_keys.of(session.get_credentials())
 
     @property
     def url(self) -> str:
@@ -67,7 +71,11 @@ class S3Store:
     def put_if_absent(self, key: str, data: bytes) -> None:
         with self._mapped("create", key):
             self._once.put_object(
-                Bucket=self._bucket, Key=self._full(key), Body=data, IfNoneMatch="*", ContentMD5=_md5(data)
+                Bucket=self._bucket,
+                Key=self._full(key),
+                Body=data,
+                IfNoneMatch="*",
+                ContentMD5=s3_wire.md5(data),
             )
 
     def put_file(self, key: str, source: Path) -> None:
@@ -78,7 +86,7 @@ class S3Store:
             else:
                 data = source.read_bytes()
                 self._client.put_object(
-                    Bucket=self._bucket, Key=self._full(key), Body=data, ContentMD5=_md5(data)
+                    Bucket=self._bucket, Key=self._full(key), Body=data, ContentMD5=s3_wire.md5(data)
                 )
 
     def upload(self, key: str) -> Upload:
@@ -91,7 +99,7 @@ class S3Store:
         with self._mapped("read", key):
             answer = self._client.get_object(Bucket=self._bucket, Key=self._full(key))
             data = answer["Body"].read()
-            _require_length(len(data), answer["ContentLength"])
+            s3_wire.require_length(len(data), answer["ContentLength"])
             return data
 
     def get_file(self, key: str, target: Path) -> str:
@@ -101,7 +109,7 @@ class S3Store:
             with arriving(target, size, self._ids) as file:
                 while data := answer["Body"].read(CHUNK):
                     file.write(data)
-                _require_length(file.written, size)
+                s3_wire.require_length(file.written, size)
                 return file.finish()
 
     def head(self, key: str) -> ObjectInfo:
@@ -114,7 +122,7 @@ class S3Store:
     def _head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._full(key))
-            if _may_be_cut(answer["ResponseMetadata"]["HTTPHeaders"]):
+            if s3_wire.may_be_cut(answer["ResponseMetadata"]["HTTPHeaders"]):
                 page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._full(key), MaxKeys=1)
                 return next(info for info in self._infos(page) if info.key == key)
             return ObjectInfo(
@@ -226,6 +234,31 @@ class S3Store:
             upload.abort()
             raise
 
+    def _renew(self, code: str, full: str, error: Exception) -> None:
+        """Raise ``StorageUnavailable``, so that it is tried again, if the server refused keys that can be others by
+        now: boto3 renews those of roles by itself, and reads a file of keys once.
+        """
+        if not s3_errors.is_denied(code):
+            return
+        keys = self._keys
+        with contextlib.suppress(botocore.exceptions.BotoCoreError):  # a file that is being written
+            session = boto3.session.Session()
+            found = s3_keys.of(session.get_credentials())
+            with self._renewing:
+                if found != self._keys:
+                    self._connect(session)
+                renewed = keys != self._keys
+            if renewed or (s3_errors.is_expired(code) and found.renewable):
+                raise errors.StorageUnavailable(
+                    f"s3://{self._bucket}/{full}: {code}: the credentials were refused; "
+                    + (
+                        "they have changed since"
+                        if renewed
+                        else f"they come from {found.source}, which renews them"
+                    )
+                    + ", so it is tried again"
+                ) from error
+
     @contextlib.contextmanager
     def _mapped(self, operation: str, key: str) -> Iterator[None]:
         full = self._prefix + key
@@ -233,6 +266,7 @@ class S3Store:
             yield
         except botocore.exceptions.ClientError as error:
             answer = error.response
+            self._renew(answer.get("Error", {}).get("Code", ""), full, error)
             status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
             detail = answer.get("Error", {})
             raise s3_errors.translate(
@@ -279,7 +313,7 @@ class _S3Upload:
                 UploadId=self._id,
                 PartNumber=number,
                 Body=cast(bytes, data),
-                ContentMD5=_md5(data),
+                ContentMD5=s3_wire.md5(data),
             )
             self._tags[number] = answer["ETag"]
 
@@ -346,36 +380,5 @@ def _client(session: boto3.Session, settings: S3Settings, attempts: int, connect
             response_checksum_validation="when_required",
         ),
     )
-    client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
+    client.meta.events.register("before-call.s3.DeleteObjects", s3_wire.add_content_md5)
     return client
-
-
-def _require_length(found: int, promised: int) -> None:
-    """A head that was cut before its Content-Length makes the body end with the connection, wherever that is."""
-    if found != promised:
-        raise ValueError(f"{found} of {promised} bytes")
-
-
-def _add_content_md5(params: dict[str, Any], **_: Any) -> None:
-    """Older servers require Content-MD5 for the multi-object delete and do not know CRC32, botocore's new
-    choice.
-    """
-    body = params["body"]
-    data = body if isinstance(body, bytes) else str(body).encode()
-    params["headers"] = {
-        name: value
-        for name, value in params["headers"].items()
-        if not name.lower().startswith(("x-amz-checksum-", "x-amz-sdk-checksum-"))
-    }
-    params["headers"]["Content-MD5"] = _md5(data)
-
-
-def _may_be_cut(headers: Mapping[str, str]) -> bool:
-    """Whether the answer to HEAD, which has no body that tells, may have ended in what we read of it: Python takes the
-    end of a connection for the end of the headers. Servers send others behind."""
-    last = next(reversed(list(headers)), "")
-    return last.lower() in ("content-length", "last-modified")
-
-
-def _md5(data: bytes | bytearray) -> str:
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()

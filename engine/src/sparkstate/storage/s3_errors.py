@@ -9,17 +9,27 @@ _SLOW = frozenset(
 )
 # Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
 _MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
-_DENIED = frozenset(
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"})
+_DENIED = _EXPIRED | frozenset(
     {
         "AccessDenied",
         "InvalidAccessKeyId",
         "SignatureDoesNotMatch",
-        "ExpiredToken",
         "InvalidToken",
         "403",
         "XAdminUserNotFound",  # versitygw's answer to an unknown access key, with status 404
     }
 )
+
+
+def is_denied(code: str) -> bool:
+    """Whether the server knows the credentials not, or no more, or gives them no access."""
+    return code in _DENIED
+
+
+def is_expired(code: str) -> bool:
+    """Whether the credentials were right once."""
+    return code in _EXPIRED
 
 
 def translate(
