@@ -88,14 +88,32 @@ def test_the_operators_user_can_be_another_or_nobody_in_particular(
 
 
 @pytest.mark.parametrize(
+    ("user", "found"),
+    [
+        ({}, ["185", "185", "185"]),
+        ({"runAsUser": 1000650000}, ["1000650000", "185", "185"]),
+        ({"runAsUser": None, "runAsGroup": None, "fsGroup": None}, ["none", "none", "none"]),
+    ],
+    ids=["the image's", "another", "the cluster's choice"],
+)
+def test_the_user_of_jobs_can_be_another_or_nobody_in_particular(
+    chart: Chart, user: dict[str, Any], found: list[str]
+) -> None:
+    arguments = chart.operator({"jobPodSecurity": user})["args"]
+    told = dict(one.removeprefix("--").split("=", 1) for one in arguments if one.startswith("--job-"))
+    assert [told[name] for name in ("job-user", "job-group", "job-fs-group")] == found
+
+
+@pytest.mark.parametrize(
     ("values", "said"),
     [
         ({"podSecurity": {"runAsUser": 0}}, "runAsUser"),
+        ({"jobPodSecurity": {"runAsUser": 0}}, "runAsUser"),
         ({"fullnameOverride": "Not A Name"}, "fullnameOverride"),
         ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
         ({"metrics": {"podMonitor": {"every": "30s"}}}, "every"),
     ],
-    ids=["root", "name", "variable", "misspelt"],
+    ids=["root", "root of jobs", "name", "variable", "misspelt"],
 )
 def test_a_wrong_value_is_refused(chart: Chart, values: dict[str, Any], said: str) -> None:
     with pytest.raises(CommandFailed, match=said):

@@ -322,7 +322,13 @@ class Applier:
         revision = revisions[str(seen.job.status.get("revision"))]
         context = self.context(seen.job, revision)
         command = tasks.of_job(context, action, await self._manifest(seen, revision))
-        await self._create(Write.CREATE_TASK, k.TASKS, seen.job.namespace, tasks.job(command), _of(seen.job))
+        await self._create(
+            Write.CREATE_TASK,
+            k.TASKS,
+            seen.job.namespace,
+            tasks.job(command, self._config.ids),
+            _of(seen.job),
+        )
 
     async def _manifest(self, seen: observed.Observed, revision: plan.Revision) -> str:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""
@@ -341,7 +347,7 @@ class Applier:
         account = await self._existing_account(name, namespace)
         command = tasks.of_snapshot(action, snapshot, namespace, self._config.engine_image, account)
         ours = {labels.SNAPSHOT_UID: snapshot.uid}
-        await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command), ours)
+        await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command, self._config.ids), ours)
 
     async def _existing_account(self, name: str | None, namespace: str) -> str | None:
         """A job's own ServiceAccount goes with the job; with a secretRef the namespace's default will do."""

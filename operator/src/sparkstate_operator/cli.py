@@ -31,6 +31,18 @@ def main() -> None:
     """The Kubernetes operator for stateful Spark jobs."""
 
 
+def _id(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if value != CLUSTERS_CHOICE and not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
+        raise click.BadParameter(
+            f"{value!r} is no user or group; give a number above 0, or {CLUSTERS_CHOICE}"
+        )
+    return value
+
+
+CLUSTERS_CHOICE = "none"
+IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_group"}
+
+
 @main.command()
 @click.option(
     "--namespace", "namespaces", multiple=True, help="Watch this namespace; may be given several times."
@@ -54,6 +66,11 @@ def main() -> None:
     show_default=True,
     metavar="KIND/NAME",
     help="Role that drivers with executors are bound to: a ClusterRole, or a Role in each job's namespace.",
+)
+@click.option("--job-user", default="185", show_default=True, callback=_id, help="Of jobs' pods; or none.")
+@click.option("--job-group", default="185", show_default=True, callback=_id, help="Of jobs' pods; or none.")
+@click.option(
+    "--job-fs-group", default="185", show_default=True, callback=_id, help="Of jobs' volumes; or none."
 )
 @click.option(
     "--operator-class",
@@ -130,6 +147,11 @@ def run(**options: Any) -> None:
         namespaces=tuple(options["namespaces"]),
         cluster=options["cluster"],
         engine_image=options["engine_image"],
+        ids={
+            field: int(value)
+            for field, option in IDS.items()
+            if (value := options[option]) != CLUSTERS_CHOICE
+        },
         operator_class=options["operator_class"],
         driver_role=_driver_role(options["driver_role"]),
         defaults=_defaults(options["defaults_file"]),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DRIVER_PORT = 8480
+USER = 185
+"""``sparkstate`` in the images; has an entry in /etc/passwd there."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Config:
     """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
     driver_role: DriverRole = DriverRole()
     """What a job's RoleBinding names. The operator makes no role, so that it needs no right to make any."""
+    ids: Mapping[str, int] = field(
+        default_factory=lambda: {"runAsUser": USER, "runAsGroup": USER, "fsGroup": USER}
+    )
+    """Users and groups of jobs' pods, where a pod template names none; what is missing is the cluster's to choose."""
     operator_class: str = ""
     """Jobs with this class alone are looked after, as their label says; empty: those without one."""
     mark: str = ""

@@ -62,7 +62,9 @@ def pod_of(**spec: Any) -> dict[str, Any]:
     made = revision(**{"driverTemplate": TEMPLATE, **spec})
     context = parts.Context(job(), made, Config(cluster="blue", engine_image="engine:1"))
     purge = actions.CreateTask("purge", "purge", ("purge", "--json"))
-    found: dict[str, Any] = tasks.job(tasks.of_job(context, purge, "orders-1"))["spec"]["template"]["spec"]
+    found: dict[str, Any] = tasks.job(tasks.of_job(context, purge, "orders-1"), Config().ids)["spec"][
+        "template"
+    ]["spec"]
     return found
 
 
@@ -72,7 +74,9 @@ def test_a_command_about_a_snapshot_has_the_template_that_it_wrote_down() -> Non
     )
     access = {"s3": {"endpoint": "http://minio", "pathStyle": True, "secretRef": {"name": "keys"}}}
     one = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {"access": access}, {}, {}, ())
-    pod = tasks.job(tasks.of_snapshot(delete, one, "shop", "engine:1", "mine"))["spec"]["template"]["spec"]
+    pod = tasks.job(tasks.of_snapshot(delete, one, "shop", "engine:1", "mine"), Config().ids)["spec"][
+        "template"
+    ]["spec"]
     assert (pod["nodeSelector"], pod["serviceAccountName"]) == ({"a": "b"}, "mine")
     (container,) = pod["containers"]
     assert container["args"][2:] == ["--s3-endpoint", "http://minio", "--s3-path-style"]
@@ -88,7 +92,7 @@ def test_a_command_may_run_where_the_driver_may() -> None:
     )
     assert pod["priorityClassName"] == "low"
     assert pod["imagePullSecrets"] == [{"name": "mirror"}, {"name": "pull"}]
-    assert pod["securityContext"] == {"supplementalGroups": [4000], **parts.POD_SECURITY}
+    assert pod["securityContext"] == {"supplementalGroups": [4000], **Config().ids, **parts.POD_SECURITY}
 
 
 def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_container() -> None:

@@ -59,6 +59,11 @@ def limited(role: str, **limits: Any) -> dict[str, Any]:
             id="limits that are a text",
         ),
         pytest.param(
+            {"spec": {"securityContext": "1001"}},
+            "spec.securityContext: must be an object",
+            id="a security context of the pod that is a number",
+        ),
+        pytest.param(
             {"spec": {"terminationGracePeriodSeconds": "2m"}},
             "spec.terminationGracePeriodSeconds: must be a whole number",
             id="a grace period with a unit",

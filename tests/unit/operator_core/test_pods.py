@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
+from support import in_cluster
 from support.decisions import SPEC, job
 
-from sparkstate_operator import plan
+from sparkstate_operator import actions, plan
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.core import settings
-from sparkstate_operator.objects import driver, parts
+from sparkstate_operator.objects import driver, parts, tasks
 
 SIDECAR = {"name": "logs", "image": "example/logs:1", "volumeMounts": [{"name": "cache", "mountPath": "/c"}]}
 
@@ -119,3 +121,36 @@ def test_the_controller_of_a_driver_is_its_attempt_s_config_map_and_nothing_else
     assert owner["controller"] is True
     # True would need a right of its own where owner references are guarded, as on OpenShift.
     assert not owner.get("blockOwnerDeletion")
+
+
+IDS = {"runAsUser": 185, "runAsGroup": 185, "fsGroup": 185}
+
+
+@pytest.mark.parametrize(
+    ("ids", "theirs", "found"),
+    [
+        (IDS, {}, IDS),
+        (IDS, {"runAsUser": 1001, "fsGroup": 0}, {**IDS, "runAsUser": 1001, "fsGroup": 0}),
+        ({}, {}, {}),
+        ({}, {"runAsUser": 1001}, {"runAsUser": 1001}),
+        (IDS, {"runAsUser": 0, "runAsGroup": 0}, {**IDS, "runAsGroup": 0}),
+    ],
+    ids=["the image's", "the template's", "the cluster's choice", "the template's over that", "root"],
+)
+def test_the_users_of_all_pods_are_the_template_s_or_the_chart_s_or_the_cluster_s(
+    ids: dict[str, int], theirs: dict[str, int], found: dict[str, int]
+) -> None:
+    context = in_cluster.context(
+        **{f"{role}Template": {"spec": {"securityContext": theirs}} for role in ("driver", "executor")}
+    )
+    context = dataclasses.replace(context, config=dataclasses.replace(context.config, ids=ids))
+    command = tasks.of_job(context, actions.CreateTask("purge", "purge", ("purge",)), "rotations-3")
+    for spec in (
+        driver.pod(context, 3)["spec"],
+        driver.executor_template(context, 3)["spec"],
+        tasks.job(command, ids)["spec"]["template"]["spec"],
+    ):
+        security = spec["securityContext"]
+        assert {name: security[name] for name in IDS if name in security} == found
+        assert security["runAsNonRoot"] is True
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}

@@ -106,6 +106,7 @@ def judged(template: Mapping[str, Any], at: str, own: str) -> Iterator[Problem]:
     yield from _object(template, "spec", at)
     spec = _mapping(template, "spec")
     at = f"{at}.spec"
+    yield from _object(spec, "securityContext", at)
     for name in _LISTS:
         yield from _named(spec, name, at)
     yield from _entries(spec, "tolerations", at, key="key", needed=False)

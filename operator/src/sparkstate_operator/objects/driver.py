@@ -23,7 +23,7 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
     """The driver's pod of one attempt, without its controller, which :func:`controlled` adds when it exists.
     ``predecessor_s``: as ``actions.StartAttempt`` has it."""
     revision, job = context.revision, context.job
-    theirs = templates.of(revision.resolved, "driver")
+    theirs = parts.as_user(context.config.ids, templates.of(revision.resolved, "driver"))
     ours: Object = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -225,7 +225,7 @@ def with_tolerations(template: Object) -> Object:
 
 def executor_template(context: Context, attempt: int) -> Object:
     """The pod template that Spark's Kubernetes backend starts executors from; their container is named ``executor``."""
-    theirs = templates.of(context.revision.resolved, "executor")
+    theirs = parts.as_user(context.config.ids, templates.of(context.revision.resolved, "executor"))
     container = _any_container(context, "executor")
     container["env"] = parts.environment(context, attempt)
     # Spark's own secret between driver and executors is read from there; by default it would stand in the pod's spec.

@@ -12,8 +12,6 @@ from sparkstate_operator.core import naming
 from sparkstate_operator.plan import Revision
 
 Object = dict[str, Any]
-USER = 185
-"""``sparkstate`` in the images; has an entry in /etc/passwd there."""
 WORK_DIR = "/var/lib/sparkstate"
 JOB_DIR = "/etc/sparkstate/job"
 TOKEN_DIR = "/etc/sparkstate/token"
@@ -21,9 +19,6 @@ CODE_DIR = "/etc/sparkstate/code"
 
 POD_SECURITY: Mapping[str, Any] = {
     "runAsNonRoot": True,
-    "runAsUser": USER,
-    "runAsGroup": USER,
-    "fsGroup": USER,
     "fsGroupChangePolicy": "OnRootMismatch",
     "seccompProfile": {"type": "RuntimeDefault"},
 }
@@ -54,6 +49,17 @@ def metadata(
         "namespace": context.job.namespace,
         "labels": labels.of_job(context.job.name, context.job.uid, role, attempt),
     }
+
+
+def as_user(ids: Mapping[str, int], template: Object) -> Object:
+    """A template with a spec, with the users and groups of ``ids`` where it names none of its own. Root is no user:
+    no pod of ours may be (``runAsNonRoot``)."""
+    spec = template.get("spec") or {}
+    theirs = spec.get("securityContext")
+    told = dict(theirs) if isinstance(theirs, Mapping) else {}
+    if told.get("runAsUser") == 0:
+        del told["runAsUser"]
+    return {**template, "spec": {**spec, "securityContext": {**ids, **told}}}
 
 
 def service_account(context: Context) -> str:

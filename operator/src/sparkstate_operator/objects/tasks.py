@@ -86,8 +86,8 @@ def _s3_options(s3: Mapping[str, Any]) -> list[str]:
     return [*options, "--s3-path-style"] if s3.get("pathStyle") else options
 
 
-def job(command: Command) -> Object:
-    """The Kubernetes Job."""
+def job(command: Command, ids: Mapping[str, int]) -> Object:
+    """The Kubernetes Job. ``ids``: users and groups, where the command's template names none."""
     marks = {**command.owner, labels.ROLE: "command"}
     volumes: list[Object] = [{"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {}}]
     mounts: list[Object] = [
@@ -120,7 +120,7 @@ def job(command: Command) -> Object:
     }
     if command.service_account:
         spec["serviceAccountName"] = command.service_account
-    theirs = driver.with_tolerations({"metadata": {}, "spec": {}, **command.template})
+    theirs = parts.as_user(ids, driver.with_tolerations({"metadata": {}, "spec": {}, **command.template}))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
