@@ -117,14 +117,16 @@ class CompletedCheckpointStore:
         return known
 
     def next_checkpoint_id(self) -> int:
-        """One above every id that the log or a leftover in storage names. Ids are never used twice."""
+        """One above every id that the log or a folder of a checkpoint names. Ids of ``_metadata`` are never used twice.
+
+        Shared files are not looked at, of which there may be a hundred thousand: a dead attempt's has the number of
+        its incarnation in its name, which is never used twice, so the same id with another incarnation is another
+        name. What is named by the id alone lies in ``chk-N/``, and the log remembers which of those were swept.
+        """
         named = [self._log.refresh().last_checkpoint_id]
         for info in self._store.list("chk-"):
             number = info.key.removeprefix("chk-").partition("/")[0]
             named.append(int(number) if number.isdigit() else 0)
-        for info in self._store.list(f"{layout.SHARED}/"):
-            written = layout.written_by(info.key)
-            named.append(written[1] if written else 0)
         return max(named) + 1
 
     def subsume(self) -> Deleted:

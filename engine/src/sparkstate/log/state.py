@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from sparkstate.log import records
 from sparkstate.log.records import CheckpointCommitted, Closed, Entry, SavepointCommitted, SavepointStarted
+from sparkstate.storage import layout
 
 
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +112,15 @@ def _bury(state: LogState, record: records.Tombstone) -> dict[str, object]:
             *(url for url in record.savepoints if url not in known),
         ),
         "restore_point_deleted": state.restore_point_deleted or buried,
-        # A number that was given up is never used again: a delete of its files may still be on its way.
-        "last_checkpoint_id": max(state.last_checkpoint_id, *record.checkpoints, 0),
+        # A number that was given up is never used again: a delete of its files may still be on its way. So is one whose
+        # metadata was swept, as an orphan that no record named before.
+        "last_checkpoint_id": max(state.last_checkpoint_id, *record.checkpoints, *_swept(record), 0),
         "published": max(state.published, record.published),
     }
+
+
+def _swept(record: records.Tombstone) -> Iterator[int]:
+    for path in record.paths:
+        number = layout.checkpoint_of_metadata(path)
+        if number is not None:
+            yield number
