@@ -54,6 +54,7 @@ from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SinkPlan, SlotPlan
+from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 RESULT = Path(__file__).parent / "results" / "slots.json"
@@ -137,6 +138,7 @@ class Driver:
         space = KeySpace(max(128, slots * SHARDS_PER_SLOT), slots * SHARDS_PER_SLOT)
         self.durable = Durable(settings, self._clock, 1, "a benchmark")
         self.durable.key_space = space
+        self.durable.sink_paths = {"out": str(folder / "out")}
         self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
         self.view = JobView(
             documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "rocksdb", self._clock
@@ -172,7 +174,7 @@ class Driver:
         """One epoch's commit and its checkpoint; seconds from its beginning to its end."""
         self.group.each(lambda _: protocol.Commit(incarnation=1, epoch=epoch), protocol.Committed)
         began = time.monotonic()
-        self.checkpoints.start(epoch, Watermarks(()), b"position").settle()
+        self.checkpoints.start(epoch, Watermarks(()), Captured()).settle()
         return time.monotonic() - began
 
     def close(self) -> None:
