@@ -204,6 +204,10 @@ def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, mo
             store.get("a")
         assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
         assert s3.secret_key not in str(refused.value)
+        for asks_head in (lambda: store.head("a"), lambda: store.copy("a", "b")):  # its answer has no code
+            with pytest.raises(errors.StorageError, match=r"400.*credentials") as refused:
+                asks_head()
+            assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
         proxy.refuse = lambda request: None
         with pytest.raises(errors.NotFound):
             store.get("a")

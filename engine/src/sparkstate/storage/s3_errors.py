@@ -9,7 +9,10 @@ _SLOW = frozenset(
 )
 # Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
 _MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
-_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"})
+# "400": the answer to HEAD, which has no body that could say so. Nothing else about our HEADs is a bad request.
+_EXPIRED = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "400"}
+)
 _DENIED = _EXPIRED | frozenset(
     {
         "AccessDenied",
