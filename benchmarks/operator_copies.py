@@ -18,19 +18,20 @@ _SERVERS_OWN = (
 )  # fmt: skip
 
 
-async def make(kubeconfig: Path, namespace: str, first: str, names: list[str], snapshots: int) -> None:
-    """One job of each name, as ``first`` is; with so many registered savepoints each."""
+async def make(kubeconfig: Path, namespace: str, first: str, names: list[str]) -> None:
+    """One job of each name, as ``first`` is, with its savepoints."""
     kube = await k.Kube.connect(str(kubeconfig))
     try:
         job = await kube.get(k.JOBS, namespace, first)
         assert job is not None
         listed = [(kind, await kube.list(kind, namespace, f"{labels.JOB}={first}")) for kind in CHILDREN]
         children = [(kind, body) for kind, bodies in listed for body in bodies]
+        snapshots = await kube.list(k.SNAPSHOTS, namespace, f"{labels.JOB}={first}")
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(name: str) -> None:
             async with places:
-                await _copy(kube, namespace, job, children, name, snapshots)
+                await _copy(kube, namespace, job, children, snapshots, name)
 
         async with asyncio.TaskGroup() as group:
             for name in names:
@@ -44,8 +45,8 @@ async def _copy(
     namespace: str,
     job: k.Object,
     children: list[tuple[k.Kind, k.Object]],
+    snapshots: list[k.Object],
     name: str,
-    snapshots: int,
 ) -> None:
     old, uid = job["metadata"]["name"], job["metadata"]["uid"]
     made = await kube.create(k.JOBS, namespace, _renamed(job, {old: name}))
@@ -53,14 +54,13 @@ async def _copy(
     def fresh(body: k.Object) -> k.Object:
         return _renamed(body, {old: name, uid: made["metadata"]["uid"]})
 
-    status = {**made, "status": fresh(job)["status"]}
-    await kube.replace(k.JOBS, namespace, status, subresource="status")
-    marks = labels.of_job(name, made["metadata"]["uid"])
-    for number in range(snapshots):
-        meta = {"name": f"{name}-{number}", "labels": marks}
-        spec = {"uri": f"s3://bucket/{name}/{number}"}
-        await kube.create(k.SNAPSHOTS, namespace, {"apiVersion": k.JOBS.api_version, "kind": "StateSnapshot",
-                                                   "metadata": meta, "spec": spec})  # fmt: skip
+    async def put(kind: k.Kind, body: k.Object, into: k.Object) -> None:
+        await kube.replace(kind, namespace, {**into, "status": fresh(body)["status"]}, subresource="status")
+
+    await put(k.JOBS, job, made)
+    for body in snapshots:
+        document = {"apiVersion": k.SNAPSHOTS.api_version, "kind": k.SNAPSHOTS.kind, **fresh(body)}
+        await put(k.SNAPSHOTS, body, await kube.create(k.SNAPSHOTS, namespace, document))
     for kind, body in children:
         copy = {"apiVersion": kind.api_version, "kind": kind.kind, **fresh(body)}
         copy.pop("status", None)

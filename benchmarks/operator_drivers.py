@@ -39,6 +39,8 @@ from support.kubernetes import control_plane  # noqa: E402
 from support.kubernetes.cluster import Cluster  # noqa: E402
 from support.kubernetes.processes import free_port  # noqa: E402
 
+from sparkstate_operator import labels  # noqa: E402
+
 NODE = "played-node"
 AIM_CPU, AIM_MIB, AIM_DELAY_S = 0.5, 400, 1.0
 DRIVER = "sparkstate.io/role=driver"
@@ -245,10 +247,11 @@ def measure(
         body = operated.job(scale.NAMESPACE, names[0])
         objects.create_namespaced_custom_object(*scale.GROUP, scale.NAMESPACE, "statefulsparkjobs", body)
         _until(process, lambda: scale._phases(port, "Running") == 1)
+        register(cluster, folder, names[0], options.snapshots)
         time.sleep(5)
     finally:
         process.stop()
-    asyncio.run(copies.make(cluster.kubeconfig, scale.NAMESPACE, names[0], names[1:], options.snapshots))
+    asyncio.run(copies.make(cluster.kubeconfig, scale.NAMESPACE, names[0], names[1:]))
     _say(f"{options.jobs} jobs made after {time.monotonic() - started:.0f} s")
     process = start(cluster, folder, port, drivers.port)
     started = time.monotonic()
@@ -269,6 +272,28 @@ def measure(
         "jobs": options.jobs, "all_seen_s": round(seen_s), "cores": os.cpu_count(),
         "answering": answering, "failing": failing, "errors": process.errors()[:5],
     }  # fmt: skip
+
+
+def register(cluster: Cluster, folder: Path, job: str, count: int) -> None:
+    """So many savepoints of a job, whose registration has ended; the kubelet is played for the engine's commands."""
+    marks = next(one["metadata"]["labels"] for one in cluster.items("pods", scale.NAMESPACE, DRIVER))
+    kept = {name: marks[name] for name in (labels.JOB, labels.JOB_UID)}
+    played = operated.Operated(cluster, scale.NAMESPACE, folder)
+    for number in range(count):
+        body = {
+            "apiVersion": "/".join(scale.GROUP), "kind": "StateSnapshot",
+            "metadata": {"name": f"{job}-{number}", "namespace": scale.NAMESPACE, "labels": kept},
+            "spec": {"uri": f"s3://bucket/{job}/{number}"},
+        }  # fmt: skip
+        cluster.apply(body)
+    done = 0
+    while done < count:
+        for task in cluster.items("jobs", scale.NAMESPACE):
+            if not task.get("status", {}).get("conditions"):
+                played.finish_task(task["metadata"]["name"])
+        found = cluster.items("snap", scale.NAMESPACE)
+        done = sum((one.get("status") or {}).get("phase") == "Completed" for one in found)
+        time.sleep(0.5)
 
 
 def _all_seen(port: int, jobs: int) -> bool:

@@ -74,7 +74,7 @@ class Applier:
             "status": dict(status),
         }
         answer = await self._write(
-            write, lambda: self._kube.replace(kind, namespace, document, subresource="status")
+            write, lambda: self._kube.replace(kind, namespace, document, subresource="status", meta=True)
         )
         return str(answer["metadata"]["resourceVersion"])
 
