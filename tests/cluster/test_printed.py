@@ -1,4 +1,5 @@
-"""What the documents print for installing the operator works as printed: here it is rendered, and run in tests/e2e."""
+"""What the documents print for installing the operator works as printed: here it is rendered.
+``tests/e2e/test_printed_commands.py`` runs it."""
 
 from __future__ import annotations
 
@@ -11,16 +12,14 @@ import pytest
 import yaml
 from support import tree
 from support.chart import helm
+from support.printed import commands
 
 PAGES = ("README.md", "docs/kubernetes.md", "docs/helm.md", "docs/operator.md")
 
 
 def printed(page: str) -> list[str]:
-    """The commands of helm in a page's blocks, each on one line, without comments."""
-    text = (tree.ROOT / page).read_text(encoding="utf-8")
-    blocks = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M)).replace("\\\n", " ")
-    lines = [line.partition(" #")[0].strip() for line in blocks.splitlines()]
-    return [line for line in lines if line.startswith("helm ") and " charts/" in line]
+    """The page's commands of helm that take the chart."""
+    return [line for line in commands(page) if line.startswith("helm ") and " charts/" in line]
 
 
 COMMANDS = [(page, line) for page in PAGES for line in printed(page)]

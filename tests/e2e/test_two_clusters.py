@@ -1,7 +1,8 @@
-"""Two clusters on one bucket, with a job of one name in both: by default they do not meet there."""
+"""Two clusters on one bucket, with a job of one name in both."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from support.kubernetes.pod_logs import PodLogs
 from support.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+OVER = ("Failed", "RestoreBlocked")
 
 
 @dataclass
@@ -73,3 +75,47 @@ def test_clusters_without_a_name_of_their_users_leave_each_other_s_jobs_alone(
         finally:
             second.stop_feeding()
             second.cluster.kubectl("delete", "ssj", second.name, "-n", second.namespace, "--timeout=120s")
+
+
+def test_two_clusters_of_one_name_end_with_one_job_that_runs_and_one_that_says_why_it_stopped(
+    make_job: Any, other: Other, operator: Operator, job_image: str, data: Prepared
+) -> None:
+    first = make_job()
+    first.apply()
+    # Longer than the two contend: a job without new data makes no checkpoint that would show it running.
+    first.feed(interval_s=60.0)
+    name = first.until_checkpoint_after(0, 300)["cluster"]
+    # One folder for the output too, as it is with a bucket.
+    second = other.job(first.namespace, first.folder, job_image, data)
+    values = {"clusterName": name}
+    with installed.running(other.machine.cluster, other.logs, other.machine.folder, **values):
+        second.apply()
+        began = time.monotonic()
+        try:
+            stopped, runs = contested(first, second)
+            print(f"{time.monotonic() - began:6.1f} s until one of them stopped", flush=True)
+            told = next(one for one in stopped.status["conditions"] if one["type"] == "Ready")
+            assert "LineageContested" in {e["reason"] for e in events(stopped)}, told
+            assert "clusterName" in stopped.status["message"]
+            # Of the data, the first job releases what there is, whoever reads it.
+            runs.until_checkpoint_after(int((runs.status.get("lastCheckpoint") or {}).get("id", 0)), 300)
+            first.finish(600)
+            first.check()
+            assert runs.status["phase"] == "Running"
+        finally:
+            second.cluster.kubectl("delete", "ssj", second.name, "-n", second.namespace, "--timeout=120s")
+
+
+def contested(first: FlightsJob, second: FlightsJob) -> tuple[FlightsJob, FlightsJob]:
+    """The one that has stopped, and the other, as soon as one has."""
+    deadline = time.monotonic() + 900
+    while time.monotonic() < deadline:
+        for one, another in ((first, second), (second, first)):
+            if one.status.get("phase") in OVER:
+                return one, another
+        time.sleep(1)
+    raise AssertionError(f"neither has stopped: {first.status}, {second.status}")
+
+
+def events(job: FlightsJob) -> list[dict[str, Any]]:
+    return job.cluster.items("events", job.namespace)

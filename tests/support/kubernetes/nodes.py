@@ -59,6 +59,8 @@ class NodeCluster:
     run: str
     folder: Path
     stack: contextlib.ExitStack
+    names: dns.NameServer
+    """Of services that pods reach by name."""
     archives: list[Path] = field(default_factory=list)
     """The images that every node has."""
 
@@ -198,7 +200,7 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     cluster = Cluster(plane.admin, folder, plane)
     stack.callback(cluster.close)
 
-    whole = NodeCluster(cluster, [], door, run, folder, stack)
+    whole = NodeCluster(cluster, [], door, run, folder, stack, names)
     whole.import_image(images.pause(folder))
     whole.add_node()
     return whole
