@@ -21,7 +21,7 @@ def take_away(output: Path, taken: Path) -> None:
 
 
 def staged(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*/_sparkstate_staging/**/*") if path.is_file()]
+    return [path for path in folder.glob("*/_sparkstate_staging/**/*-*") if path.is_file()]
 
 
 @pytest.mark.fault(

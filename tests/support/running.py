@@ -16,6 +16,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.sinks import file_sink
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
@@ -73,7 +74,8 @@ class Running:
         (self.out / name / "in-the-way").mkdir(parents=True)
 
     def staged(self) -> list[Path]:
-        return [path for path in (self.out / "_sparkstate_staging").rglob("*") if path.is_file()]
+        folder = self.out / "_sparkstate_staging"
+        return [path for path in folder.rglob("*") if path.is_file() and path.name != file_sink.BEGUN]
 
     def close(self) -> None:
         self.group.close()

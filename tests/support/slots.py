@@ -17,6 +17,7 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.settings import S3Settings, StateBackendSettings
+from sparkstate.sinks import file_sink
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import batches as slot_batches
 from sparkstate.slots import client, protocol
@@ -26,6 +27,7 @@ from sparkstate.slots.plan import SinkPlan, SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
 from sparkstate.state.descriptors import ValueStateDescriptor
+from sparkstate.storage import open_store
 
 KEY = "a-key-for-slot-tests"
 LINEAGE = "0123456789abcdef"
@@ -58,6 +60,7 @@ def plan(
     """One operator ``sum`` whose output goes to files below ``folder/out``. Makes what a driver makes before."""
     for made in (folder / "out", folder / "storage" / LINEAGE):
         made.mkdir(parents=True, exist_ok=True)
+    file_sink.begin(open_store(str(folder / "out")), LINEAGE, incarnation)
     spec = OperatorSpec(
         uid="sum",
         function=Sum(),

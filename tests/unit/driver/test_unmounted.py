@@ -7,6 +7,7 @@ is. Real mounts are in ``tests/faults/test_volumes.py``.
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,39 @@ def test_a_checkpoint_makes_no_folder_where_its_volume_was(
     running.slot.epoch(1, slots.rows(("a", 1)))
     running.start(1).settle()
     assert rows(running.out) == [1, 2, 2]
+
+
+@pytest.mark.fault(
+    broken="the volume of a sink is unmounted, and the sink's path is its mount point",
+    when="while a job runs, before a slot stores its first checkpoint",
+    expected="nothing is written to the bare folder; the checkpoint fails; back again, the next one has all output",
+)
+def test_a_slot_writes_nothing_to_the_mount_point_that_is_its_sink(running: Running, tmp_path: Path) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1), ("b", 2)))
+    away = Away(tmp_path / "out")
+    running.out.mkdir()
+    failed = slot_snapshot(running, 99)
+    assert "begun is not there; is the volume mounted" in failed.failure
+    assert failed.failure_reason == "StorageUnavailable"
+    assert list(running.out.iterdir()) == []
+    running.out.rmdir()
+    away.back()
+    running.slot.epoch(1, slots.rows(("a", 1)))
+    running.start(1).settle()
+    assert rows(running.out) == [1, 2, 2]
+
+
+def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: Running) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    shutil.rmtree(running.out / "_sparkstate_staging")
+    failed = running.start(0)
+    failed.wait(lambda: False)
+    assert isinstance(failed.failure, errors.StorageUnavailable)
+    assert running.durable.places.away[0].url == running.out.as_uri()
+    assert running.durable.probe()
+    running.slot.epoch(1)
+    running.start(1).settle()
+    assert rows(running.out) == [1]
 
 
 def slot_snapshot(running: Running, number: int) -> protocol.SnapshotState:
@@ -219,6 +253,28 @@ def test_a_job_that_had_state_does_not_begin_empty_on_a_bare_disk(
     away.back()
     again = next_driver(tmp_path, known=lineage)
     assert again.lineage.id == lineage and again.log.state.last_checkpoint_id == 1
+
+
+@pytest.mark.fault(
+    broken="the folder of the job's lineage is deleted, and the pointer to it is not",
+    when="when the next driver of the same run starts",
+    expected="it is not made again without its content; StorageUnavailable; back again, the same state",
+)
+def test_the_folder_of_a_lineage_is_not_made_a_second_time(running: Running, tmp_path: Path) -> None:
+    running.start(0).settle()
+    lineage = running.durable.lineage.id
+    away = Away(tmp_path / "storage" / lineage)
+    with pytest.raises(errors.StorageUnavailable, match=f"{lineage}, and there was one"):
+        next_driver(tmp_path, known=lineage)
+    away.back()
+    assert next_driver(tmp_path, known=lineage).log.state.last_checkpoint_id == 1
+
+
+def test_a_driver_that_ended_before_it_made_the_folder_of_its_lineage_hinders_no_other(
+    running: Running, tmp_path: Path
+) -> None:
+    shutil.rmtree(tmp_path / "storage" / running.durable.lineage.id)
+    assert next_driver(tmp_path).log.begin_incarnation("") == 1
 
 
 @pytest.mark.fault(

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from support.stored_job import StoredJob
 
-from sparkstate import clock, errors, settings
+from sparkstate import clock, errors, settings, storage
+from sparkstate.log import lineage
 from sparkstate.runner import lookup, running, workdir
 
 NAME = "rotations"
 
 
-def job(storage: Path, *, start_empty: bool = False) -> settings.JobSettings:
-    checkpoint = settings.CheckpointSettings(storage=storage.as_uri())
+def job(at: Path, *, start_empty: bool = False) -> settings.JobSettings:
+    checkpoint = settings.CheckpointSettings(storage=at.as_uri())
     entry = settings.EntryPoint()
     return settings.JobSettings(name=NAME, entry=entry, checkpoint=checkpoint, start_empty=start_empty)
 
@@ -27,21 +28,32 @@ def job(storage: Path, *, start_empty: bool = False) -> settings.JobSettings:
 @pytest.mark.fault_on("a folder")
 @pytest.mark.parametrize("what", ["the storage lies below it", "the storage is the mount point"])
 def test_a_run_does_not_begin_empty_where_an_earlier_one_had_its_state(tmp_path: Path, what: str) -> None:
-    storage, folder, time = tmp_path / "storage", workdir.WorkDir(tmp_path / "work"), clock.SystemClock()
+    state, folder, time = tmp_path / "storage", workdir.WorkDir(tmp_path / "work"), clock.SystemClock()
     folder.root.mkdir()
-    running.require_known(job(storage), None, folder)
-    lineage = StoredJob(storage.as_uri(), NAME, 1).lineage_id
-    running.require_known(job(storage), lookup.find(job(storage), time), folder)
-    assert folder.known_lineage(storage.as_uri()) == lineage
-    storage.rename(tmp_path / "on-its-volume")
+    running.require_known(job(state), None, folder)
+    known = StoredJob(state.as_uri(), NAME, 1).lineage_id
+    running.require_known(job(state), lookup.find(job(state), time), folder)
+    assert folder.known_lineage(state.as_uri()) == known
+    state.rename(tmp_path / "on-its-volume")
     if what == "the storage is the mount point":
-        storage.mkdir()
-    assert lookup.find(job(storage), time) is None
-    with pytest.raises(errors.RestoreBlocked, match=f"{lineage}.*is its volume mounted.*startEmpty"):
-        running.require_known(job(storage), None, folder)
+        state.mkdir()
+    assert lookup.find(job(state), time) is None
+    with pytest.raises(errors.RestoreBlocked, match=f"{known}.*is its volume mounted.*startEmpty"):
+        running.require_known(job(state), None, folder)
     running.require_known(job(tmp_path / "elsewhere"), None, folder)
-    running.require_known(job(storage, start_empty=True), None, folder)
-    running.require_known(job(storage), None, folder)
+    running.require_known(job(state, start_empty=True), None, folder)
+    running.require_known(job(state), None, folder)
+
+
+def test_a_lineage_that_nobody_has_begun_is_not_required(tmp_path: Path) -> None:
+    """Its pointer comes first, and its folder may be missing; a purge leaves such a one."""
+    root, time = tmp_path / "storage", clock.SystemClock()
+    name = lineage.JobName(cluster="local", namespace="default", name=NAME)
+    lineage.open_lineage(storage.open_store(root.as_uri()), name, time)
+    folder = workdir.WorkDir(tmp_path / "work")
+    folder.root.mkdir()
+    running.require_known(job(root), lookup.find(job(root), time), folder)
+    assert folder.known_lineage(root.as_uri()) == ""
 
 
 def test_cleaning_keeps_what_is_known(tmp_path: Path) -> None:

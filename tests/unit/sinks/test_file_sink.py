@@ -18,7 +18,7 @@ LINEAGE = "abcdef0123456789"
 
 
 def writer(tmp_path: Path, sink: FileSink, incarnation: int = 1) -> FileSinkWriter:
-    Path(sink.path).mkdir(exist_ok=True)  # by the driver
+    file_sink.begin(storage.open_store(sink.path), LINEAGE, incarnation)  # by the driver
     return FileSinkWriter(sink, "totals", 2, incarnation, LINEAGE, tmp_path / "held", S3Settings())
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_its_reader_has_taken_is_not_published_again(tmp_path: Path)
     assert not file_sink.publish(store, committable)
     assert visible(tmp_path / "out") == []
     file_sink.forget(store, [committable])
-    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == [file_sink.BEGUN]
 
 
 @pytest.mark.parametrize("reader", ["reads", "takes"])
@@ -121,8 +121,8 @@ def test_what_an_older_version_published_may_be_gone(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_fails_leaves_no_local_copy(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / file_sink.STAGING).write_text("in the way")
+    name = "000000005-002-totals-abcdef01.parquet"
+    (tmp_path / "out" / file_sink.STAGING / LINEAGE / "00001" / name / "in-the-way").mkdir(parents=True)
     with pytest.raises(errors.StorageError):
         staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     assert [path.name for path in (tmp_path / "held").iterdir()] == ["rotated-totals-5.arrow"]

@@ -105,6 +105,19 @@ def test_what_the_system_refuses_is_said_with_the_remedy(store, monkeypatch, num
     assert type(caught.value) is kind
 
 
+def test_folders_that_are_made_are_flushed_into_those_above(tmp_path, monkeypatch):
+    flushed = []
+    fsync = os.fsync
+
+    def watch(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    LocalStore(str(tmp_path / "state" / "lineage"))
+    assert flushed == [str(tmp_path), str(tmp_path / "state")]
+
+
 def test_the_object_and_its_folder_are_flushed_before_the_creation_is_reported(store, monkeypatch):
     flushed = []
     fsync = os.fsync

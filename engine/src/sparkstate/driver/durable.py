@@ -84,7 +84,9 @@ class Durable:
             uid=pod.job_uid if pod else "",
             known=known,
         )
-        self.lineage: Lineage = replace(found, store=storage.open_within(self.root, found.id, settings.s3))
+        # One whose folder an earlier driver of this run has had is not made again without what was in it.
+        own = storage.open_within(self.root, found.id, settings.s3, make=found.id != known)
+        self.lineage: Lineage = replace(found, store=own)
         self.log = LineageLog(self.lineage.store, clock_)
         before_claim(self.log)
         self.token = self.log.claim(attempt, driver)
@@ -165,6 +167,7 @@ class Durable:
         number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
         entry = self.log.state.last_number
         recorded(number)
+        self._outputs.begin(number, given_up)
         own = (
             restored.same_lineage and restored.metadata is not None and restored.metadata.kind == "checkpoint"
         )
@@ -293,6 +296,8 @@ class Durable:
                 store = lineage if place.url == lineage.url else self._stores.get(place.url)
                 with contextlib.suppress(errors.NotFound):
                     store.head(_PROBE)
+                if place.url in self._outputs.urls:
+                    self._outputs.mark(place.url, self.log.state.incarnation)
             except errors.StorageUnavailable as error:
                 self.places.failed(place.url, place.doing, error)
                 return False

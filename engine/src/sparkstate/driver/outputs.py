@@ -56,6 +56,16 @@ class Outputs:
             opened = self._stores.get if url in before else self._stores.make
             self._places.insist(url, "open the folder of a sink", partial(opened, url), given_up)
 
+    def begin(self, incarnation: int, given_up: Callable[[], bool]) -> None:
+        """Mark the folders for the slots of that incarnation, which write into no folder without the mark."""
+        for url in self.urls:
+            doing = "begin in the folder of a sink"
+            self._places.insist(url, doing, partial(self.mark, url, incarnation), given_up)
+
+    def mark(self, url: str, incarnation: int) -> None:
+        """One of the folders; again, where somebody has emptied it since."""
+        file_sink.begin(self._stores.get(url), self._lineage_id, incarnation)
+
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
         """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
         them again. Idempotent."""

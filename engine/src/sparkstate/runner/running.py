@@ -179,6 +179,8 @@ def require_known(job: settings.JobSettings, found: lookup.Found | None, folder:
     if job.start_empty:
         folder.forget_lineage()
     elif found is not None:
+        if found.state.claim is None:
+            return  # of a lineage that nobody began there may be no folder yet
         folder.record_lineage(storage, found.lineage.id)
     elif known := folder.known_lineage(storage):
         name = lineage.JobName(cluster=job.cluster, namespace=job.namespace, name=job.name)

@@ -31,6 +31,8 @@ from sparkstate.storage.objectstore import ObjectStore
 
 Format = Literal["parquet", "json", "csv"]
 STAGING = "_sparkstate_staging"
+BEGUN = "begun"
+"""The driver's mark in the staging folder of an incarnation."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class FileSinkWriter:
         self.uid = uid
         self._slot = slot
         self._suffix = f"{slot:03d}-{uid}-{lineage[:8]}.{sink.format}"
-        self._staging = f"{STAGING}/{lineage}/{incarnation:05d}"
+        self._staging = _staging(lineage, incarnation)
         self._incarnation = incarnation
         self._directory = directory
         self._s3 = s3
@@ -200,8 +202,10 @@ class FileSinkWriter:
 
     def _open_store(self) -> ObjectStore:
         if self._store is None:
-            # The driver has made it: on a mount point without its volume a slot makes none.
-            self._store = storage.open_made(self.sink.path, self._s3)
+            # The driver has made it: on a mount point without its volume a slot makes none, and writes nothing.
+            store = storage.open_made(self.sink.path, self._s3)
+            _require_begun(store, self._staging)
+            self._store = store
         return self._store
 
     def close(self) -> None:
@@ -209,6 +213,31 @@ class FileSinkWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def begin(store: ObjectStore, lineage: str, incarnation: int) -> None:
+    """Mark a sink's folder on a disk as that of an incarnation, for its slots. Idempotent.
+
+    The folder may be the mount point itself, which is there without its volume; the mark is not. A bucket needs none.
+    """
+    if store.url.startswith("file:"):
+        with contextlib.suppress(errors.AlreadyExists):
+            store.put_if_absent(f"{_staging(lineage, incarnation)}/{BEGUN}", b"")
+
+
+def _require_begun(store: ObjectStore, staging: str) -> None:
+    if not store.url.startswith("file:"):
+        return
+    try:
+        store.head(f"{staging}/{BEGUN}")
+    except errors.NotFound as error:
+        raise errors.StorageUnavailable(
+            f"cannot write to {store.url}: the driver's mark {staging}/{BEGUN} is not there; is the volume mounted?"
+        ) from error
+
+
+def _staging(lineage: str, incarnation: int) -> str:
+    return f"{STAGING}/{lineage}/{incarnation:05d}"
 
 
 def publish(store: ObjectStore, staged: Committable) -> bool:
@@ -279,12 +308,12 @@ def sweep_staging(store: ObjectStore, lineage: str, before_incarnation: int) -> 
         and int(info.key[len(prefix) :].split("/", 1)[0]) < before_incarnation
     ]
     store.delete(old)
-    return len(old)
+    return sum(not key.endswith(f"/{BEGUN}") for key in old)
 
 
 def discard_staged(store: ObjectStore, lineage: str, incarnation: int, checkpoint_id: int) -> int:
     """Delete what that incarnation staged for a checkpoint that never becomes complete. Returns the number of files."""
-    staged = [info.key for info in store.list(f"{STAGING}/{lineage}/{incarnation:05d}/{checkpoint_id:09d}-")]
+    staged = [info.key for info in store.list(f"{_staging(lineage, incarnation)}/{checkpoint_id:09d}-")]
     store.delete(staged)
     return len(staged)
 

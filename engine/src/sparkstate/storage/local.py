@@ -47,7 +47,7 @@ class LocalStore:
         self._mount: Path | None = None
         with self._mapped("open", ""):
             if create:
-                self._root.mkdir(parents=True, exist_ok=True)
+                _make(self._root)
             elif not self._root.is_dir():
                 raise errors.NotFound(f"there is no folder {self._root}")
             self._mount = mounts.mount_of(self._root)
@@ -307,6 +307,15 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     with target.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _make(root: Path) -> None:
+    """With the folders above it, each flushed into the one that holds it: what is stored in ``root`` must not lose it
+    by a power cut."""
+    for folder in reversed([folder for folder in (root, *root.parents) if not folder.exists()]):
+        folder.mkdir(exist_ok=True)
+        _flush_directory(folder.parent)
+    root.mkdir(exist_ok=True)  # raises if a file is there
 
 
 def _flush_directory(folder: Path) -> None:

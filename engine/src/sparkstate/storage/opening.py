@@ -63,16 +63,21 @@ def open_made(
         ) from error
 
 
-def open_within(root: ObjectStore, folder: str, s3: S3Settings | None = None) -> ObjectStore:
+def open_within(
+    root: ObjectStore, folder: str, s3: S3Settings | None = None, *, make: bool = True
+) -> ObjectStore:
     """The objects of ``root`` under ``folder``, with names relative to it.
 
-    On disk the folder is made, and from then on required: where ``root`` is a mount point, it is there without its
-    volume too, and the folder is not. In a bucket this is ``root``'s own client.
+    On disk the folder is made unless ``make`` is False, and from then on required: where ``root`` is a mount point, it
+    is there without its volume too, and the folder is not. In a bucket this is ``root``'s own client.
     """
     if not root.url.startswith("file:"):
         return PrefixedStore(root, folder)
+    url = naming.join_url(root.url, folder)
+    if not make:
+        return open_made(url, s3)
     require_there(root)
-    return open_store(naming.join_url(root.url, folder), s3)
+    return open_store(url, s3)
 
 
 def require_there(store: ObjectStore) -> None:
