@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import itertools
 import socket
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support import fault_proxy, s3server
@@ -211,6 +215,89 @@ def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, mo
         proxy.refuse = lambda request: None
         with pytest.raises(errors.NotFound):
             store.get("a")
+
+
+@pytest.mark.fault(
+    broken="the file of credentials has {what} in it while it is written",
+    when="a request is refused and the storage looks for new keys",
+    expected="an outage, which is waited for; right keys are never given up for none or for those of another source",
+)
+@pytest.mark.parametrize("what", ["nothing", "half of the keys", "nothing, and a role has others"])
+def test_keys_are_not_lost_while_their_file_is_written(s3, tmp_path, monkeypatch, what):
+    file = keys_in_a_file(s3, tmp_path, monkeypatch)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with fault_proxy.FaultProxy(s3.port) as proxy:
+        settings = dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
+        store = open_store(f"s3://state/{tmp_path.name}", settings, retry=ONCE)
+        store.put_if_absent("a", b"data")
+        file.write_text("" if "nothing" in what else f"[default]\naws_access_key_id = {s3.access_key}\n")
+        if "role" in what:
+            config = tmp_path / "config"
+            config.write_text("[default]\naws_access_key_id = other\naws_secret_access_key = other\n")
+            monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+        proxy.refuse = lambda request: "AccessDenied"
+        with pytest.raises(errors.StorageUnavailable, match="no whole ones now"):
+            store.get("a")
+        proxy.refuse = lambda request: None
+        assert store.get("a") == b"data"
+
+
+@pytest.mark.fault(
+    broken="there are no credentials yet",
+    when="the storage is opened and asked",
+    expected="StorageError with the remedy; once the file is there the same storage goes on",
+)
+def test_a_storage_that_began_without_keys_takes_those_that_come(s3, tmp_path, monkeypatch):
+    file = keys_in_a_file(s3, tmp_path, monkeypatch)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    file.unlink()
+    store = open_store(
+        f"s3://state/{tmp_path.name}", s3.settings, retry=RetryPolicy(attempts=2, first_pause_s=0.01)
+    )
+    with pytest.raises(errors.StorageError, match="set AWS_ACCESS_KEY_ID") as refused:
+        store.put_if_absent("a", b"data")
+    assert not isinstance(refused.value, errors.StorageUnavailable)
+    s3server.write_keys(s3, file)
+    store.put_if_absent("a", b"data")
+    assert store.get("a") == b"data"
+
+
+@pytest.mark.fault(
+    broken="the server's key and the file of credentials change",
+    when="two requests are under way; the second is refused when the first has already taken the new keys",
+    expected="both are sent again",
+)
+def test_every_request_that_was_sent_with_the_old_keys_is_sent_again(rotated, tmp_path, monkeypatch):
+    file = keys_in_a_file(rotated, tmp_path, monkeypatch)
+    lock, seen, first_ended = threading.Lock(), threading.Semaphore(0), threading.Event()
+    numbers = itertools.count()
+
+    def hold_the_second(request):
+        with lock:
+            number = next(numbers)
+        seen.release()
+        if number == 0:
+            assert both_sent.wait(30)
+        elif number == 1:
+            both_sent.set()
+            assert first_ended.wait(30)
+
+    both_sent = threading.Event()
+    with fault_proxy.FaultProxy(rotated.port) as proxy, ThreadPoolExecutor(2) as pool:
+        settings = dataclasses.replace(rotated.settings, endpoint=proxy.endpoint)
+        store = open_store("s3://state/x", settings, retry=RetryPolicy(attempts=2, first_pause_s=0.01))
+        store.put_if_absent("a", b"data")
+        change_key(rotated, "another-secret")
+        s3server.write_keys(rotated, file)
+        proxy.watch = hold_the_second
+        asked = [pool.submit(store.get, "a")]
+        assert seen.acquire(timeout=30)
+        asked.append(pool.submit(store.get, "a"))
+        try:
+            concurrent.futures.wait(asked, 30, concurrent.futures.FIRST_COMPLETED)
+        finally:
+            first_ended.set()
+        assert [future.result(30) for future in asked] == [b"data", b"data"]
 
 
 def test_keys_that_boto3_renews_are_renewed_and_a_refusal_of_right_ones_is_no_outage(

@@ -62,7 +62,7 @@ class S3Store:
     def _connect(self, session: boto3.Session) -> None:
         self._once = _client(session, self._settings, attempts=1, connections=4 * self._threads)
         self._client = _client(session, self._settings, attempts=3, connections=4 * self._threads)
-        self._keys = s3_keys.of(session.get_credentials())
+        self._keys = s3_keys.of(session.get_credentials())  # last: too old a note costs one more try only
 
     @property
     def url(self) -> str:
@@ -234,46 +234,47 @@ class S3Store:
             upload.abort()
             raise
 
-    def _renew(self, code: str, full: str, error: Exception) -> None:
-        """Raise ``StorageUnavailable``, so that it is tried again, if the server refused keys that can be others by
-        now: boto3 renews those of roles by itself, and reads a file of keys once.
+    def _require_same_keys(self, keys: s3_keys.Keys, full: str, said: str, *, expired: bool = False) -> None:
+        """Raise ``StorageUnavailable``, so that it is tried again, if a request was refused with keys that are others
+        by now, or will be: boto3 renews those of roles by itself, and reads a file of keys once.
         """
-        if not s3_errors.is_denied(code):
-            return
-        keys = self._keys
-        with contextlib.suppress(botocore.exceptions.BotoCoreError):  # a file that is being written
+        found: s3_keys.Keys | None = keys
+        if self._keys == keys:
+            found = self._look_for_keys()
+        why = s3_keys.why_again(keys, self._keys, found, expired=expired)
+        if why is not None:
+            raise errors.StorageUnavailable(f"s3://{self._bucket}/{full}: {said}: {why}")
+
+    def _look_for_keys(self) -> s3_keys.Keys | None:
+        """Those that there are now, with which the store goes on if it may; None: half of them, or nobody answers."""
+        try:
             session = boto3.session.Session()
             found = s3_keys.of(session.get_credentials())
             with self._renewing:
-                if found != self._keys:
+                if found.may_replace(self._keys):
                     self._connect(session)
-                renewed = keys != self._keys
-            if renewed or (s3_errors.is_expired(code) and found.renewable):
-                raise errors.StorageUnavailable(
-                    f"s3://{self._bucket}/{full}: {code}: the credentials were refused; "
-                    + (
-                        "they have changed since"
-                        if renewed
-                        else f"they come from {found.source}, which renews them"
-                    )
-                    + ", so it is tried again"
-                ) from error
+        except botocore.exceptions.BotoCoreError:
+            return None
+        return found
 
     @contextlib.contextmanager
     def _mapped(self, operation: str, key: str) -> Iterator[None]:
-        full = self._prefix + key
+        full, keys = self._prefix + key, self._keys  # others may be there when the answer is
         try:
             yield
         except botocore.exceptions.ClientError as error:
             answer = error.response
-            self._renew(answer.get("Error", {}).get("Code", ""), full, error)
             status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
             detail = answer.get("Error", {})
+            code = detail.get("Code", "")
+            if s3_errors.is_denied(code):
+                self._require_same_keys(keys, full, code, expired=s3_errors.is_expired(code))
             raise s3_errors.translate(
-                detail.get("Code", ""), status, detail.get("Message", ""),
+                code, status, detail.get("Message", ""),
                 operation=operation, bucket=self._bucket, key=full,
             ) from error  # fmt: skip
         except botocore.exceptions.NoCredentialsError as error:
+            self._require_same_keys(keys, full, "no credentials found")
             raise errors.StorageError(
                 f"s3://{self._bucket}/{full}: {operation} failed: no credentials found; set "
                 "AWS_ACCESS_KEY_ID and "
