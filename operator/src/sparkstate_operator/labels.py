@@ -36,6 +36,8 @@ START = f"{PREFIX}/start"
 """Annotation of an attempt's ConfigMap: the start instruction as JSON, from which the status can be rebuilt."""
 CLUSTER = f"{PREFIX}/cluster"
 """Annotation of the operator's Lease: what the cluster is called in storage."""
+CLUSTERS_BEFORE = f"{PREFIX}/clusters-before"
+"""Annotation of the operator's Lease: what it was called before a name was told, with commas."""
 TASK = f"{PREFIX}/task"
 """Annotation of an engine Job: what it does."""
 

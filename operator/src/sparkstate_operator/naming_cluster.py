@@ -4,6 +4,9 @@ A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``, so 
 names, and a name that changes hides the state of every job. A new installation is called by the uid of kube-system,
 which no two clusters share. Whatever an installation was called before it stays: the name is noted on the Lease, which
 outlives the process, and in the status of each job; an operator of before the uid called every cluster ``default``.
+
+A name that is told to an installation that had another is meant for its jobs, and hides their state on purpose. A job
+that comes from another operator was not meant: it keeps its own. So the Lease notes the names of before as well.
 """
 
 from __future__ import annotations
@@ -30,6 +33,20 @@ async def find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
             _log.warning("the cluster's name cannot be found yet: %s", error)
             await asyncio.sleep(RETRY_S)
     return config.cluster
+
+
+async def before(kube: k.Kube, lease: LeaseSettings, name: str) -> tuple[str, ...]:
+    """What this installation was called before it was told ``name``, as soon as the API server answers."""
+    while True:
+        try:
+            found = await kube.get(k.LEASES, lease.namespace, lease.name)
+        except errors.ApiError as error:
+            _log.warning("the cluster's former names cannot be read yet: %s", error)
+            await asyncio.sleep(RETRY_S)
+            continue
+        notes = (found["metadata"].get("annotations") or {}) if found is not None else {}
+        names = {*notes.get(labels.CLUSTERS_BEFORE, "").split(","), notes.get(labels.CLUSTER, "")}
+        return tuple(sorted(names - {"", name}))
 
 
 async def _find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:

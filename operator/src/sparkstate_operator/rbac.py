@@ -29,14 +29,16 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.SECRETS, "", ("create", "delete")),
     (k.SERVICES, "", (*_ALONE, "patch")),
     (k.SERVICE_ACCOUNTS, "", (*_ALONE, "patch")),
-    (k.ROLES, "", ("list", "delete")),
+    (k.ROLES, "", ("get", "list", "delete")),
     (k.ROLE_BINDINGS, "", (*_ALONE, "patch")),
     (k.EVENTS, "", ("create",)),
     (k.NAMESPACES, "", ("get",)),
     (k.LEASES, "", ("get",)),
 )
 """(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet. Roles are
-those that operators before made for each job: they are found and deleted, none is made. Leases are those of other
+those that operators before made for each job: they are found and deleted, none is made. ``get`` on them is for an
+operator of before alone: Helm changes its rights while it still leads, and it reads the job's Role before each attempt;
+drop it with the version after 0.1. Leases are those of other
 operators: whether one that has marked a job is still there."""
 
 DRIVER_VERBS: Mapping[str, str] = {

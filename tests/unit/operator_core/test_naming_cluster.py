@@ -91,6 +91,29 @@ def test_a_name_that_is_told_is_asked_of_nobody() -> None:
     assert objects.asked == []
 
 
+@pytest.mark.parametrize(
+    ("there", "names"),
+    [
+        (None, ()),
+        (lease(), ()),
+        (lease(**{labels.CLUSTER: "red"}), ()),
+        (lease(**{labels.CLUSTER: "blue"}), ("blue",)),
+        (lease(**{labels.CLUSTER: "red", labels.CLUSTERS_BEFORE: "blue"}), ("blue",)),
+        (lease(**{labels.CLUSTER: "green", labels.CLUSTERS_BEFORE: "blue,red"}), ("blue", "green")),
+    ],
+    ids=["new", "older", "the same", "renamed", "renamed and started again", "renamed and back"],
+)
+def test_names_of_before_are_those_of_the_own_lease(there: Any, names: tuple[str, ...]) -> None:
+    objects = Objects(there, [])
+    assert asyncio.run(naming_cluster.before(objects, LEASE, "red")) == names  # type: ignore[arg-type]
+
+
+def test_names_of_before_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming_cluster, "RETRY_S", 0.01)
+    objects = Objects(lease(**{labels.CLUSTER: "blue"}), [], away=3)
+    assert asyncio.run(naming_cluster.before(objects, LEASE, "red")) == ("blue",)  # type: ignore[arg-type]
+
+
 def test_an_operator_of_some_namespaces_reads_no_other_one() -> None:
     objects = Objects(None, [])
     assert found(objects, namespaces=("shop", "bank")) == "uid-of-shop"
@@ -105,9 +128,11 @@ def test_an_operator_of_some_namespaces_reads_no_other_one() -> None:
     ("config", "name"),
     [
         (Config(cluster="default", cluster_found=True), "green"),
-        (Config(cluster="blue"), "blue"),
+        (Config(cluster="blue", clusters_before=("grey", "green")), "blue"),
+        (Config(cluster="blue", clusters_before=("grey",)), "green"),
+        (Config(cluster="blue"), "green"),
     ],
-    ids=["found", "told"],
+    ids=["found", "told, and it was green before", "told, of another operator", "told to a new installation"],
 )
 def test_a_job_keeps_the_name_that_its_state_lies_under_unless_another_is_told(
     config: Config, name: str
