@@ -134,6 +134,8 @@ class DeleteChild:
     """Any other child."""
 
     child: observed.Child
+    replaced: bool = False
+    """Whether it holds rights of a driver that the drivers' role is to give: it stays until that role is there."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sparkstate_operator import actions, errors, judging, labels, observed, owning, plan
+from sparkstate_operator import actions, binding, errors, judging, labels, observed, owning, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import keys, naming
@@ -144,7 +144,9 @@ class Applier:
                 await self._delete_pod(pod, namespace, job.uid, why)
             case actions.DeleteAttempt(child):
                 await self._delete_attempt(child, namespace, job.uid)
-            case actions.DeleteChild(child):
+            case actions.DeleteChild(child, replaced):
+                if replaced:
+                    await binding.require(self._kube, self._config.driver_role, namespace)
                 await self._delete(Write.DELETE_CHILD, DELETED[child.kind], namespace, child)
             case actions.DeleteRevision(child):
                 await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
@@ -200,7 +202,12 @@ class Applier:
             if owning.contains(seen.body, fields):
                 return
             body = {**body, "metadata": {**body["metadata"], "uid": seen.uid}}
-        await self._write(write, lambda: self._kube.apply(kind, namespace, body))
+        try:
+            await self._write(write, lambda: self._kube.apply(kind, namespace, body))
+        except errors.NotFound as error:
+            if kind is k.ROLE_BINDINGS:  # so says who may not bind, of a role that is not there
+                raise binding.missing(self._config.driver_role) from error
+            raise
 
     async def _start(
         self, action: actions.StartAttempt, context: Context, memory: Memory, *, first: bool

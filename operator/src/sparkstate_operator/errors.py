@@ -11,6 +11,7 @@ OperatorError
 │   └── Forbidden       a right, a quota or a closing namespace
 ├── DriverUnavailable   no answer, or not from the driver that was meant: ask later
 ├── Foreign          an object of our name belongs to somebody else
+├── DriverRoleMissing  the role that drivers are bound to is not there: told, tried again
 └── BadKey           the operator's own key is none: it does not start
 """
 
@@ -81,5 +82,14 @@ class Foreign(OperatorError):
     """An object of the name that we need exists and is not ours."""
 
 
+class DriverRoleMissing(OperatorError):
+    """The role that drivers with executors are bound to is not there; the message names it."""
+
+
 class BadKey(OperatorError):
     """What should be the operator's key is too short, or no key; the message says where it is."""
+
+
+TOLD = (Forbidden, Invalid, Refused, Foreign, SpecInvalid, DriverRoleMissing)
+"""A quota, a policy, a webhook, somebody else's object, a revision that an older operator let through, a role that is
+missing: only a person can help, who looks at the job's Events."""

@@ -69,10 +69,10 @@ def rules() -> list[Rule]:
 
 def bind_rules(role: DriverRole | None = None) -> list[Rule]:
     """For binding drivers to their role, in every namespace that is watched: to this one, and to no other that holds
-    more than the operator does."""
+    more than the operator does. It is read before the rights of older operators go."""
     named = role or DriverRole()
     plural = "clusterroles" if named.kind == "ClusterRole" else k.ROLES.plural
-    return [{**_rule(k.ROLES, "", ("bind",)), "resources": [plural], "resourceNames": [named.name]}]
+    return [{**_rule(k.ROLES, "", ("bind", "get")), "resources": [plural], "resourceNames": [named.name]}]
 
 
 def driver_rules() -> list[Rule]:

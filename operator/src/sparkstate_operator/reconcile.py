@@ -16,6 +16,7 @@ from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.events import Recorder
+from sparkstate_operator.leaving import Leaving
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Heard, Look, Memory, Observer
 from sparkstate_operator.queue import Later
@@ -23,8 +24,6 @@ from sparkstate_operator.queue import Later
 _log = logging.getLogger(__name__)
 _STRAYS_S = 2.0
 _TURN_S = 0.5
-OTHERS_S = 60.0
-"""What another operator looks after is looked at this often."""
 
 
 class Key(NamedTuple):
@@ -55,6 +54,7 @@ class Reconciler:
         self._config = config
         self._clock = clock_
         self._metrics = metrics
+        self._leaving = Leaving(clock_, config.mark)
         self._memories: dict[Key, Memory] = {}
         self._judged: dict[Key, tuple[str, int, plan.Revision | None, str]] = {}
 
@@ -144,7 +144,8 @@ class Reconciler:
         if look.others is not None:
             self._memories.pop(key, None)
             self._judged.pop(key, None)
-            return await self._leave(k.JOBS, look.others, key.namespace)
+            return await self._leave(key, k.JOBS, look.others)
+        self._leaving.forget(key)
         if look.seen is None:
             self._memories.pop(key, None)
             self._judged.pop(key, None)
@@ -201,18 +202,14 @@ class Reconciler:
             )
             return deletion.by_force(seen, f"{type(error).__name__}: {error}")
 
-    async def _leave(self, kind: k.Kind, others: Others, namespace: str) -> Later | None:
+    async def _leave(self, key: Key, kind: k.Kind, others: Others) -> Later | None:
         """Another operator's is left alone. One of our own class is told of, and looked at again: that operator may go.
         Of another class nobody is told: it is meant so, and an event comes when it changes."""
         if others.manager is None:
             return None
-        who = f"the operator {others.manager.namespace}/{others.manager.name}"
-        why = f"it is looked after by {who}, and left alone by the operator {self._config.mark}: " + (
-            "two operators watch this namespace. Give one of them other namespaces, or another class with its jobs. "
-            f"If that operator is gone, remove the annotation {labels.MANAGER}"
-        )
-        await self._tell(kind, others.about, namespace, actions.Note("ManagedByAnother", why, warning=True))
-        return Later(OTHERS_S)
+        if note := self._leaving.note(key, others):
+            await self._tell(kind, others.about, key.namespace, note)
+        return Later(self._leaving.pause_s)
 
     def _waits_for_strays(self, look: Look) -> bool:
         """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""
@@ -237,10 +234,24 @@ class Reconciler:
         known: Mapping[str, plan.Revision],
         memory: Memory,
     ) -> None:
+        try:
+            await self._carry_out_told(seen, decision, known, memory)
+        except errors.TOLD as error:
+            note = actions.Note(error.reason, str(error), warning=True)
+            await self._tell(k.JOBS, seen.job, seen.job.namespace, note)
+            raise
+
+    async def _carry_out_told(
+        self,
+        seen: observed.Observed,
+        decision: actions.Decision,
+        known: Mapping[str, plan.Revision],
+        memory: Memory,
+    ) -> None:
         job = seen.job
         for action in decision.before:
             if isinstance(action, actions.AddFinalizer):
-                version = await self._applier.finalizer(k.JOBS, job, job.namespace, add=True)
+                version = await self._hold(k.JOBS, job, job.namespace, action)
                 finalizers = (*job.finalizers, labels.FINALIZER)
                 job = dataclasses.replace(job, resource_version=version, finalizers=finalizers)
             else:
@@ -254,20 +265,26 @@ class Reconciler:
         seen = dataclasses.replace(seen, job=job)
         for note in decision.notes:
             await self._tell(k.JOBS, job, job.namespace, note)
+        for action in decision.actions:
+            await self._act(action, seen, known, memory)
+
+    async def _hold(
+        self,
+        kind: k.Kind,
+        about: observed.Job | observed.Snapshot,
+        namespace: str,
+        action: actions.AddFinalizer,
+    ) -> str:
+        """Finalizer and mark; the object's resourceVersion after it. What is held already is looked after also where
+        the mark cannot be written (a policy may refuse it): then that is told."""
         try:
-            for action in decision.actions:
-                await self._act(action, seen, known, memory)
-        except (
-            errors.Forbidden,
-            errors.Invalid,
-            errors.Refused,
-            errors.Foreign,
-            errors.SpecInvalid,
-        ) as error:
-            # A quota, a policy, a webhook, somebody else's object, a revision that an older operator let through: only
-            # a person can help, who looks at the job's Events.
-            await self._tell(k.JOBS, job, job.namespace, actions.Note(error.reason, str(error), warning=True))
-            raise
+            return await self._applier.finalizer(kind, about, namespace, add=True, marks=action.marks)
+        except (errors.Forbidden, errors.Invalid, errors.Refused) as error:
+            if labels.FINALIZER not in about.finalizers:
+                raise
+            why = f"the mark of its operator ({labels.MANAGER}) cannot be written: {error}"
+            await self._tell(kind, about, namespace, actions.Note(error.reason, why, warning=True))
+            return about.resource_version
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
         """Where only progress changed, what comes back through the watch is no event."""
@@ -320,9 +337,11 @@ class Reconciler:
     async def _snapshot(self, key: Key) -> Later | None:
         found = await self._observer.one_snapshot(key.namespace, key.name)
         if found is None:
+            self._leaving.forget(key)
             return None
         if others := await self._neighbours.of_snapshot(key.namespace, found):
-            return await self._leave(k.SNAPSHOTS, others, key.namespace)
+            return await self._leave(key, k.SNAPSHOTS, others)
+        self._leaving.forget(key)
         name = (found.spec.get("jobRef") or {}).get("name")
         if name is None or found.phase not in ("", "Pending"):
             return await self._snapshot_step(key, found)
@@ -344,12 +363,11 @@ class Reconciler:
             revision = await self._observer.running_revision(around.job, memory)
         decision = snapshot.decide(around, revision, self._config)
         one = around.snapshot
-        if decision.before:
-            marks = next((act.marks for act in decision.before if isinstance(act, actions.AddFinalizer)), {})
-            version = await self._applier.finalizer(k.SNAPSHOTS, one, key.namespace, add=True, marks=marks)
-            one = dataclasses.replace(
-                one, resource_version=version, finalizers=(*one.finalizers, labels.FINALIZER)
-            )
+        for action in decision.before:
+            if isinstance(action, actions.AddFinalizer):
+                version = await self._hold(k.SNAPSHOTS, one, key.namespace, action)
+                finalizers = (*one.finalizers, labels.FINALIZER)
+                one = dataclasses.replace(one, resource_version=version, finalizers=finalizers)
         if dict(decision.status) != dict(one.status):
             version = await self._applier.status(k.SNAPSHOTS, one, key.namespace, decision.status)
             self._count(one, decision)

@@ -65,7 +65,7 @@ def _standing(draft: Draft, role: DriverRole) -> None:
     if not any(isinstance(action, actions.EnsureChildren) for action in draft.acts):
         draft.acts.append(actions.EnsureChildren(revision.name))
     draft.acts.extend(
-        actions.DeleteChild(child)
+        actions.DeleteChild(child, replaced=revision.cluster and child.kind in ("Role", "RoleBinding"))
         for child in children
         if not _is_wanted(child, draft.seen.job, revision, role)
     )

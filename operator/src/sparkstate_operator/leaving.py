@@ -1,0 +1,50 @@
+"""What another operator looks after: how often that is told, and how often it is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from sparkstate_operator import actions, clock, labels
+from sparkstate_operator.edges.neighbours import Others
+
+OTHERS_S = 60.0
+"""What another operator looks after is looked at this often."""
+AT_ONCE = 500
+"""Objects that are looked at in that time; where there are more, each comes less often."""
+AGAIN_S = 3600.0
+"""Whose an object is is told again after this time: the API server keeps Events for an hour."""
+
+
+class Leaving:
+    """Remembers the objects that are another operator's, by ``key``: as many as the queue holds. ``mark``: our own."""
+
+    def __init__(self, clock_: clock.Clock, mark: str) -> None:
+        self._clock = clock_
+        self._mark = mark
+        self._told: dict[Hashable, tuple[str, str, float]] = {}
+
+    @property
+    def pause_s(self) -> float:
+        """Until each of them is looked at again. Two operators that share thousands of jobs by mistake do not load the
+        API server with it."""
+        return OTHERS_S * max(1.0, len(self._told) / AT_ONCE)
+
+    def forget(self, key: Hashable) -> None:
+        """It is nobody else's any more."""
+        self._told.pop(key, None)
+
+    def note(self, key: Hashable, others: Others) -> actions.Note | None:
+        """What to tell of it; None where that was told not long ago."""
+        if others.manager is None:
+            return None
+        now_s = self._clock.monotonic()
+        uid, mark, told_s = self._told.get(key, ("", "", 0.0))
+        if (uid, mark) == (others.about.uid, others.manager.text) and now_s - told_s < AGAIN_S:
+            return None
+        self._told[key] = others.about.uid, others.manager.text, now_s
+        who = f"the operator {others.manager.namespace}/{others.manager.name}"
+        why = f"it is looked after by {who}, and left alone by the operator {self._mark}: " + (
+            "two operators watch this namespace. Give one of them other namespaces, or another class with its jobs. "
+            f"If that operator is gone, remove the annotation {labels.MANAGER}"
+        )
+        return actions.Note("ManagedByAnother", why, warning=True)

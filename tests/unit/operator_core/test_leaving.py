@@ -1,0 +1,58 @@
+"""How another operator's objects are told of, and how often they are looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from support.decisions import job
+
+from sparkstate_operator import leaving
+from sparkstate_operator.edges.neighbours import Others
+from sparkstate_operator.managing import Manager
+
+THEIRS = Manager("ops", "theirs")
+
+
+class ManualClock:
+    """Goes as far as it is told."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def others(uid: str = "uid-1", manager: Manager | None = THEIRS) -> Others:
+    return Others(dataclasses.replace(job(), uid=uid), manager)
+
+
+def test_each_of_thousands_is_told_once_an_hour_and_looked_at_less_often() -> None:
+    clock = ManualClock()
+    left = leaving.Leaving(clock, "ops/ours")  # type: ignore[arg-type]
+
+    def told() -> int:
+        return sum(left.note(each, others(f"uid-{each}")) is not None for each in range(5000))
+
+    assert left.pause_s == leaving.OTHERS_S
+    assert told() == 5000
+    assert left.pause_s == 10 * leaving.OTHERS_S
+    assert 5000 / left.pause_s == leaving.AT_ONCE / leaving.OTHERS_S
+    clock.now_s += leaving.AGAIN_S - 1
+    assert told() == 0
+    clock.now_s += 1
+    assert told() == 5000
+    for each in range(5000):
+        left.forget(each)
+    assert left.pause_s == leaving.OTHERS_S
+
+
+def test_another_object_or_another_operator_is_told_at_once() -> None:
+    left = leaving.Leaving(ManualClock(), "ops/ours")  # type: ignore[arg-type]
+    assert left.note("a", others()) is not None
+    assert left.note("a", others()) is None
+    assert left.note("a", others("uid-2")) is not None
+    found = left.note("a", others("uid-2", Manager("ops", "third")))
+    assert found is not None
+    assert "the operator ops/third, and left alone by the operator ops/ours" in found.message
+    assert left.note("b", others(manager=None)) is None

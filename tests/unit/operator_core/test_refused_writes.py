@@ -1,0 +1,170 @@
+"""What the API server refuses to one job: a mark, a binding, a role that is not there. Against objects in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any, cast
+
+import pytest
+from support.decisions import NOW, acts, job, pod, revision, running_status
+
+from sparkstate_operator import actions, clock, errors, hooks, labels, observed, reconcile
+from sparkstate_operator.apply import Applier
+from sparkstate_operator.config import Config, DriverRole
+from sparkstate_operator.decide import decide
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.events import Recorder
+from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.observe import Memory
+
+CLUSTER = revision(deployment="cluster")
+LEGACY = {"metadata": {"name": "orders-spark", "labels": {labels.JOB_UID: "uid-1"}}}
+REFUSED = errors.Refused(403, 'admission webhook "a.b" denied the request: no labels of that kind')
+
+
+class Kube:
+    """Writes are noted; ``fails`` says what is refused, by verb and plural."""
+
+    def __init__(self, roles: tuple[str, ...] = (), **fails: errors.ApiError) -> None:
+        self._roles, self._fails = roles, fails
+        self.wrote: list[str] = []
+        self.events: list[str] = []
+
+    async def get(self, kind: k.Kind, namespace: str | None, name: str) -> dict[str, Any] | None:
+        if error := self._fails.get(f"get_{kind.plural}"):
+            raise error
+        wanted = kind.kind if namespace is None else f"{namespace}/{kind.kind}"
+        return {"metadata": {"name": name}} if f"{wanted}/{name}" in self._roles else None
+
+    def _write(self, verb: str, kind: k.Kind, name: str) -> dict[str, Any]:
+        if error := self._fails.get(f"{verb}_{kind.plural}"):
+            raise error
+        self.wrote.append(f"{verb} {kind.plural}/{name}")
+        return {"metadata": {"resourceVersion": "8"}}
+
+    async def create(self, kind: k.Kind, _namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        if kind is k.EVENTS:
+            self.events.append(f"{body['reason']}: {body['message']}")
+        return self._write("create", kind, body["metadata"]["name"])
+
+    async def apply(self, kind: k.Kind, _namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._write("apply", kind, body["metadata"]["name"])
+
+    async def merge(self, kind: k.Kind, _namespace: str, name: str, _body: Any) -> dict[str, Any]:
+        return self._write("merge", kind, name)
+
+    async def replace(self, kind: k.Kind, _namespace: str, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return self._write("replace", kind, body["metadata"]["name"])
+
+    async def delete(self, kind: k.Kind, _namespace: str, name: str, **_: Any) -> bool:
+        self._write("delete", kind, name)
+        return True
+
+
+def carry_out(kube: Kube, seen: observed.Observed, decision: actions.Decision, config: Config) -> None:
+    applier = Applier(cast(k.Kube, kube), None, config, b"k" * 32, hooks.NoHooks())  # type: ignore[arg-type]
+    recorder = Recorder(clock.SystemClock(), "me")
+    one = reconcile.Reconciler(
+        None,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        applier,
+        recorder,
+        config,
+        clock.SystemClock(),
+        Metrics(),
+    )
+    asyncio.run(one._carry_out_job(seen, decision, {CLUSTER.name: CLUSTER}, Memory()))
+
+
+def of_an_older_operator() -> observed.Observed:
+    """A job that runs in executors, with the Role and RoleBinding that operators of before made."""
+    status = running_status(revision=CLUSTER.name)
+    older = tuple(
+        observed.Child(kind, "orders-spark", f"uid-{kind}", "1", None, LEGACY)
+        for kind in ("RoleBinding", "Role")
+    )
+    running = pod(revision=CLUSTER.name)
+    return observed.Observed(job(status, deployment="cluster"), NOW, drivers=(running,), children=older)
+
+
+def decided(seen: observed.Observed, config: Config) -> actions.Decision:
+    found = decide(seen, {CLUSTER.name: CLUSTER}, CLUSTER, "", config)
+    wanted = (actions.EnsureChildren, actions.DeleteChild)
+    return dataclasses.replace(found, actions=tuple(one for one in found.actions if isinstance(one, wanted)))
+
+
+@pytest.mark.parametrize(
+    ("role", "there"),
+    [
+        (DriverRole(), "ClusterRole/sparkstate-driver"),
+        (DriverRole("Role", "drivers"), "shop/Role/drivers"),
+    ],
+    ids=["ClusterRole", "Role"],
+)
+def test_what_an_older_operator_granted_goes_once_the_role_of_drivers_is_seen(
+    role: DriverRole, there: str
+) -> None:
+    seen, config = of_an_older_operator(), Config(driver_role=role)
+    gone = ["delete rolebindings/orders-spark", "delete roles/orders-spark"]
+    kube = Kube((there,))
+    carry_out(kube, seen, decided(seen, config), config)
+    assert [one for one in kube.wrote if one.startswith("delete")] == gone
+    no = errors.Forbidden(403, "no")
+    for lacking in (Kube(), Kube((there,), get_roles=no, get_clusterroles=no)):
+        with pytest.raises((errors.DriverRoleMissing, errors.Forbidden)):
+            carry_out(lacking, seen, decided(seen, config), config)
+        assert [one for one in lacking.wrote if one.startswith("delete")] == []
+        assert len(lacking.events) == 1
+    assert f"{role.kind} {role.name} (--driver-role) is not there" in str(errors_of(seen, config))
+
+
+def errors_of(seen: observed.Observed, config: Config) -> errors.DriverRoleMissing:
+    with pytest.raises(errors.DriverRoleMissing) as caught:
+        carry_out(Kube(), seen, decided(seen, config), config)
+    return caught.value
+
+
+def test_a_deleted_job_s_rights_go_whether_or_not_the_role_is_there() -> None:
+    seen = of_an_older_operator()
+    over = dataclasses.replace(seen, drivers=(), job=job(dict(seen.job.status), deleting=True))
+    deletions = acts(decide(over, {CLUSTER.name: CLUSTER}, None, "", Config()), actions.DeleteChild)
+    assert not any(one.replaced for one in deletions)
+
+
+def test_a_role_that_cannot_be_bound_because_it_is_not_there_is_told() -> None:
+    seen = of_an_older_operator()
+    kube = Kube(apply_rolebindings=errors.NotFound(404, 'clusterroles "sparkstate-driver" not found'))
+    with pytest.raises(errors.DriverRoleMissing):
+        carry_out(kube, seen, decided(seen, Config()), Config())
+    assert [one.split(" (")[0] for one in kube.events] == ["DriverRoleMissing: ClusterRole sparkstate-driver"]
+
+
+@pytest.mark.parametrize("error", [REFUSED, errors.Forbidden(403, "no"), errors.Invalid(422, "no")], ids=repr)
+def test_a_job_whose_mark_cannot_be_written_is_looked_after_and_told(error: errors.ApiError) -> None:
+    seen = observed.Observed(job(running_status()), NOW)
+    decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
+    kube = Kube(merge_statefulsparkjobs=error)
+    carry_out(kube, seen, decision, Config(mark="ops/ours"))
+    assert "replace statefulsparkjobs/orders" in kube.wrote
+    (told,) = kube.events
+    assert told.startswith(f"{error.reason}: the mark of its operator")
+
+
+def test_a_job_that_cannot_be_held_is_not_begun_and_told() -> None:
+    seen = observed.Observed(job(finalizers=()), NOW)
+    decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
+    kube = Kube(merge_statefulsparkjobs=REFUSED)
+    with pytest.raises(errors.Refused):
+        carry_out(kube, seen, decision, Config(mark="ops/ours"))
+    assert [one for one in kube.wrote if "events" not in one] == []
+    assert len(kube.events) == 1
+
+
+def test_somebody_else_who_writes_the_job_first_ends_the_step() -> None:
+    seen = observed.Observed(job(running_status()), NOW)
+    decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
+    kube = Kube(merge_statefulsparkjobs=errors.Conflict(409, "changed"))
+    with pytest.raises(errors.Conflict):
+        carry_out(kube, seen, decision, Config(mark="ops/ours"))
+    assert kube.wrote == []
