@@ -163,6 +163,7 @@ class LifeDriver:
         target = UploadTarget.savepoint(self.incarnation, number)
         try:
             url = self.durable.begin_savepoint(SavepointRequest(trigger_id=trigger), number, self.incarnation)
+            self.durable.make_savepoint_folder(url, 60.0, lambda: False)
             uploader = Uploader(self.durable.savepoints.folder(url), threads=2, inline_threshold_bytes=64)
             try:
                 shards = [

@@ -298,4 +298,4 @@ def test_a_kill_at_any_write_of_the_deletion_leaves_nothing_to_the_next_driver(t
         left = [key for key in (info.key for info in store.list("")) if "/log/" not in key]
         assert [key for key in left if not key.startswith("by-name/")] == []
         assert following.log.refresh().doomed_savepoints == ()
-    assert number == 6
+    assert number == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sparkstate import FileSink, errors
 from sparkstate.driver import job
 from sparkstate.settings import EntryPoint, JobSettings
+from sparkstate.spark import planning
 
 
 def check(path: str, deployment: str) -> None:
@@ -29,3 +31,15 @@ def test_a_url_is_taken_at_its_word(path: str) -> None:
 
 def test_a_folder_will_do_in_one_pod() -> None:
     check("/data/out", "local")
+
+
+@pytest.mark.parametrize("path", ["out", "out/", "/data/../out", "file:///out", "s3a://bucket/out/"])
+def test_a_slot_is_told_the_folder_that_the_driver_means(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path, too: slots work in another folder."""
+    monkeypatch.chdir(tmp_path)
+    node = SimpleNamespace(uid="totals", operator="sum", tag=None, sink=FileSink(path, "csv"))
+    (plan,) = planning.sink_plans(SimpleNamespace(sinks=[node]))  # type: ignore[arg-type]
+    meant = {"out": tmp_path.as_uri() + "/out", "s3a://bucket/out/": "s3://bucket/out"}
+    assert plan.sink == FileSink(meant.get(path.rstrip("/"), meant.get(path, "file:///out")), "csv")

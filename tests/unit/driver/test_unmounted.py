@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,12 +22,15 @@ from support.slots import Slot
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.driver import beside
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings
 from sparkstate.slots import protocol
 from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
+from sparkstate.storage import naming
+from sparkstate.storage.local import LocalStore
 
 pytestmark = pytest.mark.fault_on("a folder")
 
@@ -174,9 +180,98 @@ def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_pat
     tried.require(target)  # it may be back when the savepoint is taken
     late = next_driver(tmp_path)
     with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
-        late.begin_savepoint(SavepointRequest(trigger_id="three", target_directory=target), 9, 1)
+        named(late, "three", target)
     away.back()
-    assert late.begin_savepoint(SavepointRequest(trigger_id="four", target_directory=target), 10, 1)
+    assert naming.local_path(named(late, "four", target)).is_dir()
+
+
+def named(durable: Durable, name: str, target: str | None) -> str:
+    """A savepoint that is begun, and has its folder."""
+    number = durable.new_checkpoint_id()
+    url = durable.begin_savepoint(SavepointRequest(trigger_id=name, target_directory=target), number, 1)
+    durable.make_savepoint_folder(url, 60.0, lambda: False)
+    return url
+
+
+@pytest.mark.fault(
+    broken="the volume of the savepoints is unmounted, and the target is its mount point",
+    when="after the driver has made the savepoint's folder, before a slot writes into it",
+    expected="nothing is written to the bare folder; the slot waits, and goes on when the volume is back",
+)
+def test_a_slot_writes_no_savepoint_to_the_mount_point_that_is_its_target(
+    running: Running, tmp_path: Path
+) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    url, bare = named(running.durable, "one", f"file://{tmp_path}/kept"), tmp_path / "kept"
+    away = Away(bare)
+    bare.mkdir()
+    request = protocol.Snapshot(
+        incarnation=1, checkpoint_id=7, epoch=0, base=-1, canonical=True, target_url=url
+    )
+    running.slot.client.call(request, protocol.Ok)
+    poll = protocol.SnapshotPoll(checkpoint_id=7, wait_s=1.0)
+    assert not running.slot.client.call(poll, protocol.SnapshotState).done
+    assert list(bare.iterdir()) == []
+    bare.rmdir()
+    away.back()
+    state = running.slot.client.call(
+        protocol.SnapshotPoll(checkpoint_id=7, wait_s=60.0), protocol.SnapshotState
+    )
+    assert state.done and not state.failure
+    assert len(list(naming.local_path(url).iterdir())) > 0
+
+
+@pytest.mark.fault(
+    broken="the storage of the savepoints hangs ({where})",
+    when="when a savepoint is asked for",
+    expected="no epoch waits for it; the request fails by name; the checkpoint that came with it is complete",
+)
+@pytest.mark.parametrize("where", ["on its own", "while it is opened"])
+def test_an_epoch_does_not_wait_for_the_folder_of_a_savepoint(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(beside, "SLOW_S", 0.5)
+    hangs, target = threading.Event(), f"file://{tmp_path}/hangs"
+    plain = LocalStore.__init__
+
+    def opened(store: LocalStore, url: str, *arguments: Any, **named: Any) -> None:
+        if "/hangs" in url:
+            hangs.wait(60.0)
+        plain(store, url, *arguments, **named)
+
+    monkeypatch.setattr(LocalStore, "__init__", opened)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(SavepointRequest(trigger_id="one", target_directory=target))
+    began = time.monotonic()
+    try:
+        running.checkpoints.after_commit(0, Watermarks(()), Captured, changed=True)
+        assert time.monotonic() - began < 10.0
+        current = running.checkpoints._current
+        assert current is not None
+        if where == "while it is opened":
+            running.durable.open_target(f"file://{tmp_path}/another")
+        current.wait(lambda: False)
+    finally:
+        hangs.set()
+    assert current.failure is None and current.committed
+    found = running.requests.find("one")
+    assert found is not None and found.status == SavepointPhase.FAILED
+    assert "has not answered for 0.5 s" in found.failure
+    assert rows(running.out) == [1]
+
+
+def test_a_savepoint_that_came_to_nothing_leaves_no_empty_folder(running: Running, tmp_path: Path) -> None:
+    url = named(running.durable, "one", f"file://{tmp_path}/kept")
+    running.durable.savepoints.abandon(url)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_the_default_folder_of_savepoints_is_made_again_by_the_same_driver(
+    running: Running, tmp_path: Path
+) -> None:
+    named(running.durable, "one", None)
+    shutil.rmtree(tmp_path / "storage" / "savepoints")
+    assert naming.local_path(named(running.durable, "two", None)).is_dir()
 
 
 def savepoint(running: Running, name: str, target: str | None = None) -> SavepointPhase:
@@ -197,7 +292,7 @@ def test_the_folder_of_savepoints_within_the_storage_is_not_made_without_the_sto
     away = Away(tmp_path / "storage")
     for target in (None, f"file://{tmp_path}/storage/savepoints", f"file://{tmp_path}/storage/a/b"):
         with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
-            running.durable.begin_savepoint(SavepointRequest(trigger_id="s", target_directory=target), 2, 1)
+            named(running.durable, "s", target)
     away.back()
     assert savepoint(running, "one") == SavepointPhase.COMPLETED
 

@@ -11,7 +11,7 @@ from support import slots
 
 from sparkstate.settings import MIB
 from sparkstate.slots import protocol
-from sparkstate.storage import local
+from sparkstate.storage import local, naming
 
 KEYS = [f"{number:06d}" + "x" * 4000 for number in range(3000)]
 """About 12 MiB in one shard, more than a part."""
@@ -47,6 +47,7 @@ def slot(tmp_path: Path) -> Iterator[slots.Slot]:
 
 
 def savepoint(slot: slots.Slot, url: str) -> protocol.SnapshotState:
+    naming.local_path(url).mkdir()  # by the driver
     request = protocol.Snapshot(incarnation=1, checkpoint_id=7, epoch=0, canonical=True, target_url=url)
     slot.client.call(request, protocol.Ok)
     poll = protocol.SnapshotPoll(checkpoint_id=7, wait_s=60.0)
@@ -81,6 +82,7 @@ def test_a_savepoint_that_its_driver_gives_up_ends_and_leaves_nothing(
         plain(self, *arguments)
 
     monkeypatch.setattr(local._LocalUpload, "part", part)
+    (tmp_path / "savepoint").mkdir()
     runtime: Any = slot.server._runtime
     request = protocol.Snapshot(
         incarnation=1, checkpoint_id=7, epoch=0, canonical=True, target_url=(tmp_path / "savepoint").as_uri()

@@ -209,7 +209,11 @@ class Savepoints:
         for url in urls:
             try:
                 folder = self.folder(url)
-                folder.delete([info.key for info in folder.list("")])
+                keys = [info.key for info in folder.list("")]
+                on_disk = folder.url.startswith(
+                    "file:"
+                )  # where a folder goes with the last name deleted in it
+                folder.delete(keys or [layout.METADATA] if on_disk else keys)
                 abort_uploads(folder)
             except errors.NotFound:
                 pass  # the parent folder is gone, and so is all in it

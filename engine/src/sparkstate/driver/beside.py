@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from sparkstate import clock, errors
 from sparkstate.driver.answers import Answers
+from sparkstate.driver.away import SLOW_S
 from sparkstate.driver.durable import Durable, SnapshotParts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started, parts_of
@@ -119,6 +120,11 @@ class Beside:
             self._group,
         )
         return _Stored(parts, self.write(started, parts))
+
+    def make_folder(self, started: Started) -> None:
+        """On a disk, if there is a savepoint; its checkpoint waits no longer than for a call that is slow."""
+        within_s = min(SLOW_S, self._settings.timeout_s)
+        self._durable.make_savepoint_folder(started.savepoint_url, within_s, self._abandoned)
 
     def write(self, started: Started, parts: SnapshotParts) -> SavepointCommitted:
         """Its ``_metadata``, into the storage that the request names; also of one that the checkpoint waited for."""

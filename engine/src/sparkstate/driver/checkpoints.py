@@ -183,12 +183,12 @@ class Checkpoints:
         request = started.savepoint
         if request is None:
             return
-        number, incarnation = started.savepoint_id, self._group.incarnation
-        begin = partial(self._durable.begin_savepoint, request, number, incarnation)
+        number = started.savepoint_id
+        begin = partial(self._durable.begin_savepoint, request, number, self._group.incarnation)
         url = self._of_the_request(started, begin)
         if url is not None:
             started.savepoint_url = url
-            self._snapshot(started.savepoint_id, started.epoch, url=url)
+            self._snapshot(number, started.epoch, url=url)
 
     def _of_the_request(self, started: Started, action: Callable[[], _T]) -> _T | None:
         """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
@@ -287,6 +287,7 @@ class Checkpoints:
             started.ended.set()
 
     def _complete(self, started: Started) -> None:
+        self._of_the_request(started, partial(self._beside.make_folder, started))
         answers = Answers(self._group, started.checkpoint_id, self._clock, self._abandoned.is_set)
         replies = answers.in_time(self._settings.timeout_s)
         savepoint = self._savepoint_replies(started)

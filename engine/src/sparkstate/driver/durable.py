@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import sparkstate
@@ -18,7 +19,7 @@ from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import savepoint_targets
-from sparkstate.driver.away import Places
+from sparkstate.driver.away import Ending, Places, heard
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
@@ -224,10 +225,9 @@ class Durable:
         self._insist(doing, lambda: self.savepoints.record(record), given_up)
 
     def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
-        """Name the savepoint's folder in the log. The folder above it is made, if it never was."""
+        """Name the savepoint's folder in the log; :meth:`make_savepoint_folder` makes it."""
         parent = request.target_directory or self._settings.savepoint.storage or self._default_savepoints()
         assert request.trigger_id is not None
-        self.open_target(parent)
         status = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
         if status.state != SavepointState.IN_PROGRESS:
             raise errors.StorageError(
@@ -235,12 +235,36 @@ class Durable:
             )
         return status.url
 
-    def open_target(self, url: str) -> None:
-        """The folder that savepoints go to, in one of its own each."""
-        if savepoint_targets.may_be_made(url, self.root, self.log.state):
-            self._stores.make(url)
-        else:
-            self._stores.get(url)
+    def make_savepoint_folder(self, url: str, within_s: float, given_up: Callable[[], bool]) -> None:
+        """The folder that :meth:`begin_savepoint` has named, which slots write into and never make. Without effect for
+        a bucket's, and for an empty ``url``. The folder above it is made, if it never was.
+
+        Raises ``StorageUnavailable`` if the storage is away, or does not answer within so many seconds.
+        """
+        if not url.startswith("file:"):
+            return
+        until = self._clock.monotonic() + within_s
+        doing = "make the folder of a savepoint"
+
+        def make() -> None:
+            self.places.insist(url, doing, partial(self._make_folder, url), lambda: True, needed=False)
+
+        try:
+            heard(make, lambda: given_up() or self._clock.monotonic() > until)
+        except Ending as error:
+            raise errors.StorageUnavailable(
+                f"cannot {doing}: {url} has not answered for {within_s:g} s; is its volume there?"
+            ) from error
+
+    def _make_folder(self, url: str) -> None:
+        parent, name = naming.split_url(url)
+        storage.open_within(self.open_target(parent, besides=url), name, self._settings.s3)
+
+    def open_target(self, url: str, besides: str = "") -> ObjectStore:
+        """The folder that savepoints go to, in one of its own each. ``besides`` as in ``may_be_made``."""
+        if savepoint_targets.may_be_made(url, self.root, self.log.state, besides):
+            return self._stores.make(url, again=savepoint_targets.is_within(url, self.root))
+        return self._stores.get(url)
 
     def _default_savepoints(self) -> str:
         return naming.join_url(self.root.url, layout.SAVEPOINTS)

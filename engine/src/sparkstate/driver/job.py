@@ -124,9 +124,9 @@ class JobDriver:
         return self._durable.lineage.store.url if self._durable else ""
 
     def may_make_target(self, url: str) -> bool:
-        """Whether a missing folder of savepoints may be made."""
+        """Whether a missing folder of savepoints may be made; nobody knows before the log is read."""
         durable = self._durable
-        return durable is None or savepoint_targets.may_be_made(url, durable.root, durable.log.state)
+        return durable is not None and savepoint_targets.may_be_made(url, durable.root, durable.log.state)
 
     def next_checkpoint_id(self) -> int:
         """What the next checkpoint will be called."""

@@ -34,18 +34,24 @@ def check_name(url: str, lineage_url: str) -> str:
     return normal
 
 
-def may_be_made(url: str, root: ObjectStore, state: LogState) -> bool:
+def may_be_made(url: str, root: ObjectStore, state: LogState, besides: str = "") -> bool:
     """Whether the folder ``url`` of savepoints may be made where it is missing.
 
     One that savepoints were stored in is not missing: its volume is not mounted. Within the checkpoints' storage,
-    ``root``, it is made whenever that is there; raises ``StorageUnavailable`` if it is not.
+    ``root``, it is made whenever that is there; raises ``StorageUnavailable`` if it is not. ``besides``: a savepoint
+    that does not count, since it has only been named.
     """
     normal = naming.normalise_url(url)
-    if f"{normal}/".startswith(f"{root.url}/"):
+    if is_within(url, root):
         opening.require_there(root)
         return True
     known = {*(taken.url for taken in state.savepoints), *(begun.url for begun in state.started_savepoints)}
-    return normal not in {naming.split_url(folder)[0] for folder in known}
+    return normal not in {naming.split_url(folder)[0] for folder in known - {besides}}
+
+
+def is_within(url: str, root: ObjectStore) -> bool:
+    """Whether the folder ``url`` lies in the checkpoints' storage."""
+    return f"{naming.normalise_url(url)}/".startswith(f"{root.url}/")
 
 
 class Targets:

@@ -18,10 +18,12 @@ from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
 from sparkstate.slots.kept import FOLDER, Kept
 from sparkstate.slots.plan import SlotPlan
-from sparkstate.storage import naming
 from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
+_FOLDER_S = 60.0
+"""For the folder of a savepoint, longer than the driver tries to make it."""
+_FOLDER_LOOK_S = 0.05
 _TRIM_S = 10.0
 """How often is looked at what compactions have replaced since the newest checkpoint."""
 
@@ -185,9 +187,7 @@ class SnapshotWorker:
     def _store_snapshots(self, job: SnapshotJob, snapshots: Mapping[int, ShardSnapshot]) -> list[ShardHandle]:
         request = job.request
         if request.target_url:
-            parent, name = naming.split_url(request.target_url)
-            folder = storage.PrefixedStore(storage.open_made(parent, self._plan.s3), name)
-            uploader = self._new_uploader(folder)
+            uploader = self._new_uploader(self._savepoint_folder(job))
             try:
                 target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
                 return uploader.upload(target, snapshots, given_up=job.given_up)
@@ -198,6 +198,16 @@ class SnapshotWorker:
         shards = self._uploader.upload(target, snapshots, base, job.given_up)
         self._known.uploaded(request.checkpoint_id, shards)
         return shards
+
+    def _savepoint_folder(self, job: SnapshotJob) -> ObjectStore:
+        """The driver makes it meanwhile: its storage may take its time, and no epoch waits for it."""
+        until = self._clock.monotonic() + _FOLDER_S
+        while True:
+            try:
+                return storage.open_inside(job.request.target_url, self._plan.s3)
+            except errors.StorageUnavailable:
+                if job.given_up.wait(_FOLDER_LOOK_S) or self._clock.monotonic() > until:
+                    raise
 
     def _new_uploader(self, store: ObjectStore) -> Uploader:
         return Uploader(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparkstate import columns
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
 from sparkstate.spark import epochs, graph, plans
+from sparkstate.storage import naming
 
 
 def operator_specs(declared: graph.Graph) -> tuple[OperatorSpec, ...]:
@@ -42,9 +45,14 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> OperatorSpec:
 
 
 def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:
-    """The sinks that run in the slots."""
+    """The sinks that run in the slots. A relative path is taken from the driver's folder; slots work elsewhere."""
     return tuple(
-        SinkPlan(uid=node.uid, operator=node.operator, tag=node.tag, sink=node.sink)
+        SinkPlan(
+            uid=node.uid,
+            operator=node.operator,
+            tag=node.tag,
+            sink=replace(node.sink, path=naming.normalise_url(node.sink.path)),
+        )
         for node in declared.sinks
         if isinstance(node.sink, FileSink)
     )

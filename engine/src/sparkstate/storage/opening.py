@@ -80,6 +80,18 @@ def open_within(
     return open_store(url, s3)
 
 
+def open_inside(url: str, s3: S3Settings | None = None) -> ObjectStore:
+    """The objects in the folder ``url``, for writing; temporary files go into the folder above it.
+
+    On a disk both must be there, else ``StorageUnavailable``: the one above may be a mount point without its volume.
+    """
+    parent, name = naming.split_url(naming.normalise_url(url))
+    above = open_made(parent, s3)
+    if above.url.startswith("file:"):
+        open_made(url, s3)
+    return PrefixedStore(above, name)
+
+
 def require_there(store: ObjectStore) -> None:
     """Raise ``StorageUnavailable`` if ``store`` is on a disk and its folder, or its volume, is gone."""
     if store.url.startswith("file:"):
@@ -114,15 +126,22 @@ class OpenStores:
         """The store of ``url``, opened by :func:`open_made` if it is not open."""
         return self._kept(url, lambda: open_made(url, self._s3))
 
-    def make(self, url: str) -> ObjectStore:
-        """As :meth:`get`, and a local folder is made the first time that its URL is seen."""
+    def make(self, url: str, *, again: bool = False) -> ObjectStore:
+        """As :meth:`get`, and a local folder is made the first time that its URL is seen; ``again``: each time that it
+        is missing."""
         seen = naming.normalise_url(url) in self._seen
+        if seen and again:
+            open_store(url, self._s3)  # the store that is open has its folder again
         return self.get(url) if seen else self._kept(url, lambda: open_store(url, self._s3))
 
     def _kept(self, url: str, opened: Callable[[], ObjectStore]) -> ObjectStore:
         url = naming.normalise_url(url)
         with self._lock:
-            found = self._by_url.pop(url, None) or opened()
+            known = self._by_url.get(url)
+        # A volume that hangs must not hold up those who want another one.
+        new = opened() if known is None else known
+        with self._lock:
+            found = self._by_url.pop(url, None) or new
             self._by_url[url] = found
             self._seen.add(url)
             if len(self._by_url) > self.MOST:
