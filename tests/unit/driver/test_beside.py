@@ -230,6 +230,13 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
     assert job.records() == [("checkpoint", 0), ("checkpoint", 0), ("savepoint", 0), ("checkpoint", 0)]
 
 
+def drain(job: Job) -> None:
+    running = job.running
+    draining.last_checkpoints(
+        running.checkpoints, job.epoch, Watermarks(()), Captured(), running.requests.ending
+    )
+
+
 def test_at_the_end_of_the_input_every_savepoint_that_waits_is_taken(job: Job, tmp_path: Path) -> None:
     """Those behind one that is stored beside failed: nobody served them, and the job had ended."""
     job.ask("one")
@@ -240,7 +247,7 @@ def test_at_the_end_of_the_input_every_savepoint_that_waits_is_taken(job: Job, t
     job.running.requests.add(SavepointRequest(trigger_id="bad", target_directory=f"file://{tmp_path}/a-file"))
     job.ask("last")
     job.stored()
-    draining.last_checkpoints(job.running.checkpoints, job.epoch, Watermarks(()), Captured())
+    drain(job)
     told = {name: job.status(name).status for name in ("one", "two", "three", "bad", "last")}
     assert told.pop("bad") == SavepointPhase.FAILED
     assert set(told.values()) == {SavepointPhase.COMPLETED}
@@ -256,6 +263,93 @@ def test_a_savepoint_that_stops_the_job_at_the_end_of_the_input_is_its_last(job:
     job.may_store.set()
     job.epoch = 0
     job.running.slot.epoch(0, slots.rows(("a", 1)))
-    draining.last_checkpoints(job.running.checkpoints, 0, Watermarks(()), Captured())
+    drain(job)
     assert job.status("one").status == SavepointPhase.COMPLETED
     assert job.status("two").status == SavepointPhase.PENDING  # its failure: the job has ended
+
+
+def at_its_end(job: Job) -> None:
+    """The input has ended, and nobody has asked for a savepoint."""
+    job.epoch = 0
+    job.running.slot.epoch(0, slots.rows(("a", 1)))
+
+
+def after_the_first(job: Job, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """``act`` when the job's last checkpoint is complete."""
+    durable, first = job.running.durable, threading.Event()
+    subsume = durable.subsume
+
+    def subsume_and_act() -> None:
+        subsume()
+        if not first.is_set():
+            first.set()
+            act()
+
+    monkeypatch.setattr(durable, "subsume", subsume_and_act)
+
+
+def test_who_is_asked_to_end_serves_no_further_savepoint_at_the_end_of_the_input(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has ten minutes, and the kubelet waits for half of one."""
+    at_its_end(job)
+    job.may_store.set()
+    after_the_first(job, monkeypatch, job.running.requests.terminated.set)
+    job.ask("one")
+    job.ask("two")
+    drain(job)
+    assert job.status("one").status == SavepointPhase.COMPLETED
+    assert job.status("two").status == SavepointPhase.PENDING  # its failure: the job has ended
+    assert job.records() == [("savepoint", 0), ("checkpoint", 0)]
+
+
+def test_who_is_asked_to_end_does_not_wait_for_a_savepoint_of_a_job_that_is_complete(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_its_end(job)
+    after_the_first(job, monkeypatch, lambda: job.ask("one"))
+    drained = threading.Thread(target=drain, args=(job,))
+    drained.start()
+    drained.join(1.5)
+    assert drained.is_alive() and job.status("one").status == SavepointPhase.IN_PROGRESS
+    job.running.requests.terminated.set()
+    drained.join(5)
+    assert not drained.is_alive()
+    assert job.records() == [("checkpoint", 0)]
+    left = job.running.checkpoints._current
+    assert left is not None
+    job.running.checkpoints.abandon()
+    left.ended.wait(30)
+
+
+@pytest.mark.fault_on("a folder")
+@pytest.mark.fault(
+    broken="the checkpoint that comes with a savepoint fails ({how})",
+    when="at the end of bounded input, when the job's last checkpoint is complete",
+    expected="before its record the job is complete and the savepoint has failed; with its record, or with a newer "
+    "owner, it is the job's failure",
+)
+@pytest.mark.parametrize("how", ["before its record", "after its record", "there is a newer owner"])
+def test_a_complete_job_stays_complete_when_a_savepoint_of_its_end_fails(
+    job: Job, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    at_its_end(job)
+    job.may_store.set()
+    owner: tuple[Any, str] = {
+        "before its record": (checkpoints.Answers, "in_time"),
+        "after its record": (job.running.durable, "publish"),
+        "there is a newer owner": (checkpoints.Answers, "in_time"),
+    }[how]
+    kind = errors.Fenced if "owner" in how else errors.StorageError
+
+    def refused(*_: object) -> None:
+        raise kind("on purpose")
+
+    after_the_first(job, monkeypatch, lambda: (monkeypatch.setattr(*owner, refused), job.ask("one")))
+    if how == "before its record":
+        drain(job)
+    else:
+        with pytest.raises(kind, match="on purpose"):
+            drain(job)
+    assert job.status("one").status == SavepointPhase.FAILED
+    assert job.records()[0] == ("checkpoint", 0)

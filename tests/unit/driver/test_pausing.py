@@ -314,3 +314,28 @@ def test_a_savepoint_is_refused_in_time_while_the_log_is_away(paused: Paused) ->
     thread.join(10)
     assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
     assert log.check().incarnation == 1
+
+
+@pytest.mark.parametrize("paused", [{"timeout_s": 0.2}], indirect=True)
+def test_one_thread_may_go_on_while_another_refuses_savepoints(
+    paused: Paused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's thread begins an epoch while the end of the one before waits in another."""
+    requests = paused.running.requests
+    for name in ("one", "two"):
+        requests.add(SavepointRequest(trigger_id=name))
+    paused.pauses._refuse_in_time()
+    time.sleep(0.3)
+    update = requests.update
+
+    def go_on_and_update(*args: Any, **changes: Any) -> None:
+        paused.guard.read()
+        other = threading.Thread(target=paused.pauses.may_go_on)
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        update(*args, **changes)
+
+    monkeypatch.setattr(requests, "update", go_on_and_update)
+    paused.pauses._refuse_in_time()
+    assert requests.waiting() == ()

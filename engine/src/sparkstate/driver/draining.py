@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sparkstate import errors
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 
-def last_checkpoints(checkpoints: Checkpoints, epoch: int, at: Watermarks, position: Captured) -> None:
-    """Until nobody waits any more who was taken on: a savepoint is served with a checkpoint, one at a time, and no
-    epoch comes after this one. What fails of a savepoint alone is its request's failure.
+def last_checkpoints(
+    checkpoints: Checkpoints, epoch: int, at: Watermarks, position: Captured, ending: Callable[[], bool]
+) -> None:
+    """Until nobody waits any more who was taken on, or the job is asked to end. A savepoint is served with a
+    checkpoint, one at a time, and no epoch comes after this one. What fails of a savepoint alone is its request's
+    failure.
 
     A savepoint that asks the job to stop closes the lineage, and nothing completes after it.
     """
     kept = position.loaded()  # each checkpoint lets go of what it was given
     position.release()
-    while True:
-        started = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
-        started.settle(checkpoints.given_up)
-        waiting = checkpoints.next_request() is not None or checkpoints.is_awaited
-        if not waiting or checkpoints.closed_by is not None:
+    started = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
+    started.settle(checkpoints.given_up)
+    # The job is complete from here on: those that wait may fail, and it stays so.
+    while checkpoints.closed_by is None and not ending():
+        if checkpoints.next_request() is None and not checkpoints.is_awaited:
             return
+        if not _served(checkpoints, epoch, at, kept, ending):
+            return
+
+
+def _served(
+    checkpoints: Checkpoints, epoch: int, at: Watermarks, kept: Captured, ending: Callable[[], bool]
+) -> bool:
+    """Whether the next one that waits was served, or has failed alone. What a checkpoint has committed is not left
+    half done: its failure is the job's, which starts again from there.
+    """
+    started = None
+    try:
+        started = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
+        started.settle(lambda: checkpoints.given_up() or ending())
+    except errors.Fenced:
+        raise
+    except errors.SparkstateError:
+        if started is not None and started.committed:
+            raise
+        return False
+    return True

@@ -346,7 +346,9 @@ class Incarnation:
             archive = self._position(newest, self._runner.watermarks)
         epoch = self._last_epoch + 1
         self._after(self._runner.run(None, epoch, ended=True), epoch, idle=False)
-        draining.last_checkpoints(self._checkpoints, epoch, self._runner.watermarks, archive)
+        draining.last_checkpoints(
+            self._checkpoints, epoch, self._runner.watermarks, archive, self._parts.requests.ending
+        )
         return End.INPUT_ENDED
 
     # -- watching -----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class Pauses:
         self._lost = lost
         self._over = over
         self._asked: dict[str, float] = {}
-        """Since when savepoints wait in the pause at hand."""
+        """Since when savepoints wait in the pause at hand. Two threads may wait, so it is replaced, never changed."""
 
     def may_go_on(self) -> None:
         """Before every epoch, sink call and commit: still ours? While the log is away, wait here."""
@@ -37,7 +37,7 @@ class Pauses:
         while True:
             self._raise_if_lost()
             if parts.guard.check() is Verdict.GO:
-                self._asked.clear()
+                self._asked = {}
                 self._go_on()
                 return
             if parts.requests.ending():
@@ -53,8 +53,10 @@ class Pauses:
         and the job goes on as if it had not been asked: who wanted it to stop hears why it did not."""
         parts, now_s = self._parts, self._parts.clock.monotonic()
         waiting = parts.requests.waiting()
-        self._asked = {trigger_id: self._asked.get(trigger_id, now_s) for trigger_id in waiting}
-        for trigger_id, since_s in self._asked.items():
+        known = self._asked
+        asked = {trigger_id: known.get(trigger_id, now_s) for trigger_id in waiting}
+        self._asked = asked
+        for trigger_id, since_s in asked.items():
             if now_s - since_s > parts.settings.checkpoint.timeout_s:
                 told = parts.durable.places.told
                 parts.requests.update(trigger_id, SavepointPhase.FAILED, failure=told)
