@@ -92,7 +92,9 @@ class Applier:
         others = [name for name in body.finalizers if name != labels.FINALIZER]
         wanted = [*others, labels.FINALIZER] if add else others
         meta = {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
-        mark = {"annotations": {labels.MANAGER: self._config.mark}} if add and self._config.mark else {}
+        mark = (
+            {"annotations": {labels.MANAGER: self._config.mark if add else None}} if self._config.mark else {}
+        )
         named = {"labels": dict(marks)} if marks else {}
         patch: k.Object = {"metadata": {**meta, **named, **mark}}
         write = Write.ADD_FINALIZER if add else Write.REMOVE_FINALIZER

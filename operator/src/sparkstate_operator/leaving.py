@@ -48,3 +48,19 @@ class Leaving:
             f"If that operator is gone, remove the annotation {labels.MANAGER}"
         )
         return actions.Note("ManagedByAnother", why, warning=True)
+
+    def is_ours(self, others: Others) -> bool:
+        """Whether it bears our own mark and is held by us, although its class is another's. One that is being deleted
+        stays held: whoever looks after it then settles what belongs to it."""
+        about = others.about
+        held = labels.FINALIZER in about.finalizers and about.deleting_at is None
+        return held and not others.waits and about.annotations.get(labels.MANAGER) == self._mark
+
+    def to_class(self, others: Others) -> actions.Note:
+        """Told when it is let go."""
+        return actions.Note(
+            "LeftToClass",
+            f"the operator {self._mark} lets it go: it looks after another class. Operators of the job's class "
+            f"({labels.OPERATOR_CLASS}) look after it from now on. If there is none, nobody does: its pods run on, "
+            "nobody replaces them, and its deletion leaves them behind",
+        )

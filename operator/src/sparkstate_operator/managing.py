@@ -19,6 +19,11 @@ from sparkstate_operator import labels, observed
 
 CLASS = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?")
 """A class: what a label's value may be, in lower case; empty for none."""
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_MARK = re.compile(
+    rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL}(?:\.{_LABEL})*)(?:@(?P<operator_class>{_LABEL}))?"
+)
+_LONGEST_NAME = 253
 
 
 @dataclass(frozen=True)
@@ -37,10 +42,12 @@ class Manager:
 
     @classmethod
     def of(cls, text: str) -> Manager | None:
-        """The inverse of :attr:`text`; None for what no operator has written."""
-        place, _, operator_class = text.partition("@")
-        namespace, _, name = place.partition("/")
-        return cls(namespace, name, operator_class) if namespace and name and "/" not in name else None
+        """The inverse of :attr:`text`; None for what no operator has written. Anybody who may change the object may
+        write there, and the parts become a URL."""
+        found = _MARK.fullmatch(text)
+        if found is None or len(found["name"]) > _LONGEST_NAME:
+            return None
+        return cls(found["namespace"], found["name"], found["operator_class"] or "")
 
     def is_same(self, other: Manager) -> bool:
         """Whether it is that operator, of whatever class."""

@@ -16,7 +16,7 @@ from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.events import Recorder
-from sparkstate_operator.leaving import Leaving
+from sparkstate_operator.leaving import OTHERS_S, Leaving
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Heard, Look, Memory, Observer
 from sparkstate_operator.queue import Later
@@ -141,15 +141,11 @@ class Reconciler:
         )
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
-        if look.others is not None:
+        if look.seen is None:
             self._memories.pop(key, None)
             self._judged.pop(key, None)
             return await self._leave(key, k.JOBS, look.others)
         self._leaving.forget(key)
-        if look.seen is None:
-            self._memories.pop(key, None)
-            self._judged.pop(key, None)
-            return None
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
             return Later(_STRAYS_S)
         if deep:
@@ -202,11 +198,17 @@ class Reconciler:
             )
             return deletion.by_force(seen, f"{type(error).__name__}: {error}")
 
-    async def _leave(self, key: Key, kind: k.Kind, others: Others) -> Later | None:
+    async def _leave(self, key: Key, kind: k.Kind, others: Others | None) -> Later | None:
         """Another operator's is left alone. One of our own class is told of, and looked at again: that operator may go.
-        Of another class nobody is told: it is meant so, and an event comes when it changes."""
-        if others.manager is None:
+        Of another class it is left for good; if it was ours, it is let go. None: there is no such object."""
+        if others is None:
+            self._leaving.forget(key)
             return None
+        if others.manager is None:
+            if self._leaving.is_ours(others):
+                await self._applier.finalizer(kind, others.about, key.namespace, add=False)
+                await self._tell(kind, others.about, key.namespace, self._leaving.to_class(others))
+            return Later(OTHERS_S) if others.waits else None
         if note := self._leaving.note(key, others):
             await self._tell(kind, others.about, key.namespace, note)
         return Later(self._leaving.pause_s)
@@ -337,8 +339,7 @@ class Reconciler:
     async def _snapshot(self, key: Key) -> Later | None:
         found = await self._observer.one_snapshot(key.namespace, key.name)
         if found is None:
-            self._leaving.forget(key)
-            return None
+            return await self._leave(key, k.SNAPSHOTS, None)
         if others := await self._neighbours.of_snapshot(key.namespace, found):
             return await self._leave(key, k.SNAPSHOTS, others)
         self._leaving.forget(key)

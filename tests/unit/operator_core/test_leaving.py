@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
-from support.decisions import job
+import pytest
+from support.decisions import NOW, job
 
-from sparkstate_operator import leaving
+from sparkstate_operator import labels, leaving
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.managing import Manager
 
@@ -56,3 +58,23 @@ def test_another_object_or_another_operator_is_told_at_once() -> None:
     assert found is not None
     assert "the operator ops/third, and left alone by the operator ops/ours" in found.message
     assert left.note("b", others(manager=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "waits", "ours"),
+    [
+        ({}, False, True),
+        ({"annotations": {labels.MANAGER: "ops/theirs@blue"}}, False, False),
+        ({"finalizers": ()}, False, False),
+        ({"deleting_at": NOW}, False, False),
+        ({}, True, False),
+    ],
+    ids=["held by us", "marked by another", "let go already", "being deleted", "its job may come yet"],
+)
+def test_what_was_given_another_class_is_let_go_by_whom_it_was_held(
+    fields: dict[str, Any], waits: bool, ours: bool
+) -> None:
+    left = leaving.Leaving(ManualClock(), "ops/ours")  # type: ignore[arg-type]
+    about = dataclasses.replace(job(), annotations={labels.MANAGER: "ops/ours"})
+    about = dataclasses.replace(about, **fields)
+    assert left.is_ours(Others(about, None, waits)) is ours

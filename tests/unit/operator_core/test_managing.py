@@ -7,9 +7,10 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.decisions import job
+from support.decisions import NOW, job
 
-from sparkstate_operator import errors, labels, managing
+from sparkstate_operator import errors, labels, managing, observed
+from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges import neighbours
 from sparkstate_operator.edges.handlers import of_class
 from sparkstate_operator.managing import Manager
@@ -35,23 +36,49 @@ class Leases:
 
     def __init__(self) -> None:
         self.version: str | None = "1"
-        self.notes: dict[str, str] = {}
+        self.notes: dict[str, str] = {labels.CLUSTER: "blue"}
+        self.spec: dict[str, Any] = {}
         self.forbidden = False
+        self.asked = 0
+        self.jobs: dict[str, Any] = {}
 
     async def get(self, _kind: Any, namespace: str, name: str) -> dict[str, Any] | None:
+        if _kind is k.JOBS:
+            return self.jobs.get(name)
         assert (namespace, name) == ("ops", "theirs")
+        self.asked += 1
         if self.forbidden:
             raise errors.Forbidden(403, "leases is forbidden")
         meta = {"resourceVersion": self.version, "annotations": self.notes}
-        return {"metadata": meta} if self.version is not None else None
+        return {"metadata": meta, "spec": self.spec} if self.version is not None else None
 
 
-@pytest.mark.parametrize("one", [OWN, Manager("ops", "ours", "blue")], ids=lambda one: one.text)
+@pytest.mark.parametrize(
+    "one", [OWN, Manager("ops", "ours", "blue"), Manager("ops", "a.b-c")], ids=lambda one: one.text
+)
 def test_a_mark_is_read_as_it_was_written(one: Manager) -> None:
     assert Manager.of(one.text) == one
 
 
-@pytest.mark.parametrize("text", ["", "ours", "/", "a/b/c", "ops/"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ours",
+        "/",
+        "a/b/c",
+        "ops/",
+        "../..",
+        "ops/..",
+        "ops/a..b",
+        "ops/a?b",
+        "o.ps/a",
+        "Ops/a",
+        "ops/a@B",
+        "a/b@c/d",
+        f"ops/{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 63}",
+    ],
+)
 def test_what_no_operator_has_written_is_nobody_s_mark(text: str) -> None:
     assert Manager.of(text) is None
 
@@ -101,7 +128,7 @@ def test_an_operator_that_was_given_another_class_or_other_namespaces_holds_noth
     notes: dict[str, str], there: bool
 ) -> None:
     leases = Leases()
-    leases.notes = notes
+    leases.notes.update(notes)
     asked = neighbours.Neighbours(leases, OWN, ManualClock())  # type: ignore[arg-type]
     assert asyncio.run(asked.is_there(OTHER, "shop")) == there
 
@@ -130,8 +157,99 @@ def test_an_operator_whose_lease_may_not_be_read_counts_as_there() -> None:
     leases.forbidden = True
     asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
     assert asyncio.run(asked.is_there(OTHER, "shop"))
+    assert asyncio.run(asked.is_there(OTHER, "shop"))
+    assert leases.asked == 1, "not once for each of its jobs"
     clock.advance(10 * neighbours.GONE_S)
     assert asyncio.run(asked.is_there(OTHER, "shop"))
+    leases.forbidden = False
+    clock.advance(neighbours.ASK_S)
+    assert asyncio.run(asked.is_there(OTHER, "shop"))
+    clock.advance(neighbours.GONE_S)
+    assert not asyncio.run(asked.is_there(OTHER, "shop"))
+
+
+def test_a_lease_that_no_operator_has_written_holds_nothing_for_long() -> None:
+    clock, leases = ManualClock(), Leases()
+    leases.notes = {}
+    asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
+    for version in ("1", "2", "3"):
+        leases.version = version
+        there = asyncio.run(asked.is_there(OTHER, "shop"))
+        clock.advance(neighbours.GONE_S / 2)
+    assert not there
+
+
+@pytest.mark.parametrize(
+    ("held_s", "gone_s"), [(15, neighbours.GONE_S), (300, 900.0)], ids=["the default", "the longest"]
+)
+def test_an_operator_with_a_long_lease_is_given_longer(held_s: int, gone_s: float) -> None:
+    """Its last word is of one that lets go: that says 1 s and counts for nothing."""
+    clock, leases = ManualClock(), Leases()
+    asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
+    leases.spec = {"holderIdentity": "one", "leaseDurationSeconds": held_s}
+    assert asyncio.run(asked.is_there(OTHER, "shop"))
+    leases.version, leases.spec = "2", {"holderIdentity": "", "leaseDurationSeconds": 1}
+    clock.advance(neighbours.ASK_S)
+    assert asyncio.run(asked.is_there(OTHER, "shop"))
+    clock.advance(gone_s - 1)
+    assert asyncio.run(asked.is_there(OTHER, "shop"))
+    clock.advance(1)
+    assert not asyncio.run(asked.is_there(OTHER, "shop"))
+
+
+BLUE = Manager("ops", "ours", "blue")
+
+
+def whose(snapshot: observed.Snapshot, own: Manager, **jobs: dict[str, str]) -> neighbours.Others | None:
+    """Of a snapshot, where there are jobs with these labels."""
+    leases = Leases()
+    for name, marks in jobs.items():
+        meta = {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
+        leases.jobs[name] = {
+            "metadata": {**meta, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": marks},
+            "spec": {},
+        }
+    asked = neighbours.Neighbours(leases, own, ManualClock())  # type: ignore[arg-type]
+    return asyncio.run(asked.of_snapshot("shop", snapshot))
+
+
+def snapshot_of(phase: str = "", mark: str = "") -> observed.Snapshot:
+    return observed.Snapshot(
+        name="one",
+        uid="s-1",
+        resource_version="1",
+        generation=1,
+        created=NOW,
+        spec={"jobRef": {"name": "orders"}},
+        status={"phase": phase} if phase else {},
+        labels={},
+        annotations={labels.MANAGER: mark} if mark else {},
+        finalizers=(labels.FINALIZER,) if mark else (),
+    )
+
+
+def test_a_snapshot_that_comes_before_its_job_is_waited_for_by_operators_with_a_class() -> None:
+    found = whose(snapshot_of(), BLUE)
+    assert found is not None
+    assert found.waits
+    assert whose(snapshot_of(), BLUE, orders={labels.OPERATOR_CLASS: "blue"}) is None
+    other = whose(snapshot_of(), BLUE, orders={})
+    assert other is not None
+    assert not other.waits
+    over = whose(snapshot_of("Completed"), BLUE)
+    assert over is not None
+    assert not over.waits, "nobody looks at it for ever"
+
+
+def test_a_snapshot_of_our_own_goes_with_a_job_that_was_given_away() -> None:
+    gone = {"orders": {labels.OPERATOR_CLASS: "blue"}}
+    for one in (
+        snapshot_of("Pending", OWN.text),
+        dataclasses.replace(snapshot_of("Completed", OWN.text), deleting_at=NOW),
+    ):
+        assert whose(one, OWN, **gone) is not None
+        assert whose(one, BLUE, **gone) is None
+    assert whose(snapshot_of("Completed", OWN.text), OWN, **gone) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.decide import decide
 from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Memory
@@ -30,6 +31,7 @@ class Kube:
         self._roles, self._fails = roles, fails
         self.wrote: list[str] = []
         self.events: list[str] = []
+        self.merged: list[dict[str, Any]] = []
 
     async def get(self, kind: k.Kind, namespace: str | None, name: str) -> dict[str, Any] | None:
         if error := self._fails.get(f"get_{kind.plural}"):
@@ -51,7 +53,8 @@ class Kube:
     async def apply(self, kind: k.Kind, _namespace: str, body: dict[str, Any]) -> dict[str, Any]:
         return self._write("apply", kind, body["metadata"]["name"])
 
-    async def merge(self, kind: k.Kind, _namespace: str, name: str, _body: Any) -> dict[str, Any]:
+    async def merge(self, kind: k.Kind, _namespace: str, name: str, body: Any) -> dict[str, Any]:
+        self.merged.append(body)
         return self._write("merge", kind, name)
 
     async def replace(self, kind: k.Kind, _namespace: str, body: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -62,18 +65,17 @@ class Kube:
         return True
 
 
-def carry_out(kube: Kube, seen: observed.Observed, decision: actions.Decision, config: Config) -> None:
+def reconciler(kube: Kube, config: Config) -> reconcile.Reconciler:
+    """One that looks at nothing."""
     applier = Applier(cast(k.Kube, kube), None, config, b"k" * 32, hooks.NoHooks())  # type: ignore[arg-type]
-    recorder = Recorder(clock.SystemClock(), "me")
-    one = reconcile.Reconciler(
-        None,  # type: ignore[arg-type]
-        None,  # type: ignore[arg-type]
-        applier,
-        recorder,
-        config,
-        clock.SystemClock(),
-        Metrics(),
-    )
+    clock_ = clock.SystemClock()
+    no: Any = None
+    return reconcile.Reconciler(no, no, applier, Recorder(clock_, "me"), config, clock_, Metrics())
+
+
+def carry_out(kube: Kube, seen: observed.Observed, decision: actions.Decision, config: Config) -> None:
+    """All that was decided."""
+    one = reconciler(kube, config)
     asyncio.run(one._carry_out_job(seen, decision, {CLUSTER.name: CLUSTER}, Memory()))
 
 
@@ -168,3 +170,19 @@ def test_somebody_else_who_writes_the_job_first_ends_the_step() -> None:
     with pytest.raises(errors.Conflict):
         carry_out(kube, seen, decision, Config(mark="ops/ours"))
     assert kube.wrote == []
+
+
+def test_a_job_that_was_given_to_another_class_is_let_go_with_its_mark_and_that_is_told() -> None:
+    kube, config = Kube(), Config(mark="ops/ours")
+    about = dataclasses.replace(job(running_status()), annotations={labels.MANAGER: "ops/ours"})
+    one = reconciler(kube, config)
+    key = reconcile.Key("job", "shop", "orders")
+    assert asyncio.run(one._leave(key, k.JOBS, Others(about, None))) is None
+    assert kube.wrote[0] == "merge statefulsparkjobs/orders"
+    meta = kube.merged[0]["metadata"]
+    assert (meta["finalizers"], meta["annotations"]) == ([], {labels.MANAGER: None})
+    assert meta["resourceVersion"] == about.resource_version
+    assert kube.events[0].startswith("LeftToClass: the operator ops/ours lets it go")
+    found = asyncio.run(one._leave(key, k.SNAPSHOTS, Others(about, None, waits=True)))
+    assert found is not None
+    assert found.delay_s == reconcile.OTHERS_S

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 from sparkstate_operator import clock, errors, labels, managing, observed
 from sparkstate_operator.edges import kube as k
 
-GONE_S = 300.0
-"""A Lease that is not renewed for this long, or not there, is that of an operator that is gone. Far longer than an
-upgrade, or a node that is lost, keeps an operator away."""
+GONE_S = 600.0
+"""A Lease that is not renewed for this long, or not there, is that of an operator that is gone. Longer than an upgrade,
+a lost node or the pauses between two starts of a pod (300 s) keep an operator away."""
+HELD_TIMES = 3
+"""And longer than so many times what a renewal of it holds."""
 ASK_S = 15.0
 """Its Lease is read this often at most, however many jobs bear its mark."""
 
@@ -23,6 +26,10 @@ class _Seen:
     """When it was first seen in that version."""
     asked_s: float
     notes: dict[str, str]
+    gone_s: float = GONE_S
+    """How long it may stay as it is."""
+    hidden: bool = False
+    """Whether it may not be read."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class Others:
     about: observed.Job | observed.Snapshot
     manager: managing.Manager | None
     """Whose it is; None: it is of another class."""
+    waits: bool = False
+    """Whether its class is not certain yet: that of its job counts, which is not there."""
 
 
 class Neighbours:
@@ -49,25 +58,34 @@ class Neighbours:
         now_s = self._clock.monotonic()
         seen = self._seen.get((other.namespace, other.name))
         if seen is None or now_s - seen.asked_s >= ASK_S:
-            try:
-                lease = await self._kube.get(k.LEASES, other.namespace, other.name)
-            except errors.Forbidden:
-                return True
-            seen = self._seen[other.namespace, other.name] = _updated(seen, lease, now_s)
-        return now_s - seen.since_s < GONE_S and managing.looks_after(seen.notes, other, namespace)
+            seen = self._seen[other.namespace, other.name] = await self._read(other, seen, now_s)
+        if seen.hidden:
+            return True
+        return now_s - seen.since_s < seen.gone_s and managing.looks_after(seen.notes, other, namespace)
+
+    async def _read(self, other: managing.Manager, seen: _Seen | None, now_s: float) -> _Seen:
+        try:
+            return _updated(seen, await self._kube.get(k.LEASES, other.namespace, other.name), now_s)
+        except errors.Forbidden:
+            return _Seen("", now_s, now_s, {}, hidden=True)
 
     async def of_job(self, job: observed.Job) -> Others | None:
         """Why a job is not ours; None if it is."""
         return await self._others(job, job.namespace)
 
     async def of_snapshot(self, namespace: str, snapshot: observed.Snapshot) -> Others | None:
-        """Why a snapshot is not ours: it goes with its job, and by itself where there is none. None if it is."""
-        if snapshot.annotations.get(labels.MANAGER) == self._own.text:
+        """Why a snapshot is not ours: it goes with its job, and by itself where there is none. None if it is. One of
+        our own that is complete is not asked about until it is deleted: there is nothing to do about it."""
+        own = snapshot.annotations.get(labels.MANAGER) == self._own.text
+        if own and snapshot.phase == "Completed" and snapshot.deleting_at is None:
             return None
         reference = (snapshot.spec.get("jobRef") or {}).get("name")
         body = await self._kube.get(k.JOBS, namespace, reference) if reference else None
         if body is None:
-            return await self._others(snapshot, namespace)
+            alone = await self._others(snapshot, namespace)
+            if alone is None or alone.manager is not None or not reference:
+                return alone
+            return dataclasses.replace(alone, waits=snapshot.phase in ("", "Pending"))
         found = await self.of_job(observed.job_of(body))
         return None if found is None else Others(snapshot, found.manager)
 
@@ -82,7 +100,15 @@ class Neighbours:
 
 
 def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> _Seen:
+    """A Lease without the note of the cluster's name is no operator's: each that marks jobs writes it."""
     meta = lease["metadata"] if lease is not None else {}
-    version = str(meta.get("resourceVersion", ""))
-    since_s = seen.since_s if seen is not None and seen.version == version else now_s
-    return _Seen(version, since_s, now_s, meta.get("annotations") or {})
+    notes = meta.get("annotations") or {}
+    version = str(meta.get("resourceVersion", "")) if labels.CLUSTER in notes else ""
+    if not version:
+        notes = {}
+    since_s = seen.since_s if seen is not None and not seen.hidden and seen.version == version else now_s
+    gone_s = seen.gone_s if seen is not None else GONE_S
+    spec = (lease or {}).get("spec") or {}
+    if version and spec.get("holderIdentity"):  # one that is let go says 1 s
+        gone_s = max(GONE_S, HELD_TIMES * float(spec.get("leaseDurationSeconds") or 0))
+    return _Seen(version, since_s, now_s, notes, gone_s)
