@@ -84,7 +84,7 @@ def test_ipv6_addresses_are_in_brackets_where_a_port_follows() -> None:
     )
     assert found["spark.master"] == "k8s://https://[fd00::1]:443"
     assert found["spark.driver.host"] == "[fd00::9]"
-    assert found["spark.driver.bindAddress"] == "fd00::9"
+    assert found["spark.driver.bindAddress"] == "[fd00::9]"
 
 
 def test_there_are_as_many_executors_as_slots_need() -> None:

@@ -60,7 +60,9 @@ def conf(
     found = {
         "spark.master": api,
         "spark.driver.host": host,
-        "spark.driver.bindAddress": pod.ip,
+        # In brackets too: where executors use the driver's address (spark.kubernetes.executor.useDriverPodIP, the
+        # default), Spark 4.1 puts it in the place of spark.driver.host, and refuses an IPv6 address without them.
+        "spark.driver.bindAddress": host,
         "spark.driver.port": str(DRIVER_PORT),
         "spark.driver.blockManager.port": str(BLOCK_MANAGER_PORT),
         INSTANCES: str(settings.executors),
