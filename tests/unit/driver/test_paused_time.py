@@ -144,6 +144,34 @@ def test_a_partition_that_brings_nothing_in_several_slow_epochs_is_idle() -> Non
     assert not is_held(runner, time)
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["before the next", "beside the next"])
+def test_a_pause_within_an_epoch_counts_once(beside: bool) -> None:
+    """The epoch itself took half of the idle timeout, in which the partition brought nothing."""
+    time = ManualClock()
+    runner = runner_of(time)
+    fed = runner.begin(None, 0)
+    runner._may_go_on = lambda: time.sleep(PAUSE_S)
+    runner._wait()  # before its commit
+    runner._may_go_on = lambda: None
+    time.advance(IDLE_MS // 2)
+    if not beside:
+        end(runner, fed)
+    runner.begin(None, 1)
+    assert is_held(runner, time)
+    time.advance(IDLE_MS // 2)
+    assert not is_held(runner, time)
+
+
+def test_two_slow_epochs_are_an_idle_timeout_of_an_odd_number_of_ms() -> None:
+    time = ManualClock()
+    one = SourceTime(0, 5, 0, ("partition",))
+    told = Watermarks((one,)).advance({(0, "a"): 100, (0, "b"): 50}, 0)
+    for epoch in (1, 2):
+        time.advance(1000)
+        told = told.worked(1000, time.now_ms()).advance({(0, "a"): 100 + epoch}, time.now_ms())
+    assert told.current == 101
+
+
 def test_the_time_between_two_epochs_is_idleness_and_so_is_that_of_quick_ones() -> None:
     time = ManualClock()
     runner = runner_of(time)

@@ -23,7 +23,7 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import feed, graph, plans
-from sparkstate.spark.paused import PausedTime
+from sparkstate.spark.paused import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
 _REHEARSAL = "sparkstate-rehearsal"
@@ -111,8 +111,7 @@ class EpochRunner:
         self._know_timers = False
         self._held_bytes = 0
         self._rehearsed = threading.Event()
-        self._begun_ms: int | None = None  # of the newest epoch; no end while it is worked on
-        self._ended_ms: int | None = None
+        self._worked = WorkTime(self.paused)
 
     # -- planning -----------------------------------------------------------------------------------------------
 
@@ -179,8 +178,8 @@ class EpochRunner:
         self._wait()
         self._enter(phases.Phase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
-        self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(self._worked_ms(now), now)
-        self._begun_ms, self._ended_ms = now, None
+        worked_ms = self._worked.begin(now)
+        self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         attempts: dict[str, dict[int, int]] = {}
@@ -192,10 +191,6 @@ class EpochRunner:
         self.watermarks = after
         return Fed(epoch, before, after, now, attempts, nothing, started)
 
-    def _worked_ms(self, now: int) -> int:
-        """How long the epoch before was worked on until now, when the next one begins."""
-        return 0 if self._begun_ms is None else (self._ended_ms or now) - self._begun_ms
-
     def _wait(self) -> None:
         with self.paused.measured():
             self._may_go_on()
@@ -205,8 +200,7 @@ class EpochRunner:
         try:
             return self._completed(fed)
         finally:
-            if fed.now == self._begun_ms:  # else the next one has begun
-                self._ended_ms = self._clock.now_ms()
+            self._worked.end(fed.now, self._clock.now_ms())
 
     def _completed(self, fed: Fed) -> EpochResult:
         totals = [0, 0, 0, 0]

@@ -17,6 +17,7 @@ class PausedTime:
         self._clock = clock_
         self._lock = threading.Lock()
         self._ms = 0
+        self._taken_ms = 0
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
@@ -31,5 +32,39 @@ class PausedTime:
     def take(self) -> int:
         """The time in ms since this was asked last."""
         with self._lock:
-            taken, self._ms = self._ms, 0
+            taken, self._taken_ms = self._ms - self._taken_ms, self._ms
         return taken
+
+    @property
+    def total_ms(self) -> int:
+        """All of it, of pauses that have ended."""
+        with self._lock:
+            return self._ms
+
+
+class WorkTime:
+    """How long epochs are worked on. Their pauses are left out: ``paused`` counts those."""
+
+    def __init__(self, paused: PausedTime) -> None:
+        self._paused = paused
+        self._begun_ms: int | None = None
+        self._begun_paused_ms = 0
+        self._ms: int | None = None
+        """Of the newest epoch; None while it is worked on."""
+
+    def begin(self, now_ms: int) -> int:
+        """An epoch begins. Returns the ms for which the one before was worked on until now."""
+        worked_ms = self._since_begin_ms(now_ms) if self._ms is None else self._ms
+        self._begun_ms, self._begun_paused_ms, self._ms = now_ms, self._paused.total_ms, None
+        return worked_ms
+
+    def end(self, begun_ms: int, now_ms: int) -> None:
+        """The epoch that began then is complete. Without effect if the next one has begun."""
+        if begun_ms == self._begun_ms:
+            self._ms = self._since_begin_ms(now_ms)
+
+    def _since_begin_ms(self, now_ms: int) -> int:
+        if self._begun_ms is None:
+            return 0
+        paused_ms = self._paused.total_ms - self._begun_paused_ms
+        return max(now_ms - self._begun_ms - paused_ms, 0)  # two threads may have waited at once

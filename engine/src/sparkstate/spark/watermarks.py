@@ -101,7 +101,7 @@ class SourceTime:
     def worked(self, ms: int, now_ms: int) -> SourceTime:
         """After an epoch that took ``ms``."""
         timeout_ms = self.idle_timeout_ms
-        over_ms = 0 if timeout_ms is None else ms - timeout_ms // 2
+        over_ms = 0 if timeout_ms is None else ms - (timeout_ms + 1) // 2  # two of them are all of it
         return self.paused(over_ms, now_ms) if over_ms > 0 else self
 
     def _is_idle(self, active_ms: int, now_ms: int) -> bool:
