@@ -209,9 +209,19 @@ def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, mo
         assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
         assert s3.secret_key not in str(refused.value)
         for asks_head in (lambda: store.head("a"), lambda: store.copy("a", "b")):  # its answer has no code
-            with pytest.raises(errors.StorageError, match=r"400.*credentials") as refused:
+            with pytest.raises(errors.StorageError, match=r"ExpiredToken.*credentials") as refused:
                 asks_head()
             assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
+        proxy.refuse = lambda request: "InvalidTokenId"  # MinIO's
+        with pytest.raises(errors.StorageError, match=r"InvalidTokenId.*credentials") as refused:
+            store.get("a")
+        assert ("renew it in shared-credentials-file" in str(refused.value)) == (source == "in a file")
+        proxy.refuse = lambda request: (
+            "AuthorizationHeaderMalformed"
+        )  # a wrong region; a HEAD has 400 and no word
+        with pytest.raises(errors.StorageError, match="set the S3 region") as refused:
+            store.head("a")
+        assert not isinstance(refused.value, errors.StorageUnavailable)
         proxy.refuse = lambda request: None
         with pytest.raises(errors.NotFound):
             store.get("a")

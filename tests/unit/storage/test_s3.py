@@ -107,6 +107,8 @@ def test_a_multipart_upload_that_fails_leaves_no_parts(s3, tmp_path, monkeypatch
         ("NoSuchBucket", 404, errors.StorageError, "create it"),
         ("AccessDenied", 403, errors.StorageError, "credentials"),
         ("ExpiredToken", 400, errors.StorageError, "credentials"),
+        ("InvalidTokenId", 403, errors.StorageError, "credentials"),
+        ("RequestTimeTooSkewed", 403, errors.StorageError, "clock"),
         ("NotImplemented", 501, errors.StorageError, "lacks an operation"),
         ("PermanentRedirect", 301, errors.StorageError, "region"),
         ("InvalidArgument", 400, errors.StorageError, "InvalidArgument"),

@@ -267,7 +267,10 @@ class S3Store:
             status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
             detail = answer.get("Error", {})
             code = detail.get("Code", "")
-            if s3_errors.is_denied(code):
+            if s3_errors.is_untold(code) and operation != "list":
+                with self._mapped("list", key):  # its refusal has a body
+                    self._client.list_objects_v2(Bucket=self._bucket, Prefix=full, MaxKeys=1)
+            if s3_errors.is_denied(code, status):
                 self._require_same_keys(keys, full, code, expired=s3_errors.is_expired(code))
             raise s3_errors.translate(
                 code, status, detail.get("Message", ""),

@@ -9,9 +9,14 @@ _SLOW = frozenset(
 )
 # Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
 _MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
-# "400": the answer to HEAD, which has no body that could say so. Nothing else about our HEADs is a bad request.
 _EXPIRED = frozenset(
-    {"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired", "400"}
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "TokenRefreshRequired",
+        "RequestExpired",
+        "InvalidTokenId",  # MinIO's, of a token that it knows no more
+    }
 )
 _DENIED = _EXPIRED | frozenset(
     {
@@ -19,15 +24,22 @@ _DENIED = _EXPIRED | frozenset(
         "InvalidAccessKeyId",
         "SignatureDoesNotMatch",
         "InvalidToken",
-        "403",
         "XAdminUserNotFound",  # versitygw's answer to an unknown access key, with status 404
     }
 )
+_SKEWED = "RequestTimeTooSkewed"
+_UNTOLD = frozenset({"400", "403"})
 
 
-def is_denied(code: str) -> bool:
-    """Whether the server knows the credentials not, or no more, or gives them no access."""
-    return code in _DENIED
+def is_untold(code: str) -> bool:
+    """Whether the answer, to HEAD, had no body that could say why: a token that has expired, no access, or what has
+    nothing to do with credentials."""
+    return code in _UNTOLD
+
+
+def is_denied(code: str, status: int) -> bool:
+    """Whether the server knows the credentials not, or no more, or gives them no access; or it did not say."""
+    return code != _SKEWED and (code in _DENIED or code in _UNTOLD or status in (401, 403))
 
 
 def is_expired(code: str) -> bool:
@@ -58,7 +70,11 @@ def translate(
         return errors.StorageUnavailable(what)
     if code in _MISSING and (code or status == 404):
         return errors.NotFound(what)
-    if status == 403 or code in _DENIED:
+    if code == _SKEWED:
+        return errors.StorageError(
+            f"{what}; the clocks of this machine and of the server differ: set this one"
+        )
+    if is_denied(code, status) and code != "400":
         return errors.StorageError(
             f"{what}; check that the credentials of this process (boto3's default chain: environment, "
             "profile, role) "

@@ -61,6 +61,8 @@ def why_again(had: Keys, now: Keys, found: Keys | None, *, expired: bool) -> str
         return f"{refused}; they have changed since, so it is tried again"
     if had.in_a_file and (found is None or found.source != had.source):
         return f"{refused}; {had.source} has no whole ones now, so it is read again"
+    if expired and had.in_a_file:
+        return f"{refused}: the token has expired; renew it in {had.source}, which is read again"
     if expired and had.renewable:
         return f"{refused}; they come from {had.source}, which renews them, so it is tried again"
     return None
