@@ -142,7 +142,10 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further, key_space=None)
     driver = Failing(errors.SlotLost(""), tmp_path)
     parts = SimpleNamespace(
-        durable=durable, declared=declared, phases=phases.Phases("driver", ManualClock(), {})
+        durable=durable,
+        declared=declared,
+        phases=phases.Phases("driver", ManualClock(), {}),
+        given_up=lambda: False,
     )
     for _ in range(2):
         with pytest.raises(errors.SlotLost):

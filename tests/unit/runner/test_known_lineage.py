@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,15 +11,18 @@ from support.stored_job import StoredJob
 
 from sparkstate import clock, errors, settings, storage
 from sparkstate.log import lineage
-from sparkstate.runner import lookup, running, workdir
+from sparkstate.runner import lookup, progress, running, watching, workdir
 
 NAME = "rotations"
+FULL_NAME = f"local/default/{NAME}"
 
 
-def job(at: Path, *, start_empty: bool = False) -> settings.JobSettings:
+def job(at: Path, *, start_empty: bool = False, restore_from: str | None = None) -> settings.JobSettings:
     checkpoint = settings.CheckpointSettings(storage=at.as_uri())
     entry = settings.EntryPoint()
-    return settings.JobSettings(name=NAME, entry=entry, checkpoint=checkpoint, start_empty=start_empty)
+    return settings.JobSettings(
+        name=NAME, entry=entry, checkpoint=checkpoint, start_empty=start_empty, restore_from=restore_from
+    )
 
 
 @pytest.mark.fault(
@@ -33,7 +38,7 @@ def test_a_run_does_not_begin_empty_where_an_earlier_one_had_its_state(tmp_path:
     running.require_known(job(state), None, folder)
     known = StoredJob(state.as_uri(), NAME, 1).lineage_id
     running.require_known(job(state), lookup.find(job(state), time), folder)
-    assert folder.known_lineage(state.as_uri()) == known
+    assert folder.known_lineage(state.as_uri(), FULL_NAME) == known
     state.rename(tmp_path / "on-its-volume")
     if what == "the storage is the mount point":
         state.mkdir()
@@ -53,14 +58,81 @@ def test_a_lineage_that_nobody_has_begun_is_not_required(tmp_path: Path) -> None
     folder = workdir.WorkDir(tmp_path / "work")
     folder.root.mkdir()
     running.require_known(job(root), lookup.find(job(root), time), folder)
-    assert folder.known_lineage(root.as_uri()) == ""
+    assert folder.known_lineage(root.as_uri(), FULL_NAME) == ""
+
+
+def test_a_run_does_not_go_on_from_what_was_begun_beside_the_state(tmp_path: Path) -> None:
+    """By an older version, on the disk below the mount point."""
+    state, folder, time = tmp_path / "storage", workdir.WorkDir(tmp_path / "work"), clock.SystemClock()
+    folder.root.mkdir()
+    known = StoredJob(state.as_uri(), NAME, 1).lineage_id
+    running.require_known(job(state), lookup.find(job(state), time), folder)
+    state.rename(tmp_path / "on-its-volume")
+    StoredJob(state.as_uri(), NAME, 1)
+    with pytest.raises(errors.RestoreBlocked, match=f"{known}.*is its volume mounted"):
+        running.require_known(job(state), lookup.find(job(state), time), folder)
+    shutil.rmtree(state)
+    (tmp_path / "on-its-volume").rename(state)
+    newer = StoredJob(state.as_uri(), NAME, 2, start_empty=True).lineage_id
+    running.require_known(job(state), lookup.find(job(state), time), folder)
+    assert folder.known_lineage(state.as_uri(), FULL_NAME) == newer
+
+
+def test_a_run_that_is_to_begin_from_a_savepoint_is_told_what_to_delete(tmp_path: Path) -> None:
+    state, folder = tmp_path / "storage", workdir.WorkDir(tmp_path / "work")
+    folder.root.mkdir()
+    folder.record_lineage(state.as_uri(), FULL_NAME, "0123")
+    anew = job(state, restore_from="file:///kept/savepoint-012345-a")
+    with pytest.raises(errors.RestoreBlocked, match=f"delete the file {folder.root}/lineage") as refused:
+        running.require_known(anew, None, folder)
+    assert "0123" in str(refused.value)
+    running.require_known(anew, None, workdir.WorkDir(tmp_path / "another"))
+    (folder.root / "lineage").unlink()
+    running.require_known(anew, None, workdir.WorkDir(folder.root))
 
 
 def test_cleaning_keeps_what_is_known(tmp_path: Path) -> None:
     folder = workdir.WorkDir(tmp_path)
-    folder.record_lineage("file:///a", "0123")
+    assert folder.record_lineage("file:///a", "c/n/job", "0123")
     folder.clean()
-    assert folder.known_lineage("file:///a") == "0123"
-    assert folder.known_lineage("file:///b") == ""
+    for one in (folder, workdir.WorkDir(tmp_path)):
+        assert one.known_lineage("file:///a", "c/n/job") == "0123"
+        assert one.known_lineage("file:///b", "c/n/job") == ""
+        assert one.known_lineage("file:///a", "c/n/another") == ""
     folder.forget_lineage()
-    assert folder.known_lineage("file:///a") == ""
+    assert folder.known_lineage("file:///a", "c/n/job") == ""
+
+
+@pytest.mark.fault(
+    broken="the disk of the runner's folder does not take the note of the job's lineage",
+    when="while a driver runs",
+    expected="one message; the next attempt is told the lineage all the same; with space again the note is written",
+)
+@pytest.mark.fault_on("a folder")
+def test_a_note_that_the_disk_does_not_take_harms_no_driver(tmp_path: Path) -> None:
+    folder, output = workdir.WorkDir(tmp_path), io.StringIO()
+    (tmp_path / "lineage.new").mkdir()
+    watch = watching.Watch(
+        job=watching.Job(
+            name=NAME, first_attempt=1, savepoint_on_stop=False, storage="file:///a", full_name=FULL_NAME
+        ),
+        folder=folder,
+        driver=None,  # type: ignore[arg-type]
+        connect=None,  # type: ignore[arg-type]
+        stop=watching.StopRequest(),
+        clock=clock.SystemClock(),
+        reporter=progress.Reporter(output, clock.SystemClock()),
+    )
+    for _ in range(3):
+        watch._note("0123")
+    assert output.getvalue().count(f"cannot write {tmp_path}/lineage") == 1
+    assert folder.known_lineage("file:///a", FULL_NAME) == "0123"
+    (tmp_path / "lineage.new").rmdir()
+    watch._note("0123")
+    assert workdir.WorkDir(tmp_path).known_lineage("file:///a", FULL_NAME) == "0123"
+
+
+def test_a_note_of_before_counts_for_every_job(tmp_path: Path) -> None:
+    """It named the storage alone."""
+    (tmp_path / "lineage").write_text('{"storage": "file:///a", "lineage": "0123"}')
+    assert workdir.WorkDir(tmp_path).known_lineage("file:///a", "c/n/job") == "0123"

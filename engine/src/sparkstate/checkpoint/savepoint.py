@@ -21,7 +21,7 @@ from sparkstate.log.lineage import Lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import SavepointCommitted, SavepointStarted
 from sparkstate.log.state import LogState
-from sparkstate.storage import layout, naming
+from sparkstate.storage import layout, mounts, naming
 from sparkstate.storage.location import CheckpointStorageLocation
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
@@ -204,6 +204,15 @@ class Savepoints:
 
         self._log.append_if(decide)
 
+    def _has_gone(self, url: str) -> bool:
+        """Whether the folder above ``url`` was deleted, with all in it: it is missing, and its volume is plainly there.
+        Elsewhere nobody can tell it from one whose volume is not mounted."""
+        parent = naming.split_url(url)[0]
+        if not parent.startswith("file:") or naming.local_path(parent).exists():
+            return False
+        storage = naming.split_url(self._lineage.store.url)[0]
+        return f"{parent}/".startswith(f"{storage}/") or mounts.on_a_volume(naming.local_path(parent))
+
     def _finish(self, urls: Iterable[str], *, insist: bool = True, confirm: bool = True) -> None:
         gone = []
         for url in urls:
@@ -220,7 +229,8 @@ class Savepoints:
             except (errors.StorageError, errors.SpecInvalid):
                 if insist:
                     raise
-                continue
+                if not self._has_gone(url):
+                    continue
             gone.append(url)
         if gone and confirm:
             self._log.append(records.SavepointsDeleted(savepoints=tuple(gone)))

@@ -24,13 +24,13 @@ from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
-from sparkstate.log.lineage import JobName, Lineage, open_lineage
+from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
-from sparkstate.storage import layout, naming
+from sparkstate.storage import layout, naming, probe
 from sparkstate.storage.objectstore import ObjectStore
 
 _PROBE = "_sparkstate_probe"
@@ -72,9 +72,11 @@ class Durable:
         self._clock = clock_
         self.places = places or Places(clock_)
         known = settings.known_lineage
-        opened = storage.open_made if known else storage.open_store
-        self.root = opened(settings.checkpoint.storage, settings.s3, check=True)
         name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
+        opened = storage.open_made if known else storage.open_store
+        self.root = opened(settings.checkpoint.storage, settings.s3)
+        require(self.root, name, known)  # before the first write, which may go to a bare mount point
+        probe.require_conditional_create(self.root)
         pod = settings.pod
         found = open_lineage(
             self.root,
@@ -83,7 +85,6 @@ class Durable:
             start_empty=settings.start_empty or bool(pod and pod.start_fresh),
             attempt=(pod.start_since if pod else 0) or attempt,
             uid=pod.job_uid if pod else "",
-            known=known,
         )
         # One whose folder an earlier driver of this run has had is not made again without what was in it.
         own = storage.open_within(self.root, found.id, settings.s3, make=found.id != known)

@@ -282,7 +282,9 @@ class JobDriver:
         parts.phases.enter(phases.Phase.RESTORE_BEGIN)
         settle = partial(parts.phases.enter, phases.Phase.RESTORE_SETTLE)
         number = heard(
-            lambda: parts.durable.begin_incarnation(restored, lambda n: settle(incarnation=n), ending),
+            lambda: parts.durable.begin_incarnation(
+                restored, lambda n: settle(incarnation=n), parts.given_up
+            ),
             ending,
         )
         epoch = restored.metadata.epoch if restored.metadata else None

@@ -53,3 +53,7 @@ class Parts:
     """Prints a sentence for the log."""
     reached: Callable[[str], None]
     """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""
+
+    def given_up(self) -> bool:
+        """Whether nobody waits for a start any more: the job is to end, or another driver has it."""
+        return self.requests.ending() or self.guard.fenced

@@ -85,12 +85,8 @@ def open_lineage(
     start_empty: bool = False,
     attempt: int = 0,
     uid: str = "",
-    known: str = "",
 ) -> Lineage:
     """Find or create the lineage of that name.
-
-    ``known`` is the lineage that the job had before: a storage that knows none of its name is not new but away, as a
-    mount point without its volume is, and ``StorageUnavailable`` is raised.
 
     ``start_empty`` makes a new one, once per ``attempt`` of the job object ``uid``: another life of the same
     attempt finds what the first life made, so an instruction left in a manifest cannot throw away the state
@@ -100,8 +96,6 @@ def open_lineage(
         pointer = _newest_pointer(root, job)
         if pointer and not (start_empty and (pointer.uid != uid or pointer.attempt < attempt)):
             return _lineage(root, pointer, created=False)
-        if pointer is None and known:
-            raise errors.StorageUnavailable(lost(root.url, job, known))
         fresh = Pointer(
             number=pointer.number + 1 if pointer else 1,
             lineage=ids(),
@@ -116,10 +110,20 @@ def open_lineage(
         # Another driver was first: theirs counts.
 
 
+def require(root: ObjectStore, job: JobName, known: str) -> None:
+    """Raise ``StorageUnavailable`` unless the name pointed to the lineage ``known`` once, if that is not empty.
+
+    Pointers are never deleted: a storage without that one is not new but away, as a mount point without its volume is,
+    and what another driver began there is not the job's state. Writes nothing.
+    """
+    if known and all(one.id != known for one in all_of(root, job)):
+        raise errors.StorageUnavailable(lost(root.url, job, known))
+
+
 def lost(url: str, job: JobName, known: str) -> str:
     """That a storage is without the state which it had, in a sentence."""
     return (
-        f"{url} holds no state of {job}, which had the lineage {known} there; is its volume mounted? If the state was "
+        f"{url} does not hold the lineage {known}, which {job} had there; is its volume mounted? If the state was "
         "deleted on purpose, say startEmpty: true"
     )
 

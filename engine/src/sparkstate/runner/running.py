@@ -96,6 +96,7 @@ class Runner:
     ) -> int:
         found = self._await_storage(job, reporter)
         require_known(job, found, folder)
+        name = str(lookup.name_of(job))
         reporter.message(_opening(job, found, folder))
         arguments = command.DriverArguments(
             manifest=options.manifest, overrides=options.overrides, listen=options.listen
@@ -107,7 +108,7 @@ class Runner:
         def launch(attempt: int) -> process.DriverProcess:
             told = arguments if attempt == first_attempt else command.for_restart(arguments, job)
             words = command.driver_command(
-                told, folder, attempt, folder.known_lineage(job.checkpoint.storage)
+                told, folder, attempt, folder.known_lineage(job.checkpoint.storage, name)
             )
             return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
@@ -123,6 +124,7 @@ class Runner:
                     first_attempt=first_attempt,
                     savepoint_on_stop=job.savepoint.on_stop,
                     storage=job.checkpoint.storage,
+                    full_name=name,
                 ),
                 folder=folder,
                 launch=launch,
@@ -173,18 +175,20 @@ class Runner:
 
 
 def require_known(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> None:
-    """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there; else remember what it
-    has."""
-    storage = job.checkpoint.storage
+    """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only what was begun
+    beside it; else remember what it has."""
+    storage, name = job.checkpoint.storage, lookup.name_of(job)
+    known = folder.known_lineage(storage, str(name))
     if job.start_empty:
         folder.forget_lineage()
-    elif found is not None:
-        if found.state.claim is None:
-            return  # of a lineage that nobody began there may be no folder yet
-        folder.record_lineage(storage, found.lineage.id)
-    elif known := folder.known_lineage(storage):
-        name = lineage.JobName(cluster=job.cluster, namespace=job.namespace, name=job.name)
-        raise errors.RestoreBlocked(lineage.lost(storage, name, known))
+    elif known and (found is None or not lookup.has_had(job, known)):
+        lost = lineage.lost(storage, name, known)
+        if job.restore_from:  # beside which startEmpty is refused
+            lost += f", or, to begin from restoreFrom, delete the file {folder.lineage_file}"
+        raise errors.RestoreBlocked(lost)
+    elif found is not None and found.state.claim is not None:
+        # Of a lineage that nobody began there may be no folder yet.
+        folder.record_lineage(storage, str(name), found.lineage.id)
 
 
 def _opening(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> str:

@@ -27,6 +27,8 @@ class Job:
     savepoint_on_stop: bool
     storage: str = ""
     """URL of the checkpoint storage."""
+    full_name: str = ""
+    """With cluster and namespace."""
 
 
 class StopRequest:
@@ -71,6 +73,7 @@ class Watch:
         self._stopping = _Stopping.NO
         self._next_status_s = 0.0
         self._killed = False
+        self._note_refused = False
         self._seen_running = False
         self.exit_code: int | None = None
         self.last_status: documents.JobStatus | None = None
@@ -108,7 +111,7 @@ class Watch:
         try:
             self.last_status = client.status()
             if self.last_status.lineage:
-                self._folder.record_lineage(self._job.storage, self.last_status.lineage)
+                self._note(self.last_status.lineage)
             self._seen_running |= self.last_status.phase is documents.Phase.RUNNING
             self._reporter.progress(self.last_status)
             if self._stopping is _Stopping.SAVEPOINT:
@@ -118,6 +121,17 @@ class Watch:
         except errors.SparkstateError:
             # The driver is busy, ending or recovering; the process itself tells if it is gone.
             return
+
+    def _note(self, lineage: str) -> None:
+        """For the next attempt and the next run. A disk that does not take it harms neither this driver nor that."""
+        if self._folder.record_lineage(self._job.storage, self._job.full_name, lineage):
+            self._note_refused = False
+        elif not self._note_refused:
+            self._note_refused = True
+            file = self._folder.lineage_file
+            self._reporter.message(
+                f"cannot write {file}, by which a later run knows the job's state; trying again"
+            )
 
     def _reach(self) -> control.ControlClient | None:
         if self._client is None:

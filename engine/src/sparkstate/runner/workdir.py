@@ -54,7 +54,10 @@ class WorkDir:
         self.local = local or root / "local"
         self._lock_file = root / "lock"
         self._attempt_file = root / "attempt"
-        self._lineage_file = root / "lineage"
+        self.lineage_file = root / "lineage"
+        self._noted: dict[str, str] = {}
+        """What :meth:`record_lineage` was told last, whether or not the disk took it."""
+        self._is_stored = False
         self._logs = root / "logs"
 
     @contextmanager
@@ -104,22 +107,30 @@ class WorkDir:
         """Remember ``attempt`` before it starts, so that no number is used twice."""
         _replace(self._attempt_file, f"{attempt}\n")
 
-    def known_lineage(self, storage: str) -> str:
-        """The lineage that the job had in ``storage``; empty if it never had one there, as far as this folder knows."""
+    def known_lineage(self, storage: str, job: str) -> str:
+        """The lineage that ``job`` had in ``storage``; empty if it never had one there, as far as this folder knows."""
         try:
-            known = json.loads(self._lineage_file.read_text())
-            return str(known["lineage"]) if known["storage"] == storage else ""
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            known = self._noted or json.loads(self.lineage_file.read_text())
+            # Notes of before name no job.
+            same = known["storage"] == storage and known.get("job", job) == job
+            return str(known["lineage"]) if same else ""
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return ""
 
-    def record_lineage(self, storage: str, lineage: str) -> None:
-        """Remember it, for the attempts and runs to come."""
-        if lineage != self.known_lineage(storage):
-            _replace(self._lineage_file, json.dumps({"storage": storage, "lineage": lineage}))
+    def record_lineage(self, storage: str, job: str, lineage: str) -> bool:
+        """Remember it, for the attempts and runs to come. Cheap where nothing has changed; whether the disk has it."""
+        note = {"storage": storage, "job": job, "lineage": lineage}
+        if note != self._noted or not self._is_stored:
+            self._noted, self._is_stored = note, False
+            with suppress(OSError):
+                _replace(self.lineage_file, json.dumps(note))
+                self._is_stored = True
+        return self._is_stored
 
     def forget_lineage(self) -> None:
         """The job is to begin empty."""
-        self._lineage_file.unlink(missing_ok=True)
+        self._noted = {}
+        self.lineage_file.unlink(missing_ok=True)
 
     def driver(self) -> DriverAddress | None:
         """The driver that the status file names; None before it wrote one."""

@@ -48,6 +48,8 @@ class LocalStore:
         with self._mapped("open", ""):
             if create:
                 _make(self._root)
+            elif self._root.exists() and not self._root.is_dir():
+                raise FileExistsError(errno.EEXIST, "there is a file", str(self._root))
             elif not self._root.is_dir():
                 raise errors.NotFound(f"there is no folder {self._root}")
             self._mount = mounts.mount_of(self._root)

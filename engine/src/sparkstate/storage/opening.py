@@ -47,16 +47,15 @@ def open_made(
     url: str,
     s3: S3Settings | None = None,
     *,
-    check: bool = False,
     retry: retrying.RetryPolicy | None = None,
 ) -> ObjectStore:
     """The store of a URL whose local folder exists, since somebody of the job made or read it before.
 
     A missing one is ``StorageUnavailable``: its volume may be unmounted, and a folder made now would lie on the wrong
-    disk. ``check`` and ``retry`` as in :func:`open_store`.
+    disk. ``retry`` as in :func:`open_store`.
     """
     try:
-        return open_store(url, s3, check=check, create=False, retry=retry)
+        return open_store(url, s3, create=False, retry=retry)
     except errors.NotFound as error:
         raise errors.StorageUnavailable(
             f"{error}, and there was one; is its volume mounted? If it was deleted on purpose, make the folder"
