@@ -24,10 +24,11 @@ ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "operator" / "src" / "sparkstate_operator"
 URI = "s3://bucket/state/savepoints/savepoint-1"
 NEWER = {"image": "example/job:2"}
-OF_LOOKING = {"ManagedByAnother"}
-"""Told before anything is decided; tests/cluster/test_two_operators.py."""
-OF_ERRORS = {"Forbidden", "Invalid", "Refused", "Foreign"}
-"""Told with the error's own class where an action fails; tests/cluster/test_reconcile_events.py."""
+OF_LOOKING = {"ManagedByAnother", "LeftToClass"}
+"""Told before anything is decided; tests/cluster/test_two_operators.py, test_refused_writes.py."""
+OF_ERRORS = {"Forbidden", "Invalid", "Refused", "Foreign", "DriverRoleMissing"}
+"""Told with the error's own class where an action fails; tests/cluster/test_reconcile_events.py,
+test_refused_writes.py."""
 
 
 def look(
@@ -223,5 +224,7 @@ def test_no_reason_is_without_its_row_here_or_its_word_in_the_page() -> None:
 def test_a_failed_action_is_told_by_its_error() -> None:
     found = {kind.__name__: kind for kind in (errors.Forbidden, errors.Invalid, errors.Refused)}
     assert {error(403, "no").reason for error in found.values()} == set(found)
-    assert errors.Foreign("no").reason == "Foreign"
-    assert {*found, "Foreign"} == OF_ERRORS
+    others = {kind("no").reason for kind in (errors.Foreign, errors.DriverRoleMissing)}
+    assert others == {"Foreign", "DriverRoleMissing"}
+    assert {*found, *others} == OF_ERRORS
+    assert {kind.__name__ for kind in errors.TOLD} == OF_ERRORS | {"SpecInvalid"}

@@ -112,6 +112,11 @@ def test_what_an_older_operator_granted_goes_once_the_role_of_drivers_is_seen(
     kube = Kube((there,))
     carry_out(kube, seen, decided(seen, config), config)
     assert [one for one in kube.wrote if one.startswith("delete")] == gone
+    bound = next(each for each in kube.wrote if each.startswith("apply rolebindings/"))
+    assert bound != "apply rolebindings/orders-spark"
+    assert kube.wrote.index(bound) < kube.wrote.index(gone[0]), (
+        "a driver that runs is never without its rights"
+    )
     no = errors.Forbidden(403, "no")
     for lacking in (Kube(), Kube((there,), get_roles=no, get_clusterroles=no)):
         with pytest.raises((errors.DriverRoleMissing, errors.Forbidden)):
@@ -134,6 +139,12 @@ def test_a_deleted_job_s_rights_go_whether_or_not_the_role_is_there() -> None:
     assert not any(one.replaced for one in deletions)
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the role of drivers is missing",
+    when="a job with executors is to be bound to it",
+    expected="an Event names the role, and what a running driver has stays",
+)
 def test_a_role_that_cannot_be_bound_because_it_is_not_there_is_told() -> None:
     seen = of_an_older_operator()
     kube = Kube(apply_rolebindings=errors.NotFound(404, 'clusterroles "sparkstate-driver" not found'))
@@ -142,6 +153,12 @@ def test_a_role_that_cannot_be_bound_because_it_is_not_there_is_told() -> None:
     assert [one.split(" (")[0] for one in kube.events] == ["DriverRoleMissing: ClusterRole sparkstate-driver"]
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a policy refuses the mark of its operator on a job",
+    when="the job runs",
+    expected="it is looked after all the same, and an Event names the mark",
+)
 @pytest.mark.parametrize("error", [REFUSED, errors.Forbidden(403, "no"), errors.Invalid(422, "no")], ids=repr)
 def test_a_job_whose_mark_cannot_be_written_is_looked_after_and_told(error: errors.ApiError) -> None:
     seen = observed.Observed(job(running_status()), NOW)
