@@ -335,3 +335,25 @@ def test_keys_that_boto3_renews_are_renewed_and_a_refusal_of_right_ones_is_no_ou
     assert not isinstance(refused.value, errors.StorageUnavailable)
     s3server.write_keys(rotated, file)
     assert store.get("a")
+
+
+def test_a_process_that_gives_other_keys_each_time_makes_no_outage_of_a_refusal(s3, tmp_path, monkeypatch):
+    keys_in_a_file(s3, tmp_path, monkeypatch)
+    tell = tmp_path / "tell.py"
+    tell.write_text(
+        "import json, uuid\n"
+        "print(json.dumps({'Version': 1, 'AccessKeyId': 'a', 'SecretAccessKey': uuid.uuid4().hex}))\n"
+    )
+    config = tmp_path / "config"
+    config.write_text(f"[default]\ncredential_process = {sys.executable} {tell}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    with fault_proxy.FaultProxy(s3.port, refuse=lambda request: "AccessDenied") as proxy:
+        settings = dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
+        store = open_store("s3://state/x", settings, retry=ONCE)
+        with pytest.raises(errors.StorageError, match="AccessDenied") as refused:
+            store.get("a")
+        assert not isinstance(refused.value, errors.StorageUnavailable)
+        proxy.refuse = lambda request: "ExpiredToken"
+        with pytest.raises(errors.StorageUnavailable, match="changed since"):
+            store.get("a")

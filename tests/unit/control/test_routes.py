@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 
@@ -10,7 +11,7 @@ import pytest
 from support import control_job
 
 from sparkstate import errors
-from sparkstate.control import documents, port, server
+from sparkstate.control import documents, limits, port, server
 from sparkstate.control.limits import MAX_BODY_BYTES
 
 
@@ -229,3 +230,19 @@ def test_a_body_in_several_chunks_below_the_limit_is_read_whole(
     parts = iter([b'{"trigger_id"', b': "in-', b'parts"}'])
     answer = caller.post("/v1/savepoints", content=parts, headers={"Content-Type": "application/json"})
     assert answer.json()["trigger_id"] == "in-parts"
+
+
+@pytest.mark.parametrize(("announced", "status"), [(b"10", 408), (b"1000", 413)])
+def test_a_slow_body_that_is_announced_as_too_large_is_refused_as_that(monkeypatch, announced, status):
+    monkeypatch.setattr(limits, "BODY_S", 0.05)
+    sent = []
+
+    async def never():
+        await asyncio.sleep(30)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"content-length", announced)]}
+    asyncio.run(limits.BodyLimit(None, max_bytes=100)(scope, never, send))
+    assert sent[0]["status"] == status

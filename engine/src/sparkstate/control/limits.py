@@ -35,8 +35,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(BODY_S):
-                body = await self._body(scope, receive)
+            body = await self._body_in_time(scope, receive)
         except TimeoutError:
             await _refuse(
                 send, 408, f"the request's body did not come within {BODY_S:.0f} s", "RequestTimeout"
@@ -50,12 +49,23 @@ class BodyLimit:
         if body is not None:
             await self._app(scope, _replay(body, receive), send)
 
+    async def _body_in_time(self, scope: Scope, receive: Receive) -> bytes | None:
+        try:
+            async with asyncio.timeout(BODY_S):
+                return await self._body(scope, receive)
+        except TimeoutError:
+            if self._is_announced_too_large(scope):
+                raise _TooLarge from None  # sent faster it would be refused all the same
+            raise
+
+    def _is_announced_too_large(self, scope: Scope) -> bool:
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        return bool(length.isdigit() and int(length) > self._max_bytes)
+
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """All of it; None if the caller has gone."""
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"0")
-        too_large = length.isdigit() and int(length) > self._max_bytes
-        if too_large and b"expect" in headers:
+        too_large = self._is_announced_too_large(scope)
+        if too_large and b"expect" in dict(scope["headers"]):
             raise _TooLarge  # its sender waits for leave to send it, and gets the answer instead
         body, came, more = b"", 0, True
         while more:

@@ -57,7 +57,8 @@ def why_again(had: Keys, now: Keys, found: Keys | None, *, expired: bool) -> str
     if not had.source:
         return None if now == had else "there are credentials now, so it is tried again"
     refused = "the credentials were refused"
-    if now != had:
+    # A process may give others each time that it is asked: then they say nothing about why these were refused.
+    if now != had and (now.in_a_file or expired):
         return f"{refused}; they have changed since, so it is tried again"
     if had.in_a_file and (found is None or found.source != had.source):
         return f"{refused}; {had.source} has no whole ones now, so it is read again"
