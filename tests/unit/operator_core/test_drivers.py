@@ -100,6 +100,7 @@ async def refused(found: driver.Drivers, ip: str) -> str:
 def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
     unanswered: set[str] = set()
     ends_s: list[float] = []
+    ticks_s: list[float] = []
 
     async def scenario() -> None:
         async with drivers(Clock()) as (found, _):
@@ -122,15 +123,29 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
             queue.add(HEALTHY, 1.0)
             ends_s.append(loop.time() + 1.0)
             working = asyncio.create_task(queue.run(8))
-            await asyncio.sleep(driver.TIMEOUT_S + 2.0)
+            ticking = asyncio.create_task(tick(loop))
+            async with asyncio.timeout(120):
+                while len(unanswered) < 200 or len(ends_s) < 10:
+                    await asyncio.sleep(0.1)
             ends_s.append(loop.time())
-            working.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+            for task in (working, ticking):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def tick(loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            ticks_s.append(loop.time())
+            await asyncio.sleep(0.2)
 
     asyncio.run(scenario())
-    assert len(unanswered) == 200
-    assert max(after - before for before, after in itertools.pairwise(ends_s)) < 1.5
+    # What a busy machine takes from everybody, the ticks too, is no delay by the drivers that do not answer.
+    assert longest(ends_s) < 1.0 + longest(ticks_s)
+
+
+def longest(times_s: list[float]) -> float:
+    """The longest time between two of them."""
+    return max(after - before for before, after in itertools.pairwise(times_s))
 
 
 @pytest.mark.parametrize("kind", ["1", "2"])
