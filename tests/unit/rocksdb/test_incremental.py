@@ -29,6 +29,16 @@ def test_a_second_snapshot_adds_only_new_files(slot):
     assert len(second - first) == 1
 
 
+def test_the_log_of_a_store_does_not_grow_with_its_checkpoints(slot):
+    store = slot.store()
+    sizes = []
+    for number in range(1, 121):
+        commit(store, cells.values({1: number}))
+        snapshot_of(slot, store, number).release()
+        sizes.append(sum(path.stat().st_size for path in slot.directory.rglob("LOG*")))
+    assert max(sizes) < 3 * 128 * 1024
+
+
 def test_a_snapshot_without_changes_has_no_new_file(slot):
     store = slot.store()
     commit(store, cells.values({1: 1}))

@@ -56,7 +56,7 @@ def test_default_is_flinks_defaults_but_for_compaction_and_never_syncs(make_slot
     db, column, table = parts(make_slot(**UNMANAGED).store())
     assert db["use_fsync"] == "false"
     assert (db["max_background_jobs"], db["max_open_files"]) == ("2", "-1")
-    assert (db["max_log_file_size"], db["keep_log_file_num"]) == (str(25 * MIB), "4")
+    assert (db["max_log_file_size"], db["keep_log_file_num"]) == (str(128 * 1024), "2")
     assert column["compaction_style"] == "kCompactionStyleUniversal"
     assert column["level0_file_num_compaction_trigger"] == "8"
     assert column["compression"] == "kSnappyCompression"
