@@ -117,7 +117,6 @@ def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: 
     failed.wait(lambda: False)
     assert isinstance(failed.failure, errors.StorageUnavailable)
     assert running.durable.places.away[0].url == running.out.as_uri()
-    assert running.durable.probe()
     running.slot.epoch(1)
     running.start(1).settle()
     assert rows(running.out) == [1]

@@ -28,6 +28,7 @@ from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
+from sparkstate.sinks import file_sink
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import layout, naming, probe
@@ -310,7 +311,13 @@ class Durable:
     def note_away(self, doing: str, error: errors.StorageUnavailable) -> None:
         """A slot could not store something: its message begins with the URL of what it wanted to store."""
         named = [url for url in self._outputs.urls if url.removeprefix("file://") in str(error)]
-        self.places.failed(max(named, key=len, default=self.lineage.store.url), doing, error)
+        url = max(named, key=len, default=self.lineage.store.url)
+        self.places.failed(url, doing, error)
+        if named and f"{file_sink.BEGUN} is not there" in str(error):
+            # Somebody has emptied the folder: the next checkpoint finds it marked again. On the disk under an unmounted
+            # volume this store makes no mark.
+            with contextlib.suppress(errors.StorageError):
+                self._outputs.mark(url, self.log.state.incarnation)
 
     def probe(self) -> bool:
         """Whether every place answers now that fails and that checkpoints need. Makes no folder: on the disk under an
