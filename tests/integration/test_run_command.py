@@ -150,6 +150,7 @@ def test_a_job_is_killed_restarted_stopped_with_a_savepoint_and_restored(shop: S
     assert terminal.marked(shop.mark) == {}
     assert sorted(path.name for path in shop.work.root.iterdir()) == [
         "attempt",
+        "lineage",
         "lock",
         "logs",
         "termination.json",

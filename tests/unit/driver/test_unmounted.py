@@ -122,6 +122,16 @@ def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: 
     assert rows(running.out) == [1]
 
 
+def test_a_job_that_ends_leaves_its_output_alone_in_the_folder(running: Running) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    staging = running.out / "_sparkstate_staging" / running.durable.lineage.id
+    assert [path.name for path in staging.rglob("*") if path.is_file()] == ["begun"]
+    running.durable.end_outputs()
+    assert not staging.exists()
+    assert rows(running.out) == [1]
+
+
 def slot_snapshot(running: Running, number: int) -> protocol.SnapshotState:
     """Told to the slot alone."""
     request = protocol.Snapshot(incarnation=1, checkpoint_id=number, epoch=0, base=-1)

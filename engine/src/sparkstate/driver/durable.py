@@ -308,6 +308,10 @@ class Durable:
 
     # -- storages that are away ---------------------------------------------------------------------------------
 
+    def end_outputs(self) -> None:
+        """The job has ended in order, its slots with it."""
+        self._outputs.end(self.log.state.incarnation)
+
     def note_away(self, doing: str, error: errors.StorageUnavailable) -> None:
         """A slot could not store something: its message begins with the URL of what it wanted to store."""
         named = [url for url in self._outputs.urls if url.removeprefix("file://") in str(error)]

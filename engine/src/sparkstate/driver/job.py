@@ -254,6 +254,7 @@ class JobDriver:
             except errors.SparkstateError as error:
                 self._recover_after(error, self._delay(error))
             else:
+                parts.durable.end_outputs()
                 return replace(
                     _outcome(end), savepoint=self._stopped_with() if end is End.SAVEPOINT else None
                 )

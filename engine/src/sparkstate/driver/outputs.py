@@ -66,6 +66,12 @@ class Outputs:
         """One of the folders; again, where somebody has emptied it since."""
         file_sink.begin(self._stores.get(url), self._lineage_id, incarnation)
 
+    def end(self, incarnation: int) -> None:
+        """The job has ended in order: its folders hold what is published, and no marks."""
+        for url in self.urls:
+            with contextlib.suppress(errors.StorageError):  # the next incarnation sweeps
+                file_sink.end(self._stores.get(url), self._lineage_id, incarnation)
+
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
         """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
         them again. Idempotent."""

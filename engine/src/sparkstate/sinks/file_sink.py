@@ -225,6 +225,12 @@ def begin(store: ObjectStore, lineage: str, incarnation: int) -> None:
             store.put_if_absent(f"{_staging(lineage, incarnation)}/{BEGUN}", b"")
 
 
+def end(store: ObjectStore, lineage: str, incarnation: int) -> None:
+    """Take that mark away, when no slot of the incarnation writes any more. Idempotent."""
+    if store.url.startswith("file:"):
+        store.delete([f"{_staging(lineage, incarnation)}/{BEGUN}"])
+
+
 def _require_begun(store: ObjectStore, staging: str) -> None:
     if not store.url.startswith("file:"):
         return
