@@ -47,8 +47,13 @@ def test_a_cluster_deployment_gets_rights_and_an_executor_template(operated: Ope
     operated.until_pod(1)
     data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]
     assert set(data) == {"job.yaml", "executor.yaml"}
-    assert operated.cluster.get("role", "orders-spark", operated.namespace)
-    assert operated.cluster.get("rolebinding", "orders-spark", operated.namespace)
+    (binding,) = operated.cluster.items("rolebinding", operated.namespace)
+    role = binding["roleRef"]["name"]
+    assert operated.cluster.get("role", role, operated.namespace), (
+        "the installation's; the job has none of its own"
+    )
+    assert operated.cluster.get("role", "orders-spark", operated.namespace) is None
+    assert binding["subjects"][0]["name"] == "orders-spark"
 
 
 def test_a_failed_driver_is_followed_by_the_next_attempt(operated: Operated) -> None:

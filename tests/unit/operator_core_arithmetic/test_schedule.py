@@ -109,7 +109,8 @@ def test_a_clock_that_jumps_makes_no_storm(plan: Plan, steps: list[float]) -> No
 
 @given(PLANS, STEPS)
 def test_a_clock_that_has_jumped_leaves_no_silence(plan: Plan, steps: list[float]) -> None:
-    """After any jumps, once the clock is right again, the next point of the grid is taken."""
+    """After any jumps, once the clock is right again, the next point of the grid is taken, behind those that another
+    clock slightly ahead may have taken."""
     now, done = CREATED, set[datetime]()
     for step in steps:
         now += timedelta(seconds=step)
@@ -117,13 +118,14 @@ def test_a_clock_that_has_jumped_leaves_no_silence(plan: Plan, steps: list[float
         done |= {found.scheduled} if found else set()
     now = max(now, CREATED)
     taken = 0
-    for _ in range(3):
+    looks = 3 + int(schedule.SOON_S / plan.interval_s if plan.interval_s else 1)
+    for _ in range(looks):
         now += timedelta(seconds=schedule.wait_s(plan, now) + 0.002)
         found = schedule.due(plan, now, done, False)
         taken += found is not None
         done |= {found.scheduled} if found else set()
     known = [time for time in done if CREATED < time <= now]
-    assert taken or len(known) >= 3
+    assert taken or len(known) >= looks
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 5.0, 59.0])

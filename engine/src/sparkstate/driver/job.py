@@ -254,7 +254,6 @@ class JobDriver:
             except errors.SparkstateError as error:
                 self._recover_after(error, self._delay(error))
             else:
-                parts.durable.end_outputs()
                 return replace(
                     _outcome(end), savepoint=self._stopped_with() if end is End.SAVEPOINT else None
                 )
@@ -292,7 +291,9 @@ class JobDriver:
         self._view.note_incarnation(number, restored.plan.url or None, epoch)
         incarnation = self._incarnation = Incarnation(parts, restored, number, key_space)
         try:
-            return incarnation.run(self._slots_before)
+            end = incarnation.run(self._slots_before)
+            parts.durable.end_outputs()
+            return end
         finally:
             self._incarnation = None
             self._slots_before = incarnation.addresses or self._slots_before
