@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,6 @@ from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage.local import LocalStore
 
 pytestmark = pytest.mark.fault_on("a folder")
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path, tolerable_failures=5)
-    yield made
-    made.close()
 
 
 @pytest.mark.fault(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -28,13 +27,6 @@ from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import naming
 
 pytestmark = pytest.mark.fault_on("a folder")
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path, tolerable_failures=5)
-    yield made
-    made.close()
 
 
 class Away:

@@ -208,10 +208,10 @@ class Savepoints:
         """Whether the folder above ``url`` was deleted, with all in it: it is missing, and its volume is plainly there.
         Elsewhere nobody can tell it from one whose volume is not mounted."""
         parent = naming.split_url(url)[0]
-        if not parent.startswith("file:") or naming.local_path(parent).exists():
+        if not naming.is_local(parent) or naming.local_path(parent).exists():
             return False
         storage = naming.split_url(self._lineage.store.url)[0]
-        return f"{parent}/".startswith(f"{storage}/") or mounts.on_a_volume(naming.local_path(parent))
+        return naming.is_within(parent, storage) or mounts.on_a_volume(naming.local_path(parent))
 
     def _finish(self, urls: Iterable[str], *, insist: bool = True, confirm: bool = True) -> None:
         gone = []
@@ -219,10 +219,11 @@ class Savepoints:
             try:
                 folder = self.folder(url)
                 keys = [info.key for info in folder.list("")]
-                on_disk = folder.url.startswith(
-                    "file:"
-                )  # where a folder goes with the last name deleted in it
-                folder.delete(keys or [layout.METADATA] if on_disk else keys)
+                if not keys and naming.is_local(folder.url):
+                    keys = [
+                        layout.METADATA
+                    ]  # on a disk a folder goes with the last name that is deleted in it
+                folder.delete(keys)
                 abort_uploads(folder)
             except errors.NotFound:
                 pass  # the parent folder is gone, and so is all in it

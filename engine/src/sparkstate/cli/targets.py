@@ -120,8 +120,7 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
         cluster = os.environ.get(settings.CLUSTER_VARIABLE) or NO_CLUSTER
         loaded = manifest.load(Path(target), overrides)
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
-        name = lineage.JobName(cluster=resolved.cluster, namespace=resolved.namespace, name=resolved.name)
-        return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=name)
+        return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=lineage.JobName.of(resolved))
     return Stored(url=target, s3=s3, job=_job_name(job) if job else None)
 
 

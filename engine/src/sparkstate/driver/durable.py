@@ -73,7 +73,7 @@ class Durable:
         self._clock = clock_
         self.places = places or Places(clock_)
         known = settings.known_lineage
-        name = JobName(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
+        name = JobName.of(settings)
         opened = storage.open_made if known else storage.open_store
         self.root = opened(settings.checkpoint.storage, settings.s3)
         require(self.root, name, known)  # before the first write, which may go to a bare mount point
@@ -243,7 +243,7 @@ class Durable:
 
         Raises ``StorageUnavailable`` if the storage is away, or does not answer within so many seconds.
         """
-        if not url.startswith("file:"):
+        if not naming.is_local(url):
             return
         until = self._clock.monotonic() + within_s
         doing = "make the folder of a savepoint"
@@ -302,15 +302,15 @@ class Durable:
         """Make the output of a committed checkpoint visible. Idempotent; goes on trying while a storage is away."""
         self._outputs.publish(metadata, given_up)
 
+    def end_outputs(self) -> None:
+        """The job has ended in order, its slots with it."""
+        self._outputs.end(self.log.state.incarnation)
+
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         """At the lineage's own storage."""
         self.places.insist(self.lineage.store.url, doing, action, given_up)
 
     # -- storages that are away ---------------------------------------------------------------------------------
-
-    def end_outputs(self) -> None:
-        """The job has ended in order, its slots with it."""
-        self._outputs.end(self.log.state.incarnation)
 
     def note_away(self, doing: str, error: errors.StorageUnavailable) -> None:
         """A slot could not store something: its message begins with the URL of what it wanted to store."""

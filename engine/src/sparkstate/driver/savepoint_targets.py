@@ -26,7 +26,7 @@ def check_name(url: str, lineage_url: str) -> str:
         )
     if any(segment in (".", "..") for segment in normal.split("/")):
         raise errors.SpecInvalid(f"target_directory is {url!r}; leave out the segments '.' and '..'")
-    if f"{normal}/".startswith(f"{lineage_url}/"):
+    if naming.is_within(normal, lineage_url):
         raise errors.SpecInvalid(
             f"target_directory is {url!r}, which lies in the job's own state ({lineage_url}) and would be swept with "
             "it; choose a folder outside"
@@ -51,7 +51,7 @@ def may_be_made(url: str, root: ObjectStore, state: LogState, besides: str = "")
 
 def is_within(url: str, root: ObjectStore) -> bool:
     """Whether the folder ``url`` lies in the checkpoints' storage."""
-    return f"{naming.normalise_url(url)}/".startswith(f"{root.url}/")
+    return naming.is_within(naming.normalise_url(url), root.url)
 
 
 class Targets:

@@ -16,6 +16,7 @@ import msgspec
 from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.log import framing
+from sparkstate.settings import JobSettings
 from sparkstate.storage import creating, naming
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
@@ -31,6 +32,11 @@ class JobName(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, settings: JobSettings) -> JobName:
+        """The name that a job with these settings has."""
+        return cls(cluster=settings.cluster, namespace=settings.namespace, name=settings.name)
 
     def __str__(self) -> str:
         return f"{self.cluster}/{self.namespace}/{self.name}"
@@ -116,8 +122,13 @@ def require(root: ObjectStore, job: JobName, known: str) -> None:
     Pointers are never deleted: a storage without that one is not new but away, as a mount point without its volume is,
     and what another driver began there is not the job's state. Writes nothing.
     """
-    if known and all(one.id != known for one in all_of(root, job)):
+    if known and not has_had(root, job, known):
         raise errors.StorageUnavailable(lost(root.url, job, known))
+
+
+def has_had(root: ObjectStore, job: JobName, known: str) -> bool:
+    """Whether the name points to the lineage ``known``, or did once."""
+    return any(one.id == known for one in all_of(root, job))
 
 
 def lost(url: str, job: JobName, known: str) -> str:

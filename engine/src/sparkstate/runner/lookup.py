@@ -33,22 +33,17 @@ def find(job: settings.JobSettings, clock: clocks.Clock) -> Found | None:
         root = opener(job, clock)(job.checkpoint.storage)
     except errors.NotFound:  # a local folder that the first driver will make
         return None
-    found = lineage.find(root, name_of(job))
+    found = lineage.find(root, lineage.JobName.of(job))
     if found is None:
         return None
     log = LineageLog(found.store, clock)
     return Found(found, log, log.refresh())
 
 
-def name_of(job: settings.JobSettings) -> lineage.JobName:
-    """What the job's pointers are filed under."""
-    return lineage.JobName(cluster=job.cluster, namespace=job.namespace, name=job.name)
-
-
 def has_had(job: settings.JobSettings, known: str) -> bool:
     """Whether the job's name points to the lineage ``known`` in its storage, or did once."""
     root = storage.open_store(job.checkpoint.storage, job.s3, create=False)
-    return any(one.id == known for one in lineage.all_of(root, name_of(job)))
+    return lineage.has_had(root, lineage.JobName.of(job), known)
 
 
 def last_attempt(found: Found | None) -> int:

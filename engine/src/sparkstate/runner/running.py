@@ -96,7 +96,7 @@ class Runner:
     ) -> int:
         found = self._await_storage(job, reporter)
         require_known(job, found, folder)
-        name = str(lookup.name_of(job))
+        name = str(lineage.JobName.of(job))
         reporter.message(_opening(job, found, folder))
         arguments = command.DriverArguments(
             manifest=options.manifest, overrides=options.overrides, listen=options.listen
@@ -177,7 +177,7 @@ class Runner:
 def require_known(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> None:
     """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only what was begun
     beside it; else remember what it has."""
-    storage, name = job.checkpoint.storage, lookup.name_of(job)
+    storage, name = job.checkpoint.storage, lineage.JobName.of(job)
     known = folder.known_lineage(storage, str(name))
     if job.start_empty:
         folder.forget_lineage()

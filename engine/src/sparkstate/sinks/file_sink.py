@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from sparkstate import errors, settings, storage
 from sparkstate.checkpoint.metadata import Committable
-from sparkstate.storage import arriving
+from sparkstate.storage import arriving, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 Format = Literal["parquet", "json", "csv"]
@@ -220,19 +220,19 @@ def begin(store: ObjectStore, lineage: str, incarnation: int) -> None:
 
     The folder may be the mount point itself, which is there without its volume; the mark is not. A bucket needs none.
     """
-    if store.url.startswith("file:"):
+    if naming.is_local(store.url):
         with contextlib.suppress(errors.AlreadyExists):
             store.put_if_absent(f"{_staging(lineage, incarnation)}/{BEGUN}", b"")
 
 
 def end(store: ObjectStore, lineage: str, incarnation: int) -> None:
     """Take that mark away, when no slot of the incarnation writes any more. Idempotent."""
-    if store.url.startswith("file:"):
+    if naming.is_local(store.url):
         store.delete([f"{_staging(lineage, incarnation)}/{BEGUN}"])
 
 
 def _require_begun(store: ObjectStore, staging: str) -> None:
-    if not store.url.startswith("file:"):
+    if not naming.is_local(store.url):
         return
     try:
         store.head(f"{staging}/{BEGUN}")

@@ -22,7 +22,7 @@ def require_reachable(url: str, root: Path = ROOT) -> None:
     nothing counts as a volume.
     """
     wanted = naming.normalise_url(url)
-    if not wanted.startswith("file:"):
+    if not naming.is_local(wanted):
         return
     folder = naming.local_path(wanted)
     if folder.is_dir() or on_a_volume(folder, root):

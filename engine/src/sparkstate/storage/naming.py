@@ -68,7 +68,7 @@ def _normalise_s3(url: str) -> str:
 def join_url(base: str, *keys: str) -> str:
     """The URL of an object or folder by its key below ``base``. Keys are plain, ``file://`` URLs percent-encoded."""
     names = [key.strip("/") for key in keys]
-    if base.startswith("file:"):
+    if is_local(base):
         names = [quote(name) for name in names]
     return "/".join([base.rstrip("/"), *names])
 
@@ -76,7 +76,17 @@ def join_url(base: str, *keys: str) -> str:
 def split_url(url: str) -> tuple[str, str]:
     """(parent URL, last segment as a key below it) of a normalised URL."""
     parent, _, last = url.rpartition("/")
-    return parent, unquote(last) if url.startswith("file:") else last
+    return parent, unquote(last) if is_local(url) else last
+
+
+def is_local(url: str) -> bool:
+    """Whether a normalised URL is that of a folder on a disk."""
+    return url.startswith("file:")
+
+
+def is_within(url: str, folder: str) -> bool:
+    """Whether ``url`` is ``folder`` or lies in it; both normalised."""
+    return f"{url}/".startswith(f"{folder}/")
 
 
 def local_path(url: str) -> Path:

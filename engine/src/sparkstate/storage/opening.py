@@ -70,7 +70,7 @@ def open_within(
     On disk the folder is made unless ``make`` is False, and from then on required: where ``root`` is a mount point, it
     is there without its volume too, and the folder is not. In a bucket this is ``root``'s own client.
     """
-    if not root.url.startswith("file:"):
+    if not naming.is_local(root.url):
         return PrefixedStore(root, folder)
     url = naming.join_url(root.url, folder)
     if not make:
@@ -86,19 +86,19 @@ def open_inside(url: str, s3: S3Settings | None = None) -> ObjectStore:
     """
     parent, name = naming.split_url(naming.normalise_url(url))
     above = open_made(parent, s3)
-    if above.url.startswith("file:"):
+    if naming.is_local(above.url):
         open_made(url, s3)
     return PrefixedStore(above, name)
 
 
 def require_there(store: ObjectStore) -> None:
     """Raise ``StorageUnavailable`` if ``store`` is on a disk and its folder, or its volume, is gone."""
-    if store.url.startswith("file:"):
+    if naming.is_local(store.url):
         store.list(f"{probe.FOLDER}/")
 
 
 def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
-    if url.startswith("file:"):
+    if naming.is_local(url):
         return local.LocalStore(url, create=create)
     try:
         from sparkstate.storage.s3 import S3Store
