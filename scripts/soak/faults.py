@@ -1,7 +1,7 @@
 """What is broken during the soak and when: a pure function of the seed.
 
-The epochs come in blocks of 2,000. In the first quarter of a block processes are killed every 60 epochs or so; in the
-rest only storage fails, so that processes live long enough to show what they leak.
+The epochs come in blocks of 5,000. In the first fifth of a block processes are killed every 60 epochs or so; in the
+rest only storage fails, so that processes live long enough to fill their caches and then to show what they leak.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import random
 
-BLOCK = 2000
-BUSY = 500
+BLOCK = 5000
+BUSY = 1000
 """Epochs of a block in which processes are killed."""
 
 

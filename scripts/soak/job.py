@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import sparkstate
 from sparkstate import KeyedProcessFunction, ListStateDescriptor, Types, ValueStateDescriptor
 
 MINUTE_MS = 60_000
+HEAP_WATCH = "live-heap"
 
 
 class Totals(KeyedProcessFunction):
@@ -31,8 +35,30 @@ class Totals(KeyedProcessFunction):
 
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
+    _watch_heap(spark, Path(params["heap"]), float(params["heap_every_s"]))
     reader = spark.readStream.schema("k long, id long, v long, at long").option("maxFilesPerTrigger", 1)
     rows = reader.parquet(params["input"])
     sparkstate.keyed(rows, "k", event_time="at", delay=1000).process(
         Totals(), uid="totals", output_schema="id long, total long"
     ).sink(sparkstate.FileSink(params["output"]))
+
+
+def _watch_heap(spark: Any, path: Path, every_s: float) -> None:
+    """Write again and again how many bytes of the JVM's heap are in use right after a collection.
+
+    Resident memory does not tell: the JVM touches all of its heap sooner or later, however little of it lives.
+    """
+    if any(thread.name == HEAP_WATCH for thread in threading.enumerate()):
+        return  # an earlier incarnation's, in the same process
+    java = spark._jvm.java.lang
+
+    def watch() -> None:
+        while True:
+            time.sleep(every_s)
+            java.System.gc()
+            used = java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+            hidden = path.with_suffix(".new")
+            hidden.write_text(str(used))
+            hidden.rename(path)
+
+    threading.Thread(target=watch, name=HEAP_WATCH, daemon=True).start()

@@ -19,7 +19,9 @@ killed and the storage refuses requests or is away. A reader compares every publ
 the file. The state has a fixed number of keys, so everything else should stay as it is.
 
 A slope is the median of the slopes between all pairs of samples (Theil and Sen), without the first tenth of the run;
-what belongs to a process is compared within the life of that process only. "Flat" means that the growth over the run is
+what belongs to a process is compared within the second half of the life of that process only. RocksDB's block cache
+fills up to the managed memory of its slot and is taken off the slot's memory; the JVM's heap is measured right after a
+collection. "Flat" means that the growth over the run is
 at most a tenth of the median, or below what is noise for the quantity (`scripts/soak/quantities.py`).
 """
 

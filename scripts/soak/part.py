@@ -20,6 +20,7 @@ from soak import faults, reading, sampling, supply
 
 SAMPLE_S = 15.0
 STEP_S = 0.5
+HEAP_EVERY_S = 60.0
 START_S = 300.0
 STUCK_S = 600.0
 """No committed epoch for so long, and the soak has failed."""
@@ -90,7 +91,12 @@ class Part:
 
     def _start(self) -> JobProcess:
         spec: dict[str, Any] = {
-            "params": {"input": str(self._folder / "in"), "output": f"s3://state/{OUTPUT}"},
+            "params": {
+                "input": str(self._folder / "in"),
+                "output": f"s3://state/{OUTPUT}",
+                "heap": str(self._folder / "heap"),
+                "heap_every_s": str(HEAP_EVERY_S),
+            },
             "slots": 2,
             "stateBackend": {"type": self._options.backend},
             "checkpointing": {
@@ -101,6 +107,8 @@ class Part:
             "s3": {"endpoint": self._proxy.endpoint, "region": "us-east-1", "pathStyle": True},
             "restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 100_000, "delay": "1s"}},
             "driver": {"memory": "512Mi"},
+            # The heap is touched at once, so that growth of the JVM is growth beside the heap.
+            "sparkConf": {"spark.driver.extraJavaOptions": "-Xms512m -XX:+AlwaysPreTouch"},
         }
         if self._options.backend == "rocksdb":
             spec["managedMemoryPerSlot"] = "64Mi"
@@ -198,6 +206,8 @@ class Part:
         objects, object_bytes = sampling.tree_size(stored)
         restores, self._times.restores_ms = self._times.restores_ms, []
         last = status["last_checkpoint"] or {}
+        slots = sampling.usage(slot["pid"] for slot in status["slots"])
+        held, above = sampling.managed(status["slots"])
         sample: dict[str, Any] = {
             "at_ms": time.time_ns() // 1_000_000,
             "epoch": status["epoch"],
@@ -208,7 +218,10 @@ class Part:
             "runner": self._job.pid,
             **_columns("driver", sampling.usage([driver[0]])),
             **_columns("jvm", sampling.usage(sampling.java_of(driver[0]))),
-            **_columns("slots", sampling.usage(slot["pid"] for slot in status["slots"])),
+            "jvm_live_heap": self._live_heap(),
+            **_columns("slots", slots),
+            "slots_own_rss": slots.rss - held,
+            "slots_above_budget": above,
             **_columns("runner", sampling.usage([self._job.pid])),
             "local_files": local_files,
             "local_bytes": local_bytes,
@@ -227,6 +240,15 @@ class Part:
             f"{sample['epoch_ms'] or 0:.0f} ms an epoch, {objects} objects, "
             f"driver {sample['driver_rss'] >> 20} MiB, slots {sample['slots_rss'] >> 20} MiB"
         )
+
+    def _live_heap(self) -> int | None:
+        """Of the driver that wrote it last; None where nothing new was written."""
+        written = self._folder / "heap"
+        with suppress(OSError, ValueError):
+            value = int(written.read_text())
+            written.unlink()
+            return value
+        return None
 
     def _claim_ms(self) -> float | None:
         found: list[float] = []

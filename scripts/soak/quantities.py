@@ -11,9 +11,13 @@ QUANTITIES = (
     Quantity("driver_fds", "driver, descriptors", "", 1, 4, life="driver"),
     Quantity("driver_threads", "driver, threads", "", 1, 3, life="driver"),
     Quantity("jvm_rss", "JVM, resident memory", "MiB", MIB, 48 * MIB, 0.15, life="driver"),
+    Quantity("jvm_live_heap", "JVM, live heap", "MiB", MIB, 8 * MIB, life="driver"),
     Quantity("jvm_fds", "JVM, descriptors", "", 1, 12, life="driver"),
     Quantity("jvm_threads", "JVM, threads", "", 1, 8, life="driver"),
-    Quantity("slots_rss", "slots, resident memory", "MiB", MIB, 16 * MIB, life="incarnation"),
+    Quantity(
+        "slots_own_rss", "slots, resident memory without RocksDB's", "MiB", MIB, 16 * MIB, life="incarnation"
+    ),
+    Quantity("slots_above_budget", "RocksDB's memory above its budget", "MiB", MIB, 1 * MIB),
     Quantity("slots_fds", "slots, descriptors", "", 1, 8, life="incarnation"),
     Quantity("slots_threads", "slots, threads", "", 1, 4, life="incarnation"),
     Quantity("runner_rss", "runner, resident memory", "MiB", MIB, 4 * MIB, life="runner"),

@@ -39,6 +39,19 @@ def usage(pids: Iterable[int]) -> Usage:
     return total
 
 
+def managed(slots: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Bytes that RocksDB holds in all slots together, and how many of them are above its budget.
+
+    Its block cache keeps blocks of deleted files until it is full, so resident memory grows until then.
+    """
+    held = above = 0
+    for memory in (slot["memory"] for slot in slots):
+        used = memory["cache"] + memory["tables"]
+        held += used
+        above += max(0, used - memory["budget"]) if memory["budget"] is not None else 0
+    return held, above
+
+
 def java_of(driver: int) -> list[int]:
     """The JVM that the driver started."""
     return [pid for pid in descendants(driver) if _name(pid) == "java"]

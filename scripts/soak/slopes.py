@@ -80,11 +80,11 @@ def _thin(points: Sequence[Point]) -> list[Point]:
 
 
 def _grown_up(points: Iterable[Point]) -> list[Point]:
-    """Without the first quarter of each life, in which a process fills its caches."""
+    """Without the first half of each life, in which a process fills its caches and pools."""
     lives: dict[object, list[Point]] = {}
     for point in points:
         lives.setdefault(point.life, []).append(point)
-    return [point for life in lives.values() for point in life[len(life) // 4 :]]
+    return [point for life in lives.values() for point in life[len(life) // 2 :]]
 
 
 def _pairwise(points: Sequence[Point], *, within_lives: bool) -> np.ndarray:

@@ -17,6 +17,7 @@ def test_a_second_part_goes_on_where_the_first_one_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(part, "SAMPLE_S", 2.0)
+    monkeypatch.setattr(part, "HEAP_EVERY_S", 3.0)
     options = part.Options("hashmap", rows=50, keys=20)
     for epochs in (20, 45):
         assert part.Part(tmp_path, options, part.Goal(epochs, 1, minutes=10), print).run()
@@ -29,3 +30,4 @@ def test_a_second_part_goes_on_where_the_first_one_stopped(
     assert complete == sorted(complete)
     assert complete[-1] > 30
     assert all(sample["driver_rss"] > 2**20 and sample["objects"] > 3 for sample in story.samples)
+    assert any(2**20 < (sample["jvm_live_heap"] or 0) < 2**29 for sample in story.samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from soak import faults, slopes
+from soak import faults, sampling, slopes
 
 QUANTITY = slopes.Quantity("objects", "objects", "", 1, floor=5, tolerance=0.1)
 OF_A_PROCESS = slopes.Quantity("rss", "memory", "MiB", 1, floor=5, tolerance=0.1, life="pid")
@@ -69,10 +69,17 @@ def test_shrinking_is_flat_and_few_points_say_nothing() -> None:
     assert slopes.trend(QUANTITY, []) is None
 
 
-def test_the_schedule_follows_from_the_seed_and_kills_only_in_the_first_quarter_of_a_block() -> None:
+def test_the_schedule_follows_from_the_seed_and_kills_only_in_the_first_fifth_of_a_block() -> None:
     planned = faults.schedule(7, 20_000)
     assert planned == faults.schedule(7, 20_000) != faults.schedule(8, 20_000)
     assert planned[: len(faults.schedule(7, 3_000))] == faults.schedule(7, 3_000)
     assert {fault for _, fault in planned} == set(faults.Fault)
     kills = (faults.Fault.KILL_DRIVER, faults.Fault.KILL_SLOT)
     assert all(epoch % faults.BLOCK < faults.BUSY for epoch, fault in planned if fault in kills)
+
+
+def test_rocksdb_memory_is_counted_and_what_is_above_its_budget_is_named() -> None:
+    within = {"memory": {"budget": 100, "cache": 60, "tables": 10, "write_buffers": 5}}
+    above = {"memory": {"budget": 100, "cache": 90, "tables": 30, "write_buffers": 5}}
+    unmanaged = {"memory": {"budget": None, "cache": 0, "tables": 0, "write_buffers": 0}}
+    assert sampling.managed([within, above, unmanaged]) == (190, 20)
