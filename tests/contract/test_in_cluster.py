@@ -13,7 +13,7 @@ import pytest
 from support import decisions, stored_job
 from support.in_cluster import SPEC, UID, context
 
-from sparkstate import manifest
+from sparkstate import errors, manifest
 from sparkstate.cli import main
 from sparkstate.control.documents import JobIdentity, JobStatus
 from sparkstate.driver import __main__ as driver_main
@@ -23,6 +23,7 @@ from sparkstate_operator import actions, labels, observed, rbac
 from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import memory, naming
 from sparkstate_operator.core import settings as operator_settings
+from sparkstate_operator.decide import snapshot
 from sparkstate_operator.objects import children, driver
 from sparkstate_operator.plan import Revision
 
@@ -281,3 +282,11 @@ def test_a_command_that_fails_says_so_in_both_places(
     said = json.loads(capsys.readouterr().out)
     assert said == json.loads(word.read_text())
     assert (said["ok"], said["reason"]) == (False, "SpecInvalid")
+
+
+def test_the_operator_repeats_what_the_storage_refused_and_takes_every_other_answer_for_final() -> None:
+    passing = {errors.StorageRefused.__name__, errors.StorageUnavailable.__name__}
+    assert not passing & snapshot.FINAL
+    assert set(dir(errors)) >= snapshot.FINAL, "the engine has no such reason"
+    for reason in (*passing, "StorageError"):
+        assert f"`{reason}`" in PAGE

@@ -60,15 +60,17 @@ def test_a_missing_bucket_is_named(s3, tmp_path):
 @pytest.mark.fault(
     broken="wrong credentials: {what}",
     when="at each of the eight operations of a storage",
-    expected="StorageError (exit code 5) which says where credentials come from; no secret in the message",
+    expected="StorageRefused (exit code 5) which says where credentials come from; no secret in the message",
 )
 @pytest.mark.parametrize("what", ["an unknown access key", "a wrong secret key"])
 def test_wrong_credentials_are_refused_with_a_remedy(s3, tmp_path, monkeypatch, what):
     name = "AWS_ACCESS_KEY_ID" if "unknown" in what else "AWS_SECRET_ACCESS_KEY"
     monkeypatch.setenv(name, "WRONGWRONGWRONG")
     store = open_store("s3://state/jobs", s3.settings, retry=ONCE)
-    assert_each_says(store, tmp_path, "'state'|s3://state.*credentials of this process")
-    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+    assert_each_says(
+        store, tmp_path, "'state'|s3://state.*credentials of this process", errors.StorageRefused
+    )
+    with pytest.raises(errors.StorageRefused, match="check that the credentials") as refused:
         store.get("a")
     assert s3.secret_key not in str(refused.value) and "WRONGWRONGWRONG" not in str(refused.value)
 
@@ -76,11 +78,11 @@ def test_wrong_credentials_are_refused_with_a_remedy(s3, tmp_path, monkeypatch, 
 @pytest.mark.fault(
     broken="half of the credentials: no AWS_SECRET_ACCESS_KEY",
     when="when a storage is opened",
-    expected="StorageError (exit code 5) with the names of both variables",
+    expected="StorageRefused (exit code 5) with the names of both variables",
 )
 def test_half_of_the_credentials_is_an_error_and_no_outage(s3, monkeypatch):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(errors.StorageError, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
+    with pytest.raises(errors.StorageRefused, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
         open_store("s3://state/jobs", s3.settings, check=True, retry=ONCE)
     assert not isinstance(refused.value, errors.StorageUnavailable)
 
@@ -169,7 +171,7 @@ def keys_in_a_file(server, folder, monkeypatch):
 @pytest.mark.fault(
     broken="the server's key changes, and later the file of credentials does",
     when="between two requests of an open storage",
-    expected="StorageError until the file has the new key; then the same store goes on, at each operation",
+    expected="StorageRefused until the file has the new key; then the same store goes on, at each operation",
 )
 @pytest.mark.parametrize(
     "name", ["create", "store", "read", "read-file", "look-up", "list", "copy", "delete"]
@@ -181,7 +183,7 @@ def test_keys_that_change_in_their_file_are_read_again(rotated, tmp_path, monkey
     store.put_file("a", file)
     change_key(rotated, "another-secret")
     operation = operations(store, tmp_path)[name]
-    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+    with pytest.raises(errors.StorageRefused, match="check that the credentials") as refused:
         operation()
     assert not isinstance(refused.value, errors.StorageUnavailable)
     s3server.write_keys(rotated, file)
@@ -194,26 +196,26 @@ def test_keys_that_change_in_their_file_are_read_again(rotated, tmp_path, monkey
     broken="the token has expired ({source})",
     when="between two requests of an open storage",
     expected="from a file, which somebody renews: an outage, which is waited for; from the environment, which nobody "
-    "changes: StorageError",
+    "changes: StorageRefused",
 )
 @pytest.mark.parametrize("source", ["in a file", "in the environment"])
 def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, monkeypatch, source):
+    kind: type[errors.StorageError] = errors.StorageRefused
     if source == "in a file":
+        kind = errors.StorageUnavailable
         keys_in_a_file(s3, tmp_path, monkeypatch)
     with fault_proxy.FaultProxy(s3.port, refuse=lambda request: "ExpiredToken") as proxy:
         store = open_store(
             "s3://state/x", dataclasses.replace(s3.settings, endpoint=proxy.endpoint), retry=ONCE
         )
-        with pytest.raises(errors.StorageError, match="ExpiredToken") as refused:
+        with pytest.raises(kind, match="ExpiredToken") as refused:
             store.get("a")
-        assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
         assert s3.secret_key not in str(refused.value)
         for asks_head in (lambda: store.head("a"), lambda: store.copy("a", "b")):  # its answer has no code
-            with pytest.raises(errors.StorageError, match=r"ExpiredToken.*credentials") as refused:
+            with pytest.raises(kind, match=r"ExpiredToken.*credentials"):
                 asks_head()
-            assert isinstance(refused.value, errors.StorageUnavailable) == (source == "in a file")
         proxy.refuse = lambda request: "InvalidTokenId"  # MinIO's
-        with pytest.raises(errors.StorageError, match=r"InvalidTokenId.*credentials") as refused:
+        with pytest.raises(kind, match=r"InvalidTokenId.*credentials") as refused:
             store.get("a")
         assert ("renew it in shared-credentials-file" in str(refused.value)) == (source == "in a file")
         proxy.refuse = lambda request: (
@@ -255,7 +257,7 @@ def test_keys_are_not_lost_while_their_file_is_written(s3, tmp_path, monkeypatch
 @pytest.mark.fault(
     broken="there are no credentials yet",
     when="the storage is opened and asked",
-    expected="StorageError with the remedy; once the file is there the same storage goes on",
+    expected="StorageRefused with the remedy; once the file is there the same storage goes on",
 )
 def test_a_storage_that_began_without_keys_takes_those_that_come(s3, tmp_path, monkeypatch):
     file = keys_in_a_file(s3, tmp_path, monkeypatch)
@@ -264,7 +266,7 @@ def test_a_storage_that_began_without_keys_takes_those_that_come(s3, tmp_path, m
     store = open_store(
         f"s3://state/{tmp_path.name}", s3.settings, retry=RetryPolicy(attempts=2, first_pause_s=0.01)
     )
-    with pytest.raises(errors.StorageError, match="set AWS_ACCESS_KEY_ID") as refused:
+    with pytest.raises(errors.StorageRefused, match="set AWS_ACCESS_KEY_ID") as refused:
         store.put_if_absent("a", b"data")
     assert not isinstance(refused.value, errors.StorageUnavailable)
     s3server.write_keys(s3, file)
@@ -330,7 +332,7 @@ def test_keys_that_boto3_renews_are_renewed_and_a_refusal_of_right_ones_is_no_ou
     store = open_store("s3://state/jobs", rotated.settings, retry=ONCE)
     store.put_file("a", file)
     change_key(rotated, "another-secret")
-    with pytest.raises(errors.StorageError, match="check that the credentials") as refused:
+    with pytest.raises(errors.StorageRefused, match="check that the credentials") as refused:
         store.get("a")
     assert not isinstance(refused.value, errors.StorageUnavailable)
     s3server.write_keys(rotated, file)
@@ -351,7 +353,7 @@ def test_a_process_that_gives_other_keys_each_time_makes_no_outage_of_a_refusal(
     with fault_proxy.FaultProxy(s3.port, refuse=lambda request: "AccessDenied") as proxy:
         settings = dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
         store = open_store("s3://state/x", settings, retry=ONCE)
-        with pytest.raises(errors.StorageError, match="AccessDenied") as refused:
+        with pytest.raises(errors.StorageRefused, match="AccessDenied") as refused:
             store.get("a")
         assert not isinstance(refused.value, errors.StorageUnavailable)
         proxy.refuse = lambda request: "ExpiredToken"

@@ -78,7 +78,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_one_before(job, volume, 
 @pytest.mark.fault(
     broken="the checkpoint folder is not writable (a read-only volume)",
     when="while a job runs, and when the next one opens it",
-    expected="StorageError (exit code 5) with folder, user and remedy; writable again, the last checkpoint restores",
+    expected="StorageRefused (exit code 5) with folder, user and remedy; writable again, the last checkpoint restores",
 )
 def test_a_folder_that_is_not_writable_is_said_with_the_user_and_the_remedy(job, volume, tmp_path):
     volume.remount("ro")
@@ -87,7 +87,7 @@ def test_a_folder_that_is_not_writable_is_said_with_the_user_and_the_remedy(job,
         lambda: open_store(str(volume.path / "state"), check=True, retry=ONCE),
     ):
         with pytest.raises(
-            errors.StorageError, match=r"volume/state.*give this user \(\d+\) read and write"
+            errors.StorageRefused, match=r"volume/state.*give this user \(\d+\) read and write"
         ) as refused:
             action()
         assert not isinstance(refused.value, errors.StorageUnavailable), "waiting would not help"

@@ -188,15 +188,29 @@ def test_nobody_goes_on_in_the_bare_folder_of_a_volume(tmp_path: Path) -> None:
     expected="exit code 5 at once, with bucket and remedy in the termination message, and no secret",
 )
 @pytest.mark.parametrize(
-    ("what", "bucket", "secret", "says"),
+    ("what", "bucket", "secret", "reason", "says"),
     [
-        pytest.param("the bucket does not exist", "missing", None, "aws s3 mb s3://missing", id="bucket"),
         pytest.param(
-            "the secret key is wrong", "state", "wrong-secret", "check that the credentials", id="credentials"
+            "the bucket does not exist",
+            "missing",
+            None,
+            "StorageError",
+            "aws s3 mb s3://missing",
+            id="bucket",
+        ),
+        pytest.param(
+            "the secret key is wrong",
+            "state",
+            "wrong-secret",
+            "StorageRefused",
+            "check that the credentials",
+            id="credentials",
         ),
     ],
 )
-def test_a_driver_without_access_ends_with_the_remedy(tmp_path: Path, what, bucket, secret, says) -> None:
+def test_a_driver_without_access_ends_with_the_remedy(
+    tmp_path: Path, what, bucket, secret, reason, says
+) -> None:
     with s3server.running() as server:
         document = driving.manifest(
             tmp_path,
@@ -207,7 +221,7 @@ def test_a_driver_without_access_ends_with_the_remedy(tmp_path: Path, what, buck
         environment = {**server.environment, **({"AWS_SECRET_ACCESS_KEY": secret} if secret else {})}
         with driving.Driver(tmp_path, document, environment=environment) as driver:
             assert driver.wait() == 5
-    assert driver.end()["reason"] == "StorageError" and driver.end()["exit_code"] == 5
+    assert driver.end()["reason"] == reason and driver.end()["exit_code"] == 5
     assert says in driver.end()["message"]
     for hidden in (server.secret_key, "wrong-secret"):
         assert hidden not in driver.log() and hidden not in str(driver.end())

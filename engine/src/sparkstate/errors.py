@@ -12,7 +12,8 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   └── SerializationError    a value does not fit its declared type
     ├── RestoreBlocked         say from what to restore, or `startEmpty: true`   exit code 3
     ├── Fenced                 nothing: another driver owns the lineage          exit code 4
-    ├── StorageError           repair access to the storage                      exit code 5
+    ├── StorageError           correct what the message names about the storage  exit code 5
+    │   ├── StorageRefused        repair keys, rights or clock; then try again   exit code 5
     │   ├── StorageUnavailable    wait: it is retried                            exit code 5
     │   ├── AlreadyExists         (internal) a create-if-absent lost
     │   ├── NotFound              (internal) no such object
@@ -83,9 +84,14 @@ class Fenced(SparkstateError):
 
 
 class StorageError(SparkstateError):
-    """The checkpoint storage refused."""
+    """The checkpoint storage cannot do what was asked: another try gives the same answer."""
 
     exit_code = 5
+
+
+class StorageRefused(StorageError):
+    """The storage refuses this process: its keys, its rights or its clock. The request itself may be right, so it is
+    worth another try once somebody has repaired the access."""
 
 
 class StorageUnavailable(StorageError):

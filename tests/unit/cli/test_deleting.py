@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import stored_job
+from support import s3server, stored_job
 from support.programs import Program, manifest_of
 
 from sparkstate import storage
@@ -73,6 +73,21 @@ def test_what_is_no_savepoint_is_not_verified(program: Program, place: str) -> N
     told = program("savepoints", "verify", f"{place}/savepoints/savepoint-123456-made-up")
     assert (program.code, told["ok"], told["reason"]) == (5, False, "StorageError")
     assert "_metadata" in told["message"]
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("arguments", [("verify",), ("delete",)], ids=lambda words: words[0])
+def test_a_refusal_says_nothing_about_the_savepoint(
+    program: Program, s3: s3server.S3Server, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """The same words for both would make a registration final that a right key mends."""
+    monkeypatch.setenv("SPARKSTATE_S3_ENDPOINT", s3.settings.endpoint)
+    monkeypatch.setenv("SPARKSTATE_S3_REGION", s3.settings.region)
+    monkeypatch.setenv("SPARKSTATE_S3_PATH_STYLE", "true")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    told = program("savepoints", *arguments, "s3://state/savepoints/savepoint-123456-made-up")
+    assert (program.code, told["ok"], told["reason"]) == (5, False, "StorageRefused")
+    assert "check that the credentials" in told["message"]
 
 
 # -- a volume that is not mounted --------------------------------------------------------------------------------------

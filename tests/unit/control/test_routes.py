@@ -149,7 +149,8 @@ def test_cancel_reaches_the_job(caller: httpx.Client, job: control_job.InMemoryJ
     [
         (port.NotRunning("the job is recovering"), 503, "NotRunning"),
         (errors.StorageUnavailable("s3://b is away"), 503, "StorageUnavailable"),
-        (errors.StorageError("s3://b: AccessDenied"), 502, "StorageError"),
+        (errors.StorageError("s3://b: there is no bucket"), 502, "StorageError"),
+        (errors.StorageRefused("s3://b: AccessDenied"), 502, "StorageRefused"),
         (errors.SlotLost("slot 1 is gone"), 503, "SlotLost"),
         (errors.Fenced("attempt 3 owns the lineage"), 410, "Fenced"),
         (errors.SerializationError("7 is no string"), 400, "SerializationError"),

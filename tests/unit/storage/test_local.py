@@ -91,7 +91,7 @@ def test_a_root_that_is_a_file_is_refused_with_the_remedy(tmp_path):
     [
         pytest.param(errno.ENOSPC, errors.StorageUnavailable, "free some space", id="disk full"),
         pytest.param(errno.EIO, errors.StorageUnavailable, "Input/output", id="disk broken"),
-        pytest.param(errno.EACCES, errors.StorageError, "read and write access", id="no permission"),
+        pytest.param(errno.EACCES, errors.StorageRefused, "read and write access", id="no permission"),
         pytest.param(errno.EPERM, errors.StorageError, "no hard links", id="file system without links"),
     ],
 )

@@ -35,7 +35,7 @@ def test_missing_credentials_are_named_with_the_remedy(s3, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", "/nonexistent")
-    with pytest.raises(errors.StorageError, match="set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(errors.StorageRefused, match="set AWS_ACCESS_KEY_ID"):
         open_store("s3://state/x", s3.settings, check=True)
 
 
@@ -105,10 +105,10 @@ def test_a_multipart_upload_that_fails_leaves_no_parts(s3, tmp_path, monkeypatch
         ("NoSuchKey", 404, errors.NotFound, ""),
         ("404", 404, errors.NotFound, ""),
         ("NoSuchBucket", 404, errors.StorageError, "create it"),
-        ("AccessDenied", 403, errors.StorageError, "credentials"),
-        ("ExpiredToken", 400, errors.StorageError, "credentials"),
-        ("InvalidTokenId", 403, errors.StorageError, "credentials"),
-        ("RequestTimeTooSkewed", 403, errors.StorageError, "clock"),
+        ("AccessDenied", 403, errors.StorageRefused, "credentials"),
+        ("ExpiredToken", 400, errors.StorageRefused, "credentials"),
+        ("InvalidTokenId", 403, errors.StorageRefused, "credentials"),
+        ("RequestTimeTooSkewed", 403, errors.StorageRefused, "clock"),
         ("NotImplemented", 501, errors.StorageError, "lacks an operation"),
         ("PermanentRedirect", 301, errors.StorageError, "region"),
         ("InvalidArgument", 400, errors.StorageError, "InvalidArgument"),

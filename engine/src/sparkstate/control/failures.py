@@ -23,6 +23,11 @@ _ANSWERS: Final[tuple[tuple[type[errors.SparkstateError], int, str], ...]] = (
     (errors.Fenced, 410, "talk to the driver that owns the job now"),
     (errors.SlotLost, 503, "wait: the job restarts from its last checkpoint"),
     (errors.StorageUnavailable, 503, "wait: the storage is tried again; check its endpoint if it lasts"),
+    (
+        errors.StorageRefused,
+        502,
+        "repair the credentials, rights or clock that the message names, then ask again",
+    ),
     (errors.StorageError, 502, "repair access to the storage: endpoint, bucket, credentials"),
     (errors.SparkstateError, 500, "read the driver's log"),
 )

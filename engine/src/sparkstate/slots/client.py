@@ -28,6 +28,7 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
         errors.SerializationError,
         errors.RestoreBlocked,
         errors.StorageError,
+        errors.StorageRefused,
         errors.StorageUnavailable,
         errors.NotFound,
         errors.CorruptData,

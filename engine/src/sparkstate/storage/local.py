@@ -242,7 +242,7 @@ class LocalStore:
         if error.errno in (errno.EACCES, errno.EROFS) or (
             error.errno == errno.EPERM and operation != "create"
         ):
-            return errors.StorageError(
+            return errors.StorageRefused(
                 f"{what}; give this user ({os.getuid()}) read and write access to the folder"
             )
         if error.errno in _NO_LINKS:

@@ -278,7 +278,7 @@ class S3Store:
             ) from error  # fmt: skip
         except botocore.exceptions.NoCredentialsError as error:
             self._require_same_keys(keys, full, "no credentials found")
-            raise errors.StorageError(
+            raise errors.StorageRefused(
                 f"s3://{self._bucket}/{full}: {operation} failed: no credentials found; set "
                 "AWS_ACCESS_KEY_ID and "
                 "AWS_SECRET_ACCESS_KEY, a profile, or a role that boto3's default chain finds"
@@ -361,7 +361,7 @@ def _opening(url: str, settings: S3Settings) -> Iterator[None]:
             f"spec.s3.endpoint is {settings.endpoint!r}: {error}; write it as http://host:port or https://host"
         ) from error
     except botocore.exceptions.BotoCoreError as error:
-        raise errors.StorageError(
+        raise errors.StorageRefused(
             f"{url} cannot be opened: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a "
             "profile that exists, and spec.s3.region"
         ) from error

@@ -71,11 +71,11 @@ def translate(
     if code in _MISSING and (code or status == 404):
         return errors.NotFound(what)
     if code == _SKEWED:
-        return errors.StorageError(
+        return errors.StorageRefused(
             f"{what}; the clocks of this machine and of the server differ: set this one"
         )
     if is_denied(code, status) and code != "400":
-        return errors.StorageError(
+        return errors.StorageRefused(
             f"{what}; check that the credentials of this process (boto3's default chain: environment, "
             "profile, role) "
             f"may get, put, list and delete in the bucket {bucket!r}"
