@@ -43,17 +43,21 @@ class Leaving:
             return None
         self._told[key] = others.about.uid, others.manager.text, now_s
         who = f"the operator {others.manager.namespace}/{others.manager.name}"
+        ending = others.about.deleting_at is not None
         why = f"it is looked after by {who}, and left alone by the operator {self._mark}: " + (
-            "two operators watch this namespace. Give one of them other namespaces, or another class with its jobs. "
-            f"If that operator is gone, remove the annotation {labels.MANAGER}"
+            "the one that holds it ends its deletion. "
+            if ending
+            else "two operators watch this namespace. "
+            "Give one of them other namespaces, or another class with its jobs. "
         )
+        why += f"If that operator is gone, remove the annotation {labels.MANAGER}"
         return actions.Note("ManagedByAnother", why, warning=True)
 
     def is_ours(self, others: Others) -> bool:
-        """Whether it bears our own mark and is held by us, although its class is another's. One that is being deleted
-        stays held: whoever looks after it then settles what belongs to it."""
+        """Whether it bears our own mark and is held by us, although its class is another's. (One that is being deleted
+        is not another's then: ``edges.neighbours``.)"""
         about = others.about
-        held = labels.FINALIZER in about.finalizers and about.deleting_at is None
+        held = labels.FINALIZER in about.finalizers
         return held and not others.waits and about.annotations.get(labels.MANAGER) == self._mark
 
     def to_class(self, others: Others) -> actions.Note:

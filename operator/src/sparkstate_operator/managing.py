@@ -58,13 +58,23 @@ class Manager:
         return {labels.OPERATOR_CLASS: self.operator_class, labels.NAMESPACES: ",".join(namespaces)}
 
 
-def looks_after(lease_notes: Mapping[str, str], other: Manager, namespace: str) -> bool:
+def looks_after(
+    lease_notes: Mapping[str, str], other: Manager, namespace: str, *, ending: bool = False
+) -> bool:
     """Whether an operator whose Lease has these annotations still looks after what bears its mark there: it may have
-    been given another class, or other namespaces. One that does not say looks after everything."""
-    if lease_notes.get(labels.OPERATOR_CLASS, other.operator_class) != other.operator_class:
+    been given another class, or other namespaces. One that does not say looks after everything. ``ending``: what is
+    being deleted, of whatever class."""
+    if not ending and lease_notes.get(labels.OPERATOR_CLASS, other.operator_class) != other.operator_class:
         return False
     told = lease_notes.get(labels.NAMESPACES, "")
     return not told or namespace in told.split(",")
+
+
+def marked(about: observed.Job | observed.Snapshot) -> Manager | None:
+    """The operator that holds it, by its mark; None: nobody does, or it has left no mark."""
+    if labels.FINALIZER not in about.finalizers:
+        return None
+    return Manager.of(about.annotations.get(labels.MANAGER, ""))
 
 
 def other_manager(
@@ -72,9 +82,7 @@ def other_manager(
 ) -> Manager | None:
     """The operator that has marked it, where that is another one of the object's present class. ``operator_class``: of
     the object. None: nobody has, or not any more, and it is ``own``'s to take."""
-    if labels.FINALIZER not in about.finalizers:
-        return None
-    found = Manager.of(about.annotations.get(labels.MANAGER, ""))
+    found = marked(about)
     if found is None or found.is_same(own) or found.operator_class != operator_class:
         return None
     return found

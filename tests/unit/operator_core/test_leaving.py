@@ -60,16 +60,24 @@ def test_another_object_or_another_operator_is_told_at_once() -> None:
     assert left.note("b", others(manager=None)) is None
 
 
+def test_who_waits_for_another_to_end_a_deletion_is_not_told_to_change_anything() -> None:
+    left = leaving.Leaving(ManualClock(), "ops/ours")  # type: ignore[arg-type]
+    found = left.note("a", Others(dataclasses.replace(job(), deleting_at=NOW), THEIRS))
+    assert found is not None
+    assert "the operator ops/theirs, and left alone by the operator ops/ours" in found.message
+    assert "ends its deletion" in found.message
+    assert "two operators" not in found.message
+
+
 @pytest.mark.parametrize(
     ("fields", "waits", "ours"),
     [
         ({}, False, True),
         ({"annotations": {labels.MANAGER: "ops/theirs@blue"}}, False, False),
         ({"finalizers": ()}, False, False),
-        ({"deleting_at": NOW}, False, False),
         ({}, True, False),
     ],
-    ids=["held by us", "marked by another", "let go already", "being deleted", "its job may come yet"],
+    ids=["held by us", "marked by another", "let go already", "its job may come yet"],
 )
 def test_what_was_given_another_class_is_let_go_by_whom_it_was_held(
     fields: dict[str, Any], waits: bool, ours: bool

@@ -200,15 +200,19 @@ def test_an_operator_with_a_long_lease_is_given_longer(held_s: int, gone_s: floa
 BLUE = Manager("ops", "ours", "blue")
 
 
+def body_of(name: str, marks: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
+    return {
+        "metadata": {**meta, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": marks},
+        "spec": {},
+    }
+
+
 def whose(snapshot: observed.Snapshot, own: Manager, **jobs: dict[str, str]) -> neighbours.Others | None:
     """Of a snapshot, where there are jobs with these labels."""
     leases = Leases()
     for name, marks in jobs.items():
-        meta = {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1}
-        leases.jobs[name] = {
-            "metadata": {**meta, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": marks},
-            "spec": {},
-        }
+        leases.jobs[name] = body_of(name, marks)
     asked = neighbours.Neighbours(leases, own, ManualClock())  # type: ignore[arg-type]
     return asyncio.run(asked.of_snapshot("shop", snapshot))
 
@@ -243,13 +247,55 @@ def test_a_snapshot_that_comes_before_its_job_is_waited_for_by_operators_with_a_
 
 def test_a_snapshot_of_our_own_goes_with_a_job_that_was_given_away() -> None:
     gone = {"orders": {labels.OPERATOR_CLASS: "blue"}}
-    for one in (
-        snapshot_of("Pending", OWN.text),
-        dataclasses.replace(snapshot_of("Completed", OWN.text), deleting_at=NOW),
-    ):
-        assert whose(one, OWN, **gone) is not None
-        assert whose(one, BLUE, **gone) is None
+    pending = snapshot_of("Pending", OWN.text)
+    assert whose(pending, OWN, **gone) is not None
+    assert whose(pending, BLUE, **gone) is None
     assert whose(snapshot_of("Completed", OWN.text), OWN, **gone) is None
+
+
+def ending(mark: Manager, **job_labels: str) -> tuple[observed.Job, observed.Snapshot]:
+    """A job and a snapshot of it, both marked, both being deleted."""
+    marks: dict[str, str] = {labels.OPERATOR_CLASS: job_labels["operator_class"]} if job_labels else {}
+    notes = {labels.MANAGER: mark.text}
+    one = dataclasses.replace(snapshot_of("Completed", mark.text), deleting_at=NOW)
+    return dataclasses.replace(job(deleting=True), annotations=notes, labels=marks), one
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a job is given a class that nobody serves",
+    when="it is being deleted, or one of its snapshots is",
+    expected="the operator that has marked it ends the deletion",
+)
+@pytest.mark.parametrize("own", [OWN, BLUE], ids=["of the class of the mark", "of another one since"])
+def test_who_has_marked_it_ends_its_deletion_whatever_class_it_has_now(own: Manager) -> None:
+    gone, one = ending(OWN, operator_class="nobodys")
+    asked = neighbours.Neighbours(Leases(), own, ManualClock())  # type: ignore[arg-type]
+    assert asyncio.run(asked.of_job(gone)) is None
+    assert whose(one, own, orders=dict(gone.labels)) is None
+    alive = dataclasses.replace(gone, deleting_at=None)
+    assert asyncio.run(asked.of_job(alive)) == neighbours.Others(alive, None)
+    released = dataclasses.replace(gone, finalizers=("example.org/theirs",))
+    assert asyncio.run(asked.of_job(released)) == neighbours.Others(released, None)
+
+
+@pytest.mark.parametrize(
+    "now", [OTHER, Manager("ops", "theirs", "green")], ids=["as marked", "another class"]
+)
+def test_operators_of_its_new_class_wait_while_the_one_that_has_marked_it_ends_its_deletion(
+    now: Manager,
+) -> None:
+    gone, one = ending(OTHER, operator_class="blue")
+    leases, clock = Leases(), ManualClock()
+    leases.notes.update(now.notes(()))
+    leases.jobs["orders"] = body_of("orders", dict(gone.labels))
+    asked = neighbours.Neighbours(leases, BLUE, clock)  # type: ignore[arg-type]
+    assert asyncio.run(asked.of_job(gone)) == neighbours.Others(gone, OTHER)
+    assert asyncio.run(asked.of_snapshot("shop", one)) == neighbours.Others(one, OTHER)
+    assert asyncio.run(asked.of_job(dataclasses.replace(gone, deleting_at=None))) is None
+    clock.advance(neighbours.GONE_S)
+    assert asyncio.run(asked.of_job(gone)) is None, "it is gone, so that of its class ends it"
+    assert asyncio.run(asked.of_snapshot("shop", one)) is None
 
 
 @pytest.mark.parametrize(

@@ -52,16 +52,18 @@ class Neighbours:
         self._clock = clock_
         self._seen: dict[tuple[str, str], _Seen] = {}
 
-    async def is_there(self, other: managing.Manager, namespace: str) -> bool:
-        """Whether it looks after objects of its mark in that namespace. Where its Lease may not be read it counts as
-        there: a person can tell."""
+    async def is_there(self, other: managing.Manager, namespace: str, *, ending: bool = False) -> bool:
+        """Whether it looks after objects of its mark in that namespace; ``ending``: after those that are being deleted.
+        Where its Lease may not be read it counts as there: a person can tell."""
         now_s = self._clock.monotonic()
         seen = self._seen.get((other.namespace, other.name))
         if seen is None or now_s - seen.asked_s >= ASK_S:
             seen = self._seen[other.namespace, other.name] = await self._read(other, seen, now_s)
         if seen.hidden:
             return True
-        return now_s - seen.since_s < seen.gone_s and managing.looks_after(seen.notes, other, namespace)
+        if now_s - seen.since_s >= seen.gone_s:
+            return False
+        return managing.looks_after(seen.notes, other, namespace, ending=ending)
 
     async def _read(self, other: managing.Manager, seen: _Seen | None, now_s: float) -> _Seen:
         try:
@@ -71,11 +73,15 @@ class Neighbours:
 
     async def of_job(self, job: observed.Job) -> Others | None:
         """Why a job is not ours; None if it is."""
+        if (holder := await self._ends(job, job.namespace)) is not None:
+            return self._unless_own(job, holder)
         return await self._others(job, job.namespace)
 
     async def of_snapshot(self, namespace: str, snapshot: observed.Snapshot) -> Others | None:
         """Why a snapshot is not ours: it goes with its job, and by itself where there is none. None if it is. One of
         our own that is complete is not asked about until it is deleted: there is nothing to do about it."""
+        if (holder := await self._ends(snapshot, namespace)) is not None:
+            return self._unless_own(snapshot, holder)
         own = snapshot.annotations.get(labels.MANAGER) == self._own.text
         if own and snapshot.phase == "Completed" and snapshot.deleting_at is None:
             return None
@@ -88,6 +94,17 @@ class Neighbours:
             return dataclasses.replace(alone, waits=snapshot.phase in ("", "Pending"))
         found = await self.of_job(observed.job_of(body))
         return None if found is None else Others(snapshot, found.manager)
+
+    async def _ends(self, about: observed.Job | observed.Snapshot, namespace: str) -> managing.Manager | None:
+        """Who ends its deletion: who has marked it, whatever class it, or its job, has been given since. Nobody may
+        serve that class, and the finalizer would stay for ever. None: it is not being deleted, or its class says."""
+        holder = managing.marked(about) if about.deleting_at is not None else None
+        if holder is None or holder.is_same(self._own):
+            return holder
+        return holder if await self.is_there(holder, namespace, ending=True) else None
+
+    def _unless_own(self, about: observed.Job | observed.Snapshot, holder: managing.Manager) -> Others | None:
+        return None if holder.is_same(self._own) else Others(about, holder)
 
     async def _others(self, about: observed.Job | observed.Snapshot, namespace: str) -> Others | None:
         operator_class = about.labels.get(labels.OPERATOR_CLASS, "")
