@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from sparkstate_operator import actions, binding, errors, judging, labels, observed, owning, plan
+from sparkstate_operator import actions, binding, errors, holding, judging, labels, observed, owning, plan
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import keys, naming
@@ -26,6 +26,7 @@ from sparkstate_operator.observe import Memory
 
 _log = logging.getLogger(__name__)
 Named = observed.Child | observed.Task | observed.Snapshot
+Ours = observed.Job | observed.Snapshot
 
 STANDING: Mapping[str, tuple[k.Kind, Write]] = {
     "Service": (k.SERVICES, Write.APPLY_SERVICE),
@@ -56,9 +57,7 @@ class Applier:
 
     # -- status and finalizers ------------------------------------------------------------------------------------
 
-    async def status(
-        self, kind: k.Kind, body: observed.Job | observed.Snapshot, namespace: str, status: observed.Document
-    ) -> str:
+    async def status(self, kind: k.Kind, body: Ours, namespace: str, status: observed.Document) -> str:
         """Compare-and-set the status; returns the new resourceVersion. Raises ``Conflict``."""
         write = Write.WRITE_STATUS if kind is k.JOBS else Write.WRITE_SNAPSHOT_STATUS
         document = {
@@ -78,28 +77,28 @@ class Applier:
         )
         return str(answer["metadata"]["resourceVersion"])
 
-    async def finalizer(
-        self,
-        kind: k.Kind,
-        body: observed.Job | observed.Snapshot,
-        namespace: str,
-        *,
-        add: bool,
-        marks: Mapping[str, str] | None = None,
+    async def hold(self, kind: k.Kind, body: Ours, namespace: str, action: actions.AddFinalizer) -> str:
+        """Set our finalizer, leaving others', and the mark that says whose the object is. Returns the new
+        resourceVersion."""
+        mark = {labels.MANAGER: self._config.mark} if self._config.mark else {}
+        meta = holding.hold(body.finalizers, action.marks, mark)
+        return await self._patch(Write.ADD_FINALIZER, kind, body, namespace, meta)
+
+    async def let_go(self, kind: k.Kind, body: Ours, namespace: str) -> None:
+        """Remove our finalizer, and the mark unless the object goes with it or the removal of the mark is refused."""
+
+        async def patch(meta: holding.Document) -> str:
+            return await self._patch(Write.REMOVE_FINALIZER, kind, body, namespace, meta)
+
+        deleting = body.deleting_at is not None
+        await holding.let_go(body.finalizers, body.annotations, patch, deleting=deleting)
+
+    async def _patch(
+        self, write: Write, kind: k.Kind, body: Ours, namespace: str, meta: holding.Document
     ) -> str:
-        """Set or remove ours, leaving others', and with it the mark that says whose the object is; ``marks`` are labels
-        to set too. Returns the new resourceVersion."""
-        others = [name for name in body.finalizers if name != labels.FINALIZER]
-        wanted = [*others, labels.FINALIZER] if add else others
-        meta = {"uid": body.uid, "resourceVersion": body.resource_version, "finalizers": wanted}
-        mark = (
-            {"annotations": {labels.MANAGER: self._config.mark if add else None}} if self._config.mark else {}
-        )
-        named = {"labels": dict(marks)} if marks else {}
-        patch: k.Object = {"metadata": {**meta, **named, **mark}}
-        write = Write.ADD_FINALIZER if add else Write.REMOVE_FINALIZER
+        given: k.Object = {"metadata": {"uid": body.uid, "resourceVersion": body.resource_version, **meta}}
         try:
-            answer = await self._write(write, lambda: self._kube.merge(kind, namespace, body.name, patch))
+            answer = await self._write(write, lambda: self._kube.merge(kind, namespace, body.name, given))
         except errors.NotFound:
             return ""
         return str(answer.get("metadata", {}).get("resourceVersion", ""))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
-from sparkstate_operator import actions, clock, errors, judging, labels, observed, pacing, plan
+from sparkstate_operator import actions, clock, errors, holding, judging, labels, observed, pacing, plan
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide, deletion, snapshot
@@ -206,7 +206,7 @@ class Reconciler:
             return None
         if others.manager is None:
             if self._leaving.is_ours(others):
-                await self._applier.finalizer(kind, others.about, key.namespace, add=False)
+                await self._applier.let_go(kind, others.about, key.namespace)
                 await self._tell(kind, others.about, key.namespace, self._leaving.to_class(others))
             return Later(OTHERS_S) if others.waits else None
         if note := self._leaving.note(key, others):
@@ -280,8 +280,8 @@ class Reconciler:
         """Finalizer and mark; the object's resourceVersion after it. What is held already is looked after also where
         the mark cannot be written (a policy may refuse it): then that is told."""
         try:
-            return await self._applier.finalizer(kind, about, namespace, add=True, marks=action.marks)
-        except (errors.Forbidden, errors.Invalid, errors.Refused) as error:
+            return await self._applier.hold(kind, about, namespace, action)
+        except holding.REFUSALS as error:
             if labels.FINALIZER not in about.finalizers:
                 raise
             why = f"the mark of its operator ({labels.MANAGER}) cannot be written: {error}"
@@ -309,7 +309,7 @@ class Reconciler:
         memory: Memory,
     ) -> None:
         if isinstance(action, actions.RemoveFinalizer):
-            await self._applier.finalizer(k.JOBS, seen.job, seen.job.namespace, add=False)
+            await self._applier.let_go(k.JOBS, seen.job, seen.job.namespace)
             return
         await self._applier.carry_out(action, seen, known, memory)
         if isinstance(action, actions.StartAttempt):
@@ -390,7 +390,7 @@ class Reconciler:
             case actions.DeleteTask(task):
                 await self._applier.delete_task(task, namespace)
             case actions.RemoveFinalizer():
-                await self._applier.finalizer(k.SNAPSHOTS, one, namespace, add=False)
+                await self._applier.let_go(k.SNAPSHOTS, one, namespace)
             case _:
                 raise ValueError(f"{action} is no action about a snapshot ({around.snapshot.name})")
 

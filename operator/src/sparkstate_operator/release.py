@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, labels, managing
+from sparkstate_operator import clock, errors, holding, labels, managing
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.lease import Leadership, LeaseSettings
 
@@ -100,11 +100,8 @@ async def _take_finalizer(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -
     """As it was listed, and read again only if somebody else has written it since."""
     namespace, name = str(meta["namespace"]), str(meta["name"])
     for left in reversed(range(TRIES)):
-        kept = [each for each in meta.get("finalizers", ()) if each != labels.FINALIZER]
-        mark = {"annotations": {labels.MANAGER: None}}
-        change = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"], **mark}}
         try:
-            await kube.merge(kind, namespace, name, change)
+            await _patch(kube, kind, meta)
             return
         except errors.NotFound:
             return
@@ -115,3 +112,16 @@ async def _take_finalizer(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -
         if body is None or labels.FINALIZER not in body["metadata"].get("finalizers", ()):
             return
         meta = body["metadata"]
+
+
+async def _patch(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -> None:
+    async def patch(change: holding.Document) -> None:
+        found = {"metadata": {"resourceVersion": meta["resourceVersion"], **change}}
+        await kube.merge(kind, str(meta["namespace"]), str(meta["name"]), found)
+
+    await holding.let_go(
+        meta.get("finalizers", ()),
+        meta.get("annotations") or {},
+        patch,
+        deleting="deletionTimestamp" in meta,
+    )

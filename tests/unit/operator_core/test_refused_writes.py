@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from support.decisions import NOW, acts, job, pod, revision, running_status
 
-from sparkstate_operator import actions, clock, errors, hooks, labels, observed, reconcile
+from sparkstate_operator import actions, clock, errors, hooks, labels, observed, reconcile, release
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.decide import decide
@@ -55,6 +55,8 @@ class Kube:
 
     async def merge(self, kind: k.Kind, _namespace: str, name: str, body: Any) -> dict[str, Any]:
         self.merged.append(body)
+        if "annotations" in body["metadata"] and (error := self._fails.get("annotate")):
+            raise error
         return self._write("merge", kind, name)
 
     async def replace(self, kind: k.Kind, _namespace: str, body: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -203,3 +205,51 @@ def test_a_job_that_was_given_to_another_class_is_let_go_with_its_mark_and_that_
     found = asyncio.run(one._leave(key, k.SNAPSHOTS, Others(about, None, waits=True)))
     assert found is not None
     assert found.delay_s == reconcile.OTHERS_S
+
+
+MARKED = dataclasses.replace(job(running_status()), annotations={labels.MANAGER: "ops/ours"})
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a policy refuses all changes of annotations",
+    when="a job is deleted, or let go",
+    expected="the finalizer goes all the same",
+)
+@pytest.mark.parametrize("error", [REFUSED, errors.Forbidden(403, "no"), errors.Invalid(422, "no")], ids=repr)
+def test_the_mark_holds_up_neither_a_deletion_nor_a_job_that_is_given_away(error: errors.ApiError) -> None:
+    config = Config(mark="ops/ours")
+    gone = dataclasses.replace(MARKED, deleting_at=NOW)
+    deletes = Kube(annotate=error)
+    decision = actions.Decision(gone.status, actions=(actions.RemoveFinalizer(),))
+    carry_out(deletes, observed.Observed(gone, NOW), decision, config)
+    assert [one["metadata"]["finalizers"] for one in deletes.merged] == [[]], "asked once, for that alone"
+
+    lets_go = Kube(annotate=error)
+    key = reconcile.Key("job", "shop", "orders")
+    asyncio.run(reconciler(lets_go, config)._leave(key, k.JOBS, Others(MARKED, None)))
+    assert "merge statefulsparkjobs/orders" in lets_go.wrote
+    first, second = (one["metadata"] for one in lets_go.merged)
+    assert "annotations" not in second
+    assert first["resourceVersion"] == second["resourceVersion"] == MARKED.resource_version
+
+    uninstalls = Kube(annotate=error)
+    meta = {"name": "orders", "namespace": "shop", "resourceVersion": "7", "finalizers": [labels.FINALIZER]}
+    marked: dict[str, Any] = {**meta, "annotations": {labels.MANAGER: "ops/ours"}}
+    asyncio.run(release._take_finalizer(cast(k.Kube, uninstalls), k.JOBS, marked))
+    assert uninstalls.wrote == ["merge statefulsparkjobs/orders"]
+    asyncio.run(
+        release._take_finalizer(
+            cast(k.Kube, uninstalls), k.JOBS, {**marked, "deletionTimestamp": "2026-01-01T12:00:00Z"}
+        )
+    )
+    assert len(uninstalls.merged) == 3, "one that is being deleted is asked for once"
+
+
+def test_a_finalizer_that_cannot_be_removed_is_told() -> None:
+    kube = Kube(merge_statefulsparkjobs=REFUSED)
+    gone = dataclasses.replace(MARKED, deleting_at=NOW)
+    decision = actions.Decision(gone.status, actions=(actions.RemoveFinalizer(),))
+    with pytest.raises(errors.Refused):
+        carry_out(kube, observed.Observed(gone, NOW), decision, Config(mark="ops/ours"))
+    assert len(kube.events) == 1
