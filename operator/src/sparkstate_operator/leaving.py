@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from sparkstate_operator import actions, clock, labels
+from sparkstate_operator import actions, clock, labels, managing
 from sparkstate_operator.edges.neighbours import Others
 
 OTHERS_S = 60.0
@@ -54,11 +54,10 @@ class Leaving:
         return actions.Note("ManagedByAnother", why, warning=True)
 
     def is_ours(self, others: Others) -> bool:
-        """Whether it bears our own mark and is held by us, although its class is another's. (One that is being deleted
-        is not another's then: ``edges.neighbours``.)"""
-        about = others.about
-        held = labels.FINALIZER in about.finalizers
-        return held and not others.waits and about.annotations.get(labels.MANAGER) == self._mark
+        """Whether we hold it, by a mark of whatever class we had then, although its class is another's. (One that is
+        being deleted is not another's: ``edges.neighbours``.)"""
+        held, own = managing.marked(others.about), managing.Manager.of(self._mark)
+        return held is not None and own is not None and held.is_same(own) and not others.waits
 
     def to_class(self, others: Others) -> actions.Note:
         """Told when it is let go."""

@@ -12,8 +12,9 @@ release keep. Whether it is still there, and still looks after such an object, i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sparkstate_operator import labels, observed
 
@@ -72,9 +73,17 @@ def looks_after(
 
 def marked(about: observed.Job | observed.Snapshot) -> Manager | None:
     """The operator that holds it, by its mark; None: nobody does, or it has left no mark."""
-    if labels.FINALIZER not in about.finalizers:
-        return None
-    return Manager.of(about.annotations.get(labels.MANAGER, ""))
+    return _holder(about.finalizers, about.annotations)
+
+
+def holds(own: Manager, meta: Mapping[str, Any]) -> bool:
+    """The same of an object's metadata: whether ``own`` holds it, of whatever class it was then."""
+    found = _holder(meta.get("finalizers", ()), meta.get("annotations") or {})
+    return found is not None and found.is_same(own)
+
+
+def _holder(finalizers: Collection[str], annotations: Mapping[str, str]) -> Manager | None:
+    return Manager.of(annotations.get(labels.MANAGER, "")) if labels.FINALIZER in finalizers else None
 
 
 def other_manager(

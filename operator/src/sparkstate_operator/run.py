@@ -8,11 +8,11 @@ import logging
 import os
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, keys, labels, managing, naming_cluster
+from sparkstate_operator import clock, errors, keys, labels, managing, naming_cluster, relabelled
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
@@ -147,8 +147,10 @@ class _Operator:
             stop.set, heard, process.kubeconfig, self._watches, config.operator_class
         )
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
+        held = relabelled.find(kube, self._own, config.namespaces, enqueue)
         tasks = [
             watching,
+            asyncio.create_task(_at_work(held), name="relabelled"),
             asyncio.create_task(queue.run(config.workers), name="work"),
             keeping,
             asyncio.create_task(_stopped(stop), name="stop"),
@@ -193,6 +195,12 @@ class _Operator:
 def _ending(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """kopf leaves tasks behind whose connections are closed under them; nobody waits for what they would say."""
     _log.info("ended beside a task: %s", context.get("exception") or context["message"])
+
+
+async def _at_work(once: Awaitable[None]) -> None:
+    """Something that is done once, and whose error ends the process as that of any other task."""
+    await once
+    await asyncio.Event().wait()
 
 
 async def _stopped(stop: asyncio.Event) -> None:

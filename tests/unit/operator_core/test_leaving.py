@@ -73,11 +73,20 @@ def test_who_waits_for_another_to_end_a_deletion_is_not_told_to_change_anything(
     ("fields", "waits", "ours"),
     [
         ({}, False, True),
+        ({"annotations": {labels.MANAGER: "ops/ours@green"}}, False, True),
         ({"annotations": {labels.MANAGER: "ops/theirs@blue"}}, False, False),
+        ({"annotations": {}}, False, False),
         ({"finalizers": ()}, False, False),
         ({}, True, False),
     ],
-    ids=["held by us", "marked by another", "let go already", "its job may come yet"],
+    ids=[
+        "held by us",
+        "held by us under another class",
+        "marked by another",
+        "unmarked",
+        "let go already",
+        "its job may come yet",
+    ],
 )
 def test_what_was_given_another_class_is_let_go_by_whom_it_was_held(
     fields: dict[str, Any], waits: bool, ours: bool

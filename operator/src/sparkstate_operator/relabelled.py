@@ -1,0 +1,45 @@
+"""Jobs of our own mark that are not of our class any more, and that no watch of ours shows.
+
+Jobs are watched by their class. One whose label changes leaves the watch with an event, but nobody hears it where that
+happens while no operator leads, or where the operator itself has been given another class. So who begins to lead looks
+once for what it still holds; the look at each of them lets it go, or ends its deletion. Snapshots are all watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from sparkstate_operator import errors, labels, managing
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.reconcile import Key
+
+_log = logging.getLogger(__name__)
+AGAIN_S = 30.0
+"""Until the API server is asked again that did not answer."""
+
+
+async def find(
+    kube: k.Kube, own: managing.Manager, namespaces: tuple[str, ...], found: Callable[[Key], None]
+) -> None:
+    """Tell ``found`` of each, once. ``namespaces``: none means all; one that cannot be read holds up no other."""
+    await asyncio.gather(*(_in(kube, own, place, found) for place in namespaces or (None,)))
+
+
+def selector(operator_class: str) -> str:
+    """Jobs of all classes but this one, those without a class too."""
+    return f"{labels.OPERATOR_CLASS}!={operator_class}" if operator_class else labels.OPERATOR_CLASS
+
+
+async def _in(kube: k.Kube, own: managing.Manager, place: str | None, found: Callable[[Key], None]) -> None:
+    while True:
+        try:
+            others = kube.each(k.JOBS, place, selector(own.operator_class), meta=True)
+            async for body in others:
+                if managing.holds(own, body["metadata"]):
+                    found(Key("job", str(body["metadata"]["namespace"]), str(body["metadata"]["name"])))
+            return
+        except errors.ApiError as error:
+            _log.warning("jobs of other classes cannot be looked through yet: %s", error)
+            await asyncio.sleep(AGAIN_S)
