@@ -79,9 +79,12 @@ class Start:
 
 @dataclass(frozen=True)
 class AddFinalizer:
-    """Hold the object until what belongs to it is settled, and put labels on it that say whose it is."""
+    """Hold the object until what belongs to it is settled, and mark it as ours."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
+    """Labels to set with it, which say whose the object is."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Annotations to set with it."""
 
 
 @dataclass(frozen=True)

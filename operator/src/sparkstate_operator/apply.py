@@ -81,7 +81,7 @@ class Applier:
         """Set our finalizer, leaving others', and the mark that says whose the object is. Returns the new
         resourceVersion."""
         mark = {labels.MANAGER: self._config.mark} if self._config.mark else {}
-        meta = holding.hold(body.finalizers, action.marks, mark)
+        meta = holding.hold(body.finalizers, action.marks, {**mark, **action.notes})
         return await self._patch(Write.ADD_FINALIZER, kind, body, namespace, meta)
 
     async def let_go(self, kind: k.Kind, body: Ours, namespace: str) -> None:

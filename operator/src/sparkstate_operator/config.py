@@ -37,9 +37,11 @@ class Config:
     cluster: str = "default"
     """Name of the cluster, part of ``by-name/<cluster>/<namespace>/<name>`` in storage."""
     cluster_found: bool = False
-    """Whether nobody has told that name: it was found (``naming_cluster``), and a job's own note counts before it."""
-    clusters_before: tuple[str, ...] = ()
-    """Names that this very installation had before the one it was told: its jobs under them go over to the new one."""
+    """Whether nobody has told that name: it was found (``naming_cluster``), and a job's own note counts before it
+    (``kept_name``)."""
+    cluster_id: str = ""
+    """Uid of kube-system, by which a job's pinned name is known to be of this cluster; empty where it may not be read.
+    """
     engine_image: str = ""
     """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
     driver_role: DriverRole = DriverRole()
@@ -68,11 +70,3 @@ class Config:
     """Jobs whose progress is written in a second at most, all together."""
     workers: int = 8
     """Reconciles at once."""
-
-    def cluster_of(self, status: Mapping[str, Any]) -> str:
-        """The cluster's name for a job with this status. A job keeps the one that its state lies under: under a new one
-        it would begin empty. A name that is told replaces only names that this installation had itself: a job of
-        another operator that comes to this one keeps its state."""
-        noted = str(status.get("cluster") or "")
-        renamed = not self.cluster_found and noted in self.clusters_before
-        return self.cluster if renamed or not noted else noted

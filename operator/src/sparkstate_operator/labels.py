@@ -36,8 +36,9 @@ START = f"{PREFIX}/start"
 """Annotation of an attempt's ConfigMap: the start instruction as JSON, from which the status can be rebuilt."""
 CLUSTER = f"{PREFIX}/cluster"
 """Annotation of the operator's Lease: what the cluster is called in storage."""
-CLUSTERS_BEFORE = f"{PREFIX}/clusters-before"
-"""Annotation of the operator's Lease: what it was called before a name was told, with commas."""
+CLUSTER_KEPT = f"{PREFIX}/cluster-kept"
+"""Annotation of a job that came from another operator: ``<uid of the job>/<uid of kube-system>/<name>``, of which the
+last is the cluster's name that its state lies under (``kept_name``)."""
 TASK = f"{PREFIX}/task"
 """Annotation of an engine Job: what it does."""
 

@@ -6,7 +6,7 @@ which no two clusters share. Whatever an installation was called before it stays
 outlives the process, and in the status of each job; an operator of before the uid called every cluster ``default``.
 
 A name that is told to an installation that had another is meant for its jobs, and hides their state on purpose. A job
-that comes from another operator was not meant: it keeps its own. So the Lease notes the names of before as well.
+that comes from another operator was not meant: it keeps its own (``kept_name``).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ async def find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
     return config.cluster
 
 
-async def before(kube: k.Kube, lease: LeaseSettings, name: str) -> tuple[str, ...]:
-    """What this installation was called before it was told ``name``, as soon as the API server answers."""
-    while True:
+async def identity(kube: k.Kube, config: Config) -> str:
+    """The uid of kube-system, as soon as the API server answers; empty where the operator may not read it."""
+    while not config.namespaces:
         try:
-            found = await kube.get(k.LEASES, lease.namespace, lease.name)
+            return await _uid(kube, config)
+        except (errors.Forbidden, errors.NotFound) as error:
+            _log.warning("this cluster cannot be told from others: %s", error)
+            break
         except errors.ApiError as error:
-            _log.warning("the cluster's former names cannot be read yet: %s", error)
+            _log.warning("the uid of kube-system cannot be read yet: %s", error)
             await asyncio.sleep(RETRY_S)
-            continue
-        notes = (found["metadata"].get("annotations") or {}) if found is not None else {}
-        names = {*notes.get(labels.CLUSTERS_BEFORE, "").split(","), notes.get(labels.CLUSTER, "")}
-        return tuple(sorted(names - {"", name}))
+    return ""
 
 
 async def _find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:

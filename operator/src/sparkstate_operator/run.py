@@ -88,12 +88,9 @@ class _Operator:
         try:
             name = await naming_cluster.find(leases, self._config, process.lease)
             found = not self._config.cluster
-            self._config = dataclasses.replace(self._config, cluster=name, cluster_found=found)
+            of = await naming_cluster.identity(leases, self._config)
+            self._config = dataclasses.replace(self._config, cluster=name, cluster_found=found, cluster_id=of)
             leadership.notes = {labels.CLUSTER: name, **self._own.notes(self._config.namespaces)}
-            if not found:
-                before = await naming_cluster.before(leases, process.lease, name)
-                self._config = dataclasses.replace(self._config, clusters_before=before)
-                leadership.notes[labels.CLUSTERS_BEFORE] = ",".join(before)
             await leadership.acquire()
             metrics.leading.set(1)
             keeping = asyncio.create_task(leadership.keep(), name="lease")

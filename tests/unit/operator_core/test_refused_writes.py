@@ -182,6 +182,17 @@ def test_a_job_that_cannot_be_held_is_not_begun_and_told() -> None:
     assert len(kube.events) == 1
 
 
+def test_a_name_is_pinned_in_the_same_write_as_the_mark() -> None:
+    seen = observed.Observed(job(running_status()), NOW)
+    pin = {labels.CLUSTER_KEPT: "uid-1//green"}
+    decision = actions.Decision(seen.job.status, before=(actions.AddFinalizer(notes=pin),))
+    kube = Kube()
+    carry_out(kube, seen, decision, Config(mark="ops/ours"))
+    (merged,) = kube.merged
+    assert merged["metadata"]["annotations"] == {labels.MANAGER: "ops/ours", **pin}
+    assert merged["metadata"]["resourceVersion"] == seen.job.resource_version
+
+
 def test_somebody_else_who_writes_the_job_first_ends_the_step() -> None:
     seen = observed.Observed(job(running_status()), NOW)
     decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,6 +79,11 @@ class Draft(Pending):
     @property
     def now(self) -> datetime:
         return self.seen.now
+
+    @property
+    def job(self) -> observed.Job:
+        """The job with the status as it is by now."""
+        return replace(self.seen.job, status=self.status)
 
     @property
     def attempt(self) -> int:

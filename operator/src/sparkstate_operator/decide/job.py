@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import memory, revisions
 from sparkstate_operator.decide import (
@@ -51,7 +51,7 @@ def decide(
         labels.FINALIZER not in seen.job.finalizers
         or seen.job.annotations.get(labels.MANAGER, "") != config.mark
     ):
-        draft.before.append(actions.AddFinalizer())
+        draft.before.append(actions.AddFinalizer(notes=kept_name.pin(config, draft.job)))
     if not draft.phase:
         draft.phase = "Pending"
     progress.count_restarts(draft)
@@ -59,7 +59,7 @@ def decide(
     _step(draft)
     sweeping.sweep(draft, config.driver_role)
     if draft.intent.get("action") == "start":
-        draft.put("cluster", config.cluster_of(draft.status))
+        draft.put("cluster", kept_name.of_job(config, draft.job))
     draft.wait(config.resync_s)
     return reporting.finished(draft)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import actions, clock, observed
+from sparkstate_operator import actions, clock, kept_name, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming, placing, templates, units
 from sparkstate_operator.decide.draft import Pending
@@ -85,7 +85,7 @@ class SnapshotDraft(Pending):
         return {
             "template": placing.of_job(revision.resolved, urls),
             "storage": revision.get("checkpointing.storage"),
-            "job": f"{self.config.cluster_of(job.status)}/{job.namespace}/{job.name}",
+            "job": f"{kept_name.of_job(self.config, job)}/{job.namespace}/{job.name}",
         }
 
     def task(self, verb: str) -> observed.Task | None:

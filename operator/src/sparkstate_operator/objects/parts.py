@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import labels, observed
+from sparkstate_operator import kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.plan import Revision
@@ -96,7 +96,7 @@ def environment(context: Context, attempt: int | None = None) -> list[Object]:
     ]
     found += [
         {"name": "SPARKSTATE_JOB_UID", "value": context.job.uid},
-        {"name": "SPARKSTATE_CLUSTER", "value": context.config.cluster_of(context.job.status)},
+        {"name": "SPARKSTATE_CLUSTER", "value": kept_name.of_job(context.config, context.job)},
         {"name": "HOME", "value": WORK_DIR},
     ]
     if attempt is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.core import placing
 from sparkstate_operator.objects import driver, merging, parts
 from sparkstate_operator.objects.parts import Context, Object
@@ -52,7 +52,7 @@ def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> 
         service_account=parts.service_account(context),
         secret=revision.get("s3.secretRef.name"),
         environment=(
-            ("SPARKSTATE_CLUSTER", config.cluster_of(job_.status)),
+            ("SPARKSTATE_CLUSTER", kept_name.of_job(config, job_)),
             ("SPARKSTATE_JOB_UID", job_.uid),
         ),
         manifest_from=manifest_from,

@@ -1,0 +1,53 @@
+"""Under which cluster's name a job's state lies, where the operator's own name may be another one.
+
+A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``: under another cluster's name it begins
+empty. A name that is *told* to a release (``clusterName``) is meant for the jobs that this release has. A job that
+comes from another operator was not meant. It keeps the name that its status notes: by a pin, an annotation that is
+written with the mark of its new operator, in the same compare-and-set.
+
+A backup that is restored in another cluster brings status and annotations with it, and must not write under the name
+of the original. So a pin is for one object, or for one cluster, and a status that is another object's pins nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sparkstate_operator import labels, managing, observed
+from sparkstate_operator.config import Config
+
+_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]{0,252}")
+"""Anybody who may change the job may write there, and the name becomes part of a path."""
+
+
+def of_job(config: Config, job: observed.Job) -> str:
+    """The name for this job's attempts and commands."""
+    if pinned := _pinned(config, job):
+        return pinned
+    noted = str(job.status.get("cluster") or "")
+    return noted if noted and (config.cluster_found or _comes(config, job)) else config.cluster
+
+
+def pin(config: Config, job: observed.Job) -> dict[str, str]:
+    """Annotations to write with the mark: the pin, where the job comes with a name that is not ours."""
+    noted = str(job.status.get("cluster") or "")
+    if noted in ("", config.cluster) or not _comes(config, job) or _pinned(config, job):
+        return {}
+    return {labels.CLUSTER_KEPT: f"{job.uid}/{config.cluster_id}/{noted}"}
+
+
+def _pinned(config: Config, job: observed.Job) -> str:
+    """The name of a pin that holds here; empty if there is none."""
+    uid, _, rest = job.annotations.get(labels.CLUSTER_KEPT, "").partition("/")
+    cluster_id, _, name = rest.partition("/")
+    holds = uid == job.uid or (cluster_id != "" and cluster_id == config.cluster_id)
+    return name if holds and _NAME.fullmatch(name) else ""
+
+
+def _comes(config: Config, job: observed.Job) -> bool:
+    """Whether the job, with a status of its own, does not bear our mark (yet)."""
+    text = job.annotations.get(labels.MANAGER, "")
+    own, marked = managing.Manager.of(config.mark), managing.Manager.of(text)
+    if text == config.mark or (own is not None and marked is not None and marked.is_same(own)):
+        return False
+    return job.status.get("selector") in (None, "", labels.pods_of(job.uid))

@@ -1,0 +1,160 @@
+"""Under which cluster's name a job goes on: as its release is told, or as it was when it came from another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from support import decisions
+
+from sparkstate_operator import actions, holding, kept_name, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
+from sparkstate_operator.objects import parts, tasks
+
+FOUND = "0000-kube-system"
+OPS = Config(cluster="prod", cluster_id=FOUND, mark="ops/ours")
+BLUE = Config(cluster="test", cluster_id=FOUND, mark="blue/theirs@blue")
+
+
+def ran(cluster: str = "green", mark: str = "", kept: str = "", **status: Any) -> observed.Job:
+    """A job whose next attempt is about to begin; its status names that cluster."""
+    notes = {labels.MANAGER: mark, labels.CLUSTER_KEPT: kept}
+    intent = {"action": "start", "attempt": 2}
+    found = decisions.running_status(cluster=cluster, intent=intent, **{"selector": "", **status})
+    return dataclasses.replace(
+        decisions.job(found), annotations={name: value for name, value in notes.items() if value}
+    )
+
+
+def begin(job: observed.Job, config: Config) -> tuple[str, observed.Job]:
+    """The name that the next attempt gets, and the job as the API server has it after that look."""
+    wanted = decisions.revision()
+    decision = decide(observed.Observed(job, decisions.NOW), {wanted.name: wanted}, wanted, "", config)
+    notes = dict(job.annotations)
+    for each in decision.before:
+        if isinstance(each, actions.AddFinalizer):
+            meta = holding.hold(job.finalizers, each.marks, {labels.MANAGER: config.mark, **each.notes})
+            notes.update(meta["annotations"])
+    # The next attempt and its commands are made by the job as it was seen, with its new status.
+    named = dataclasses.replace(job, status=decision.status)
+    after = dataclasses.replace(named, annotations=notes)
+    name = str(decision.status["cluster"])
+    for one in (named, after):
+        context = parts.Context(one, wanted, config)
+        assert {"name": "SPARKSTATE_CLUSTER", "value": name} in parts.environment(context, 2)
+        purge = tasks.of_job(context, actions.CreateTask("purge", "purge", ("purge",)), "orders-1")
+        assert dict(purge.environment)["SPARKSTATE_CLUSTER"] == name
+    return name, after
+
+
+def let_go(job: observed.Job) -> observed.Job:
+    """By its operator, which takes mark and finalizer away."""
+    notes = {name: value for name, value in job.annotations.items() if name != labels.MANAGER}
+    return dataclasses.replace(job, annotations=notes, finalizers=())
+
+
+@pytest.mark.parametrize(
+    ("config", "mark", "name"),
+    [
+        (dataclasses.replace(OPS, cluster_found=True), "ops/ours", "green"),
+        (OPS, "ops/ours", "prod"),
+        (OPS, "ops/ours@red", "prod"),
+        (OPS, "blue/theirs@blue", "green"),
+        (OPS, "", "green"),
+        (Config(cluster="prod"), "", "prod"),
+    ],
+    ids=[
+        "found",
+        "told to the release that has the job",
+        "told to it, and it was given another class",
+        "told to another release",
+        "told to one that finds the job unmarked",
+        "told to one without a mark",
+    ],
+)
+def test_a_job_keeps_the_name_that_its_state_lies_under_unless_its_release_is_told_another(
+    config: Config, mark: str, name: str
+) -> None:
+    given, after = begin(ran(mark=mark), config)
+    assert given == name
+    assert begin(after, config)[0] == name, "at the next attempt too"
+    fresh = parts.Context(decisions.job(), decisions.revision(), config)
+    assert {"name": "SPARKSTATE_CLUSTER", "value": config.cluster} in parts.environment(fresh, 1)
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a job is given to the operator of another release",
+    when="both releases had the same name in storage before one was told its own",
+    expected="the job keeps its name in storage, and its state",
+)
+def test_a_job_that_comes_under_a_name_that_the_release_had_once_keeps_it() -> None:
+    """Both were named by kube-system before; one was told a name since."""
+    theirs = ran(FOUND, mark="blue/theirs@blue")
+    name, taken = begin(let_go(theirs), OPS)
+    assert name == FOUND
+    assert taken.annotations[labels.CLUSTER_KEPT] == f"uid-1/{FOUND}/{FOUND}"
+    assert begin(ran(FOUND, mark="ops/ours"), OPS)[0] == "prod", "its own go over to the new name"
+    # It goes back and forth, and its status is wiped: the pin stays.
+    back, again = begin(let_go(taken), BLUE)
+    assert back == FOUND
+    assert again.annotations[labels.CLUSTER_KEPT] == taken.annotations[labels.CLUSTER_KEPT]
+    assert kept_name.of_job(BLUE, dataclasses.replace(again, status={})) == FOUND
+    # A person who wants the release's own name says so.
+    unpinned = dataclasses.replace(taken, annotations={labels.MANAGER: "ops/ours"})
+    assert begin(unpinned, OPS)[0] == "prod"
+
+
+def test_a_job_that_comes_under_the_name_of_the_release_is_renamed_with_it() -> None:
+    name, taken = begin(ran("prod", mark="blue/theirs@blue"), OPS)
+    assert name == "prod"
+    assert labels.CLUSTER_KEPT not in taken.annotations
+    assert begin(taken, dataclasses.replace(OPS, cluster="new"))[0] == "new"
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a cluster is restored elsewhere from a backup, with the status of each job",
+    when="the copy is told a clusterName of its own",
+    expected="no job of the copy writes under the name of the original",
+)
+@pytest.mark.parametrize(
+    ("mark", "kept"),
+    [
+        ("ops/ours", ""),
+        ("sparkstate/original", ""),
+        ("", ""),
+        ("ops/ours", f"uid-of-original/{FOUND}/green"),
+        ("sparkstate/original", "uid-of-original//green"),
+    ],
+    ids=[
+        "of the same release",
+        "of another release",
+        "unmarked",
+        "pinned",
+        "pinned by one of some namespaces",
+    ],
+)
+@pytest.mark.parametrize("known", [True, False], ids=["kube-system is read", "it is not"])
+def test_a_copy_of_a_cluster_does_not_write_under_the_original_s_name(
+    mark: str, kept: str, known: bool
+) -> None:
+    copy = ran("green", mark, kept, selector=labels.pods_of("uid-of-original"))
+    config = dataclasses.replace(OPS, cluster="copy", cluster_id="1111-kube-system" if known else "")
+    name, after = begin(copy, config)
+    assert name == "copy"
+    assert begin(after, config)[0] == "copy"
+
+
+def test_a_job_that_is_restored_in_its_own_cluster_keeps_its_pin() -> None:
+    restored = ran("green", "ops/ours", f"uid-of-before/{FOUND}/green", selector=labels.pods_of("before"))
+    assert begin(restored, OPS)[0] == "green"
+
+
+@pytest.mark.parametrize(
+    "text", ["uid-1", "uid-1/", f"uid-1/{FOUND}/", "uid-1//../x", "uid-1//..", "//green"]
+)
+def test_what_no_operator_has_written_is_no_pin(text: str) -> None:
+    assert begin(ran("green", "ops/ours", text), OPS)[0] == "prod"
