@@ -35,7 +35,10 @@ SCHEDULED = f"{PREFIX}/scheduled"
 START = f"{PREFIX}/start"
 """Annotation of an attempt's ConfigMap: the start instruction as JSON, from which the status can be rebuilt."""
 CLUSTER = f"{PREFIX}/cluster"
-"""Annotation of the operator's Lease: what the cluster is called in storage."""
+"""Annotation of the operator's Lease: what the cluster is called in storage. Annotation of an attempt's ConfigMap: what
+it is called for this job, from which the status can be rebuilt."""
+CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
+"""The engine's variable of the same."""
 CLUSTER_KEPT = f"{PREFIX}/cluster-kept"
 """Annotation of a job that came from another operator: ``<uid of the job>/<uid of kube-system>/<name>``, of which the
 last is the cluster's name that its state lies under (``kept_name``)."""

@@ -71,6 +71,8 @@ class Pod:
     node_lost: bool = False
     node_silent: bool = False
     """Whether its node has been given up, or has never said anything of it."""
+    cluster: str = ""
+    """What the cluster is called in storage, as the pod was told; empty where it does not say."""
     asks: tuple[tuple[str, str], ...] = ()
     """What it counts against a ResourceQuota, by name."""
     disrupted: str = ""
@@ -311,11 +313,18 @@ def pod_of(body: Document) -> Pod:
         grace_s=float(meta.get("deletionGracePeriodSeconds") or 0),
         **{**vars(found), "ready": found.ready and _node_answers(ready)},
         node_silent=not _node_answers(ready),
+        cluster=_variable(spec, labels.CLUSTER_VARIABLE),
         asks=quota.asks(spec),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",
     )
+
+
+def _variable(spec: Document, name: str) -> str:
+    """The value of an environment variable, in whichever container of the pod; empty if none has it."""
+    given = (each for one in spec.get("containers") or () for each in one.get("env") or ())
+    return str(next((each.get("value") for each in given if each.get("name") == name), None) or "")
 
 
 def _node_answers(ready: Document) -> bool:

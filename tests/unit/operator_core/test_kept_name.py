@@ -11,7 +11,7 @@ from support import decisions
 from sparkstate_operator import actions, holding, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
-from sparkstate_operator.objects import parts, tasks
+from sparkstate_operator.objects import children, driver, parts, tasks
 
 FOUND = "0000-kube-system"
 OPS = Config(cluster="prod", cluster_id=FOUND, mark="ops/ours")
@@ -158,3 +158,55 @@ def test_a_job_that_is_restored_in_its_own_cluster_keeps_its_pin() -> None:
 )
 def test_what_no_operator_has_written_is_no_pin(text: str) -> None:
     assert begin(ran("green", "ops/ours", text), OPS)[0] == "prod"
+
+
+def config_map(attempt: int, job: observed.Job, config: Config) -> observed.Child:
+    context = parts.Context(job, decisions.revision(), config)
+    return observed.child_of(as_stored(children.config_map(context, attempt, actions.Start())), "ConfigMap")
+
+
+def as_stored(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": "1"}}
+
+
+def older(child: observed.Child) -> observed.Child:
+    """As an operator of before made it."""
+    meta = dict(child.body["metadata"])
+    del meta["annotations"][labels.CLUSTER]
+    return dataclasses.replace(child, body={**child.body, "metadata": meta})
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the status of a job is wiped",
+    when="its state lies under another name than the operator's",
+    expected="the job goes on under the name of its state",
+)
+@pytest.mark.parametrize("told_by", ["ConfigMap", "driver of an older operator"])
+def test_a_wiped_status_gets_back_the_name_that_the_newest_attempt_was_given(told_by: str) -> None:
+    config = Config(cluster="default", cluster_found=True)
+    ran_as = ran("green", attempt=2)
+    context = parts.Context(ran_as, decisions.revision(), config)
+    pod = observed.pod_of(as_stored(driver.pod(context, 2)))
+    maps = [config_map(1, ran("red"), config), config_map(2, ran_as, config)]
+    if told_by == "ConfigMap":
+        drivers: tuple[observed.Pod, ...] = ()
+    else:
+        maps, drivers = [older(one) for one in maps], (pod,)
+    wanted = decisions.revision()
+    wiped = dataclasses.replace(ran_as, status={})
+    seen = observed.Observed(wiped, decisions.NOW, drivers=drivers, config_maps=tuple(maps))
+    status = decide(seen, {wanted.name: wanted}, wanted, "", config).status
+    assert (status["attempt"], status["cluster"]) == (2, "green")
+    # A job that comes from another operator is pinned to what its children know.
+    decision = decide(seen, {wanted.name: wanted}, wanted, "", OPS)
+    (hold,) = (one for one in decision.before if isinstance(one, actions.AddFinalizer))
+    assert hold.notes == {labels.CLUSTER_KEPT: f"uid-1/{FOUND}/green"}
+
+
+def test_a_config_map_that_was_made_for_a_command_tells_no_name() -> None:
+    config = Config(cluster="default", cluster_found=True)
+    made = config_map(0, dataclasses.replace(ran(), status={}), config)
+    seen = observed.Observed(dataclasses.replace(ran(), status={}), decisions.NOW, config_maps=(made,))
+    wanted = decisions.revision()
+    assert "cluster" not in decide(seen, {wanted.name: wanted}, wanted, "", config).status

@@ -25,6 +25,8 @@ def fill(draft: Draft) -> None:
         pod = draft.pod
         draft.put("revision", pod.revision if pod is not None else _revision(newest))
         draft.put("start", _start(newest) if newest and newest.attempt == highest else None)
+    if not draft.status.get("cluster"):
+        draft.put("cluster", _cluster(draft))
     if not draft.phase:
         _without_phase(draft)
     if draft.phase and not draft.status.get("selector"):
@@ -48,6 +50,23 @@ def _accepted_for(draft: Draft) -> int | None:
     name = draft.status.get("revision")
     found = (child.body.get("revision") for child in draft.seen.revisions if child.name == name)
     return next(found, None)
+
+
+def _cluster(draft: Draft) -> str:
+    """The name in storage that the newest attempt was given, of those that say it; empty if none does.
+
+    ConfigMaps of older operators do not. One that was made for a command after the status was lost
+    (:data:`recovering.TRACE`) knows no more than we do.
+    """
+    told = [(pod.attempt, pod.cluster) for pod in draft.seen.drivers]
+    told += [(child.attempt or recovering.TRACE, _noted(child)) for child in draft.seen.config_maps]
+    return max(
+        ((attempt, name) for attempt, name in told if attempt > recovering.TRACE and name), default=(0, "")
+    )[1]
+
+
+def _noted(child: observed.Child) -> str:
+    return str((child.body["metadata"].get("annotations") or {}).get(labels.CLUSTER, ""))
 
 
 def _revision(child: observed.Child | None) -> str | None:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 from typing import Any
 
-from sparkstate_operator import actions, labels
+from sparkstate_operator import actions, kept_name, labels
 from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.objects import driver, parts
@@ -101,7 +101,10 @@ def config_map(context: Context, attempt: int, start: actions.Start, *, executor
     ``executors``: for a command, which starts none."""
     meta = parts.metadata(context, naming.config_map(context.job.name, attempt), None, attempt)
     meta["labels"][labels.REVISION] = context.revision.name
-    meta["annotations"] = {labels.START: json.dumps(start.document(), sort_keys=True)}
+    meta["annotations"] = {
+        labels.START: json.dumps(start.document(), sort_keys=True),
+        labels.CLUSTER: kept_name.of_job(context.config, context.job),
+    }
     data = {"job.yaml": driver.as_text(manifest(context, start))}
     if context.revision.cluster and executors:
         data["executor.yaml"] = driver.as_text(driver.executor_template(context, attempt))

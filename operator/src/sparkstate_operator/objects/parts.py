@@ -96,7 +96,7 @@ def environment(context: Context, attempt: int | None = None) -> list[Object]:
     ]
     found += [
         {"name": "SPARKSTATE_JOB_UID", "value": context.job.uid},
-        {"name": "SPARKSTATE_CLUSTER", "value": kept_name.of_job(context.config, context.job)},
+        {"name": labels.CLUSTER_VARIABLE, "value": kept_name.of_job(context.config, context.job)},
         {"name": "HOME", "value": WORK_DIR},
     ]
     if attempt is not None:

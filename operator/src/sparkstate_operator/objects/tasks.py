@@ -52,7 +52,7 @@ def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> 
         service_account=parts.service_account(context),
         secret=revision.get("s3.secretRef.name"),
         environment=(
-            ("SPARKSTATE_CLUSTER", kept_name.of_job(config, job_)),
+            (labels.CLUSTER_VARIABLE, kept_name.of_job(config, job_)),
             ("SPARKSTATE_JOB_UID", job_.uid),
         ),
         manifest_from=manifest_from,
