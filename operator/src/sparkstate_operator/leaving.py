@@ -64,6 +64,6 @@ class Leaving:
         return actions.Note(
             "LeftToClass",
             f"the operator {self._mark} lets it go: it looks after another class. Operators of the job's class "
-            f"({labels.OPERATOR_CLASS}) look after it from now on. If there is none, nobody does: its pods run on, "
-            "nobody replaces them, and its deletion leaves them behind",
+            f"({labels.OPERATOR_CLASS}) look after it from now on. If there is none, nobody does: its pods run on, and "
+            "nobody replaces them. If it is deleted then, they are deleted some time later, without a savepoint",
         )

@@ -213,6 +213,7 @@ def test_a_job_that_was_given_to_another_class_is_let_go_with_its_mark_and_that_
     assert (meta["finalizers"], meta["annotations"]) == ([], {labels.MANAGER: None})
     assert meta["resourceVersion"] == about.resource_version
     assert kube.events[0].startswith("LeftToClass: the operator ops/ours lets it go")
+    assert "deleted some time later, without a savepoint" in kube.events[0]
     found = asyncio.run(one._leave(key, k.SNAPSHOTS, Others(about, None, waits=True)))
     assert found is not None
     assert found.delay_s == reconcile.OTHERS_S

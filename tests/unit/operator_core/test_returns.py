@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from typing import Any, cast
 
 import kopf
+import pytest
 from support import decisions
 
-from sparkstate_operator import observed
+from sparkstate_operator import labels, observed
 from sparkstate_operator.edges import handlers
-from sparkstate_operator.observe import Memory
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.neighbours import Neighbours
+from sparkstate_operator.managing import Manager
+from sparkstate_operator.observe import Memory, Observer
 
 
 def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -> None:
@@ -35,3 +41,36 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
     assert memory.speaker is None
     assert memory.unanswered == 0
     assert memory.is_about("second")
+
+
+class Left:
+    """A namespace with one pod; with the job that it is of, or without. Its class is nobody's here."""
+
+    def __init__(self, *, job: bool) -> None:
+        self._job = job
+
+    async def get(self, kind: k.Kind, _namespace: str, name: str) -> dict[str, Any] | None:
+        assert (kind, name) == (k.JOBS, "orders")
+        meta = {"name": name, "namespace": "shop", "uid": "uid-1", "resourceVersion": "1"}
+        meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        marks = {labels.OPERATOR_CLASS: "nobodys"}
+        return {"metadata": {**meta, "labels": marks}, "spec": {}} if self._job else None
+
+    async def list(self, kind: k.Kind, _namespace: str, selector: str) -> list[dict[str, Any]]:
+        assert selector == f"{labels.JOB}=orders"
+        marks = labels.of_job("orders", "uid-1", "driver", 1)
+        meta = {"name": "orders-driver-1", "uid": "pod-1", "resourceVersion": "1", "labels": marks}
+        return [{"metadata": meta}] if kind is k.PODS else []
+
+
+@pytest.mark.parametrize("operator_class", ["", "blue"])
+def test_pods_of_a_job_that_is_gone_are_deleted_by_operators_of_any_class(operator_class: str) -> None:
+    def strays(*, job: bool) -> list[str]:
+        kube = cast(k.Kube, Left(job=job))
+        own = Manager("ops", "ours", operator_class)
+        observer = Observer(kube, cast(Any, None), b"", Neighbours(kube, own, cast(Any, None)))
+        look = asyncio.run(observer.look("shop", "orders", Memory(), decisions.NOW, deep=False))
+        return [child.name for _, child in look.strays]
+
+    assert strays(job=True) == [], "while it is there they are left alone"
+    assert strays(job=False) == ["orders-driver-1"]
