@@ -119,3 +119,32 @@ def test_operators_of_two_classes_share_a_namespace_and_a_job_changes_hands_by_i
         assert operated.until_pod(2)["metadata"]["uid"] != pod
         assert other.errors() == []
     assert "ManagedByAnother" not in operated.reasons()
+
+
+def test_a_deletion_that_has_begun_is_ended_by_its_operator_whatever_class_the_job_has_then(
+    operated: Operated,
+) -> None:
+    cluster, namespace = operated.cluster, operated.namespace
+    first = operated.start()
+    operated.apply(deletion={"policy": "savepoint", "deadline": "15s"})
+    operated.running()
+    cluster.kubectl("delete", "ssj", "orders", "-n", namespace, "--wait=false")
+    cluster.until(lambda: operated.status().get("phase") == "Deleting", "the deletion has begun", 40)
+    cluster.kubectl("label", "ssj", "orders", "-n", namespace, f"{labels.OPERATOR_CLASS}=nobodys")
+    cluster.until(lambda: cluster.get("ssj", "orders", namespace) is None, "the job is gone", 60)
+    assert first.errors() == []
+
+
+def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: Operated) -> None:
+    cluster, namespace = operated.cluster, operated.namespace
+    first = operated.start()
+    operated.apply()
+    operated.running()
+    first.stop()
+    cluster.kubectl("label", "ssj", "orders", "-n", namespace, f"{labels.OPERATOR_CLASS}=nobodys")
+    operated.start()
+    cluster.until(lambda: "LeftToClass" in operated.reasons(), "its operator lets it go", 40)
+    meta = operated.job()["metadata"]
+    assert marks(operated.job()) == ""
+    assert labels.FINALIZER not in meta.get("finalizers", ())
+    assert operated.until_pod(1), "its pod runs on"
