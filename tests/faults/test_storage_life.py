@@ -66,7 +66,7 @@ def quick(monkeypatch, clients, s3):
     monkeypatch.setattr(opening, "SystemClock", ImpatientClock)
     monkeypatch.setattr(log, "READ_AHEAD", 4)
     # In the driver's own thread: a seed is to give the same requests in the same order.
-    monkeypatch.setattr(leftovers.Leftovers, "_put", leftovers.Leftovers._carry_out)
+    monkeypatch.setattr(leftovers.Lane, "put", lambda lane, work: leftovers.carry_out(work))
     monkeypatch.setattr(durable, "LineageLog", functools.partial(log.LineageLog, base_every=7))
     monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))
 

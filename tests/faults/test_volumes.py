@@ -9,8 +9,10 @@ from support.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore
+from sparkstate.driver.durable import Durable
 from sparkstate.log import LineageLog
-from sparkstate.storage import open_store
+from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.storage import OpenStores, open_store
 from sparkstate.storage.retrying import RetryPolicy
 
 pytestmark = pytest.mark.fault_on("a folder")
@@ -145,3 +147,28 @@ def test_a_volume_that_is_unmounted_is_not_continued_on_the_disk_below(volume, t
         assert list(volume.path.iterdir()) == []
     job.checkpoint(3)
     job.assert_restores(3)
+
+
+@pytest.mark.fault(
+    broken="the volume of a sink is unmounted, the sink's path is its mount point, and many other folders are opened",
+    when="before the driver asks whether the place answers again",
+    expected="the place stays away, nothing is written to the disk below; mounted again, it answers",
+)
+def test_the_store_of_a_sink_is_never_opened_again_on_the_disk_below(volume, tmp_path):
+    """Opened again, it would take the bare mount point for its folder, and mark it for the slots."""
+    settings = JobSettings(
+        name="job",
+        entry=EntryPoint(module="a.job"),
+        checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
+    )
+    durable = Durable(settings, ManualClock(), 1, "a test")
+    durable.sink_paths = {"sum": str(volume.path)}
+    durable.begin_incarnation(durable.restore_point(), lambda number: None)
+    durable.leftovers.settle()
+    with volume.unmounted():
+        durable.note_away("store checkpoint 1", errors.StorageUnavailable(f"{volume.path}/x: away"))
+        for day in range(2 * OpenStores.MOST):
+            durable.open_target(f"file://{tmp_path}/savepoints/{day}")
+        assert not durable.probe()
+        assert list(volume.path.iterdir()) == []
+    assert durable.probe()

@@ -17,7 +17,8 @@ from support.stores import Crash, HookedStore, ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
 from sparkstate.checkpoint.savepoint import SavepointState, status_of
-from sparkstate.driver.leftovers import Leftovers
+from sparkstate.driver.away import Places
+from sparkstate.driver.leftovers import Lane, Leftovers, carry_out
 from sparkstate.log import LineageLog, open_lineage, records
 from sparkstate.sinks import file_sink
 from sparkstate.storage import PrefixedStore
@@ -38,7 +39,10 @@ class Driver:
         self.incarnation = self.log.begin_incarnation("")
         self.entry = self.log.state.last_number
         self.savepoints = Savepoints(self.lineage, self.log, self.open)
-        self.leftovers = Leftovers(self.lineage, self.log, self.savepoints, self.open, lambda: ["out"])
+        self.places = Places(ManualClock())
+        self.leftovers = Leftovers(
+            self.lineage, self.log, self.savepoints, self.open, lambda: ["out"], self.places
+        )
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, discarded=self.leftovers.of_checkpoint
         )
@@ -156,7 +160,7 @@ def test_a_storage_that_refuses_keeps_nobody_waiting_and_is_told(store, caplog):
 
     store.before = refuse
     with caplog.at_level(logging.WARNING):
-        driver.leftovers.of_older_incarnations(driver.incarnation, driver.entry)
+        driver.leftovers.of_older_incarnations(driver.incarnation, driver.entry, ())
         url = driver.begin_savepoint("a", 1)
         driver.leftovers.of_savepoint(url)
         driver.leftovers.settle()
@@ -232,12 +236,12 @@ def test_uploads_that_older_incarnations_left_are_dropped_and_no_others(on_s3, b
     late = f"{id_}/shared/1-1-ee"
     time.sleep(1.1)
     bucket.begin(late)  # it may be that of somebody who publishes what an older incarnation staged
-    second.leftovers.of_older_incarnations(second.incarnation, second.entry)
+    second.leftovers.of_older_incarnations(second.incarnation, second.entry, ())
     second.leftovers.settle()
     assert bucket.begun() == sorted([*alive, late])
     time.sleep(1.1)
     third = Driver(on_s3, attempt=3)
-    third.leftovers.of_older_incarnations(third.incarnation, third.entry)
+    third.leftovers.of_older_incarnations(third.incarnation, third.entry, ())
     third.leftovers.settle()
     assert late not in bucket.begun()
 
@@ -270,7 +274,7 @@ def test_a_purge_drops_them_too(on_s3, bucket):
 @pytest.mark.fault_on("a folder")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_kill_at_any_write_of_the_deletion_leaves_nothing_to_the_next_driver(tmp_path, monkeypatch, after):
-    monkeypatch.setattr(Leftovers, "_put", Leftovers._carry_out)  # where the kill is to come
+    monkeypatch.setattr(Lane, "put", lambda lane, work: carry_out(work))  # where the kill is to come
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     for number in itertools.count():
         store = HookedStore(LocalStore(str(tmp_path / f"{number}")))

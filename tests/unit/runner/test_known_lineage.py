@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.stored_job import StoredJob
+from support.stores import ManualClock
 
 from sparkstate import clock, errors, settings, storage
 from sparkstate.log import lineage
@@ -136,3 +139,68 @@ def test_a_note_of_before_counts_for_every_job(tmp_path: Path) -> None:
     """It named the storage alone."""
     (tmp_path / "lineage").write_text('{"storage": "file:///a", "lineage": "0123"}')
     assert workdir.WorkDir(tmp_path).known_lineage("file:///a", "c/n/job") == "0123"
+
+
+@pytest.mark.fault(
+    broken="the storage goes away when `sparkstate run` has found the job there ({how})",
+    when="before it has asked whether its state is the one of before",
+    expected="it waits, and begins when the storage is back",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("how", ["it does not answer", "its folder is not there"])
+def test_a_storage_that_goes_away_during_the_first_look_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    state, away, folder = tmp_path / "storage", tmp_path / "away", workdir.WorkDir(tmp_path / "work")
+    folder.root.mkdir()
+    known = StoredJob(state.as_uri(), NAME, 1).lineage_id
+    folder.record_lineage(state.as_uri(), FULL_NAME, known)
+    find, has_had = lookup.find, lineage.has_had
+    failures: list[str] = []
+
+    def find_and_lose(one: settings.JobSettings, time: clock.Clock) -> lookup.Found | None:
+        found = find(one, time)
+        if how == "its folder is not there" and not failures:
+            failures.append(how)
+            state.rename(away)
+        return found
+
+    def does_not_answer(*asked: Any) -> bool:
+        if how == "it does not answer" and not failures:
+            failures.append(how)
+            raise errors.StorageUnavailable("away")
+        return has_had(*asked)
+
+    class Waited(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            if away.exists():
+                away.rename(state)
+
+    class Begins(Exception):
+        pass
+
+    def begins(*about: Any) -> str:
+        raise Begins
+
+    monkeypatch.setattr(lookup, "find", find_and_lose)
+    monkeypatch.setattr(lineage, "has_had", does_not_answer)
+    monkeypatch.setattr(running, "_opening", begins)
+    time, output = Waited(), io.StringIO()
+    runner = running.Runner(
+        environ={},
+        stream=output,
+        clock=time,
+        rng=random.Random(1),
+        new_token=str,
+        stop=watching.StopRequest(),
+    )
+    with pytest.raises(Begins):
+        runner._supervise(
+            running.Options(manifest=tmp_path / "job.yaml"),
+            job(state),
+            folder,
+            None,  # type: ignore[arg-type]
+            progress.Reporter(output, time),
+        )
+    assert output.getvalue().count("waiting for the storage: ") == 1

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sparkstate import errors
-from sparkstate.storage import open_store
+from sparkstate.storage import open_inside, open_store
 from sparkstate.storage.local import LocalStore
 
 
@@ -152,3 +152,43 @@ def test_a_folder_that_may_not_be_read_is_no_empty_folder(store, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(errors.StorageError, match="read and write access"):
         store.list("log/")
+
+
+class RemembersWhatIsMissing:
+    """An NFS client: a name that was missing is said to be so until the folder above it is opened (close-to-open)."""
+
+    def __init__(self, monkeypatch):
+        self.missing, self._stat, self._open = set(), os.stat, os.open
+        monkeypatch.setattr(os, "stat", self.stat)
+        monkeypatch.setattr(os, "open", self.open)
+
+    def stat(self, path, **how):
+        if str(path) in self.missing:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        try:
+            return self._stat(path, **how)
+        except FileNotFoundError:
+            self.missing.add(str(path))
+            raise
+
+    def open(self, path, *how, **more):
+        self.missing = {name for name in self.missing if os.path.dirname(name) != str(path)}
+        return self._open(path, *how, **more)
+
+
+@pytest.mark.fault(
+    broken="a shared file system goes on to say that a folder is not there (NFS, for up to 60 s)",
+    when="a slot looks for a savepoint's folder before and after the driver, on another host, has made it",
+    expected="the next look finds it",
+)
+@pytest.mark.fault_on("a folder")
+def test_a_folder_that_another_host_has_made_is_found_at_the_next_look(tmp_path, monkeypatch):
+    client = RemembersWhatIsMissing(monkeypatch)
+    url = f"file://{tmp_path}/savepoint-1"
+    with pytest.raises(errors.StorageUnavailable, match="savepoint-1"):
+        open_inside(url)
+    client.missing.add(str(tmp_path / "savepoint-1"))
+    os.mkdir(tmp_path / "savepoint-1")
+    assert not os.path.isdir(tmp_path / "savepoint-1"), "the client remembers"
+    open_inside(url).put_if_absent("a", b"1")
+    assert (tmp_path / "savepoint-1" / "a").read_bytes() == b"1"

@@ -135,6 +135,20 @@ def test_stores_that_were_not_used_for_long_are_let_go(tmp_path):
     assert len(stores) == OpenStores.MOST
 
 
+def test_stores_that_are_held_stay_open_however_many_others_there_are(tmp_path):
+    stores = OpenStores(S3Settings())
+    names = [str(tmp_path / f"sink-{number}") for number in range(OpenStores.MOST + 4)]
+    stores.hold(names)
+    held = [stores.make(name) for name in names]
+    for number in range(2 * OpenStores.MOST):
+        stores.make(str(tmp_path / f"{number}"))
+    assert [stores.get(f"file://{name}") for name in names] == held
+    assert len(stores) == len(held) + OpenStores.MOST
+    stores.hold(names[:1])
+    stores.make(str(tmp_path / "one more"))
+    assert len(stores) == 1 + OpenStores.MOST
+
+
 def test_a_folder_is_made_once_and_not_again_where_its_volume_was(tmp_path):
     stores = OpenStores(S3Settings())
     with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):

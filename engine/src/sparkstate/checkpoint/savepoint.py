@@ -12,6 +12,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from sparkstate import errors
 from sparkstate.checkpoint import metadata as codec
@@ -29,6 +30,8 @@ from sparkstate.storage.prefixed import PrefixedStore
 _log = logging.getLogger("sparkstate.checkpoint")
 OpenStore = Callable[[str], ObjectStore]
 """Opens a URL that must exist: ``lambda url: open_store(url, s3, create=False)``."""
+Deleting = Callable[[str, Callable[[], None]], None]
+"""Called with a savepoint's URL and what deletes its folder, which may hang as long as that storage does."""
 
 
 class SavepointState(enum.StrEnum):
@@ -174,7 +177,7 @@ class Savepoints:
             )
         self._delete([wanted], lambda now: force or _may_be_deleted(now, wanted))
 
-    def sweep(self) -> list[str]:
+    def sweep(self, deleting: Deleting = lambda url, delete: delete()) -> list[str]:
         """Delete the folders that older incarnations began and never completed, and finish deletions begun
         before. What lies where the storage refuses is left for a later sweep: a folder that somebody named once
         keeps no job from starting.
@@ -183,7 +186,8 @@ class Savepoints:
         dead = [s.url for s in state.started_savepoints if s.incarnation < state.incarnation]
         if dead:
             self._condemn(dead, lambda now: not {s.url for s in now.savepoints} & set(dead))
-        self._finish(self._log.state.doomed_savepoints, insist=False)
+        for url in self._log.state.doomed_savepoints:
+            deleting(url, partial(self._finish, [url], insist=False))
         return dead
 
     def finish_deletions(self) -> None:

@@ -101,7 +101,12 @@ class Durable:
             self.lineage.id, self.log, self._stores, self.places, lambda: self.sink_paths, self._insist
         )
         self.leftovers = Leftovers(
-            self.lineage, self.log, self.savepoints, self._stores.get, lambda: list(self.sink_paths.values())
+            self.lineage,
+            self.log,
+            self.savepoints,
+            self._stores.get,
+            lambda: list(self.sink_paths.values()),
+            self.places,
         )
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, settings.checkpoint.retained, self.leftovers.of_checkpoint
@@ -177,11 +182,10 @@ class Durable:
         self._position_files = _by_identity(restored.metadata) if own and restored.metadata else {}
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
-        self._outputs.sweep(restored, number)
+        self._outputs.sweep(number)
         self.completed.sweep()
-        self.savepoints.sweep()
         self.log.sweep()
-        self.leftovers.of_older_incarnations(number, entry)
+        self.leftovers.of_older_incarnations(number, entry, self._outputs.former(restored))
         return number
 
     # -- checkpoints --------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class Outputs:
 
     def make_folders(self, restored: Restored, given_up: Callable[[], bool]) -> None:
         """Make those that the lineage never had, and wait for the others."""
+        self._stores.hold(self.urls)
         before = _made_before(restored)
         for url in self.urls:
             opened = self._stores.get if url in before else self._stores.make
@@ -91,15 +92,16 @@ class Outputs:
             with contextlib.suppress(errors.StorageError):  # a later sweep takes them
                 file_sink.forget(self._stores.get(url), published)
 
-    def sweep(self, restored: Restored, incarnation: int) -> None:
-        """Delete what was staged for checkpoints that never committed, also where a sink was that has moved or gone."""
+    def sweep(self, incarnation: int) -> None:
+        """Delete what was staged for checkpoints that never committed."""
         for url in self.urls:
             file_sink.sweep_staging(self._stores.get(url), self._lineage_id, incarnation)
-        if restored.metadata is not None and restored.same_lineage:
-            for url in {c.url for c in restored.metadata.committables if c.url} - set(self.urls):
-                # Nothing of the job is there any more: it must not depend on it.
-                with contextlib.suppress(errors.StorageError):
-                    file_sink.sweep_staging(self._stores.get(url), self._lineage_id, incarnation)
+
+    def former(self, restored: Restored) -> tuple[str, ...]:
+        """The folders of sinks that have moved or gone since the snapshot: the job does not depend on them."""
+        if restored.metadata is None or not restored.same_lineage:
+            return ()
+        return tuple(sorted({c.url for c in restored.metadata.committables if c.url} - set(self.urls)))
 
     def _publish_all(
         self, staged: list[tuple[str, Committable]], doing: str, given_up: Callable[[], bool]

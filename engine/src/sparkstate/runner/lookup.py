@@ -41,8 +41,9 @@ def find(job: settings.JobSettings, clock: clocks.Clock) -> Found | None:
 
 
 def has_had(job: settings.JobSettings, known: str) -> bool:
-    """Whether the job's name points to the lineage ``known`` in its storage, or did once."""
-    root = storage.open_store(job.checkpoint.storage, job.s3, create=False)
+    """Whether the job's name points to the lineage ``known`` in its storage, or did once. Call it when :func:`find` has
+    found one: a folder that is missing then is a storage that went away since."""
+    root = storage.open_made(job.checkpoint.storage, job.s3)
     return lineage.has_had(root, lineage.JobName.of(job), known)
 
 

@@ -94,8 +94,7 @@ class Runner:
         found_java: java.Java,
         reporter: progress.Reporter,
     ) -> int:
-        found = self._await_storage(job, reporter)
-        require_known(job, found, folder)
+        found = self._await_storage(lambda: look(job, folder, self._clock), reporter)
         name = str(lineage.JobName.of(job))
         reporter.message(_opening(job, found, folder))
         arguments = command.DriverArguments(
@@ -162,16 +161,25 @@ class Runner:
             ],
         )
 
-    def _await_storage(self, job: settings.JobSettings, reporter: progress.Reporter) -> lookup.Found | None:
-        """What the storage knows of the job. Storage that is away is waited for, until the owner has enough."""
+    def _await_storage(
+        self, look_: Callable[[], lookup.Found | None], reporter: progress.Reporter
+    ) -> lookup.Found | None:
+        """What ``look_`` finds. Storage that is away is waited for, until the owner has enough."""
         while True:
             try:
-                return lookup.find(job, self._clock)
+                return look_()
             except errors.StorageUnavailable as exc:
                 if self._stop.times:
                     raise
                 reporter.message(f"waiting for the storage: {exc}")
                 self._clock.sleep(STORAGE_RETRY_S)
+
+
+def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lookup.Found | None:
+    """What the storage knows of the job. Raises as :func:`require_known` does, and what the storage raises."""
+    found = lookup.find(job, clock)
+    require_known(job, found, folder)
+    return found
 
 
 def require_known(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> None:

@@ -21,9 +21,10 @@ from sparkstate.slots.plan import SlotPlan
 from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
-_FOLDER_S = 60.0
-"""For the folder of a savepoint, longer than the driver tries to make it."""
-_FOLDER_LOOK_S = 0.05
+_FOLDER_S = 90.0
+"""For the folder of a savepoint: longer than the driver tries to make it, and than a shared file system may go on to
+answer from its cache that there is none (NFS: 60 s, where opening the folder above does not help)."""
+_FOLDER_LOOK_S = 0.2
 _TRIM_S = 10.0
 """How often is looked at what compactions have replaced since the newest checkpoint."""
 

@@ -257,6 +257,17 @@ class LocalStore:
         return errors.StorageUnavailable(what)
 
 
+def look_anew(folder: Path) -> None:
+    """Forget that a name was not in ``folder`` a moment ago.
+
+    An NFS client answers "there is none" from its cache for as long as it keeps the folder's attributes, up to 60 s by
+    default (``acdirmax``). It asks the server for them when the folder itself is opened, and drops such answers where
+    they have changed. Elsewhere this has no effect.
+    """
+    with contextlib.suppress(OSError):  # the look that follows says what is wrong
+        os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
 class _LocalUpload:
     """Parts go to their places in a temporary file."""
 

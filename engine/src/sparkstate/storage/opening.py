@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sparkstate import errors
 from sparkstate.clock import Clock, SystemClock
@@ -87,6 +87,7 @@ def open_inside(url: str, s3: S3Settings | None = None) -> ObjectStore:
     parent, name = naming.split_url(naming.normalise_url(url))
     above = open_made(parent, s3)
     if naming.is_local(above.url):
+        local.look_anew(naming.local_path(above.url))
         open_made(url, s3)
     return PrefixedStore(above, name)
 
@@ -111,7 +112,7 @@ def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
 
 class OpenStores:
     """The stores that were used last, by URL: a savepoint may name a folder of its own each time, and on S3 each open
-    one holds connections and megabytes. Thread-safe."""
+    one holds connections and megabytes. Those that :meth:`hold` names stay open besides. Thread-safe."""
 
     MOST = 16
 
@@ -120,6 +121,13 @@ class OpenStores:
         self._lock = threading.Lock()
         self._by_url: OrderedDict[str, ObjectStore] = OrderedDict()
         self._seen: set[str] = set()
+        self._held: frozenset[str] = frozenset()
+
+    def hold(self, urls: Iterable[str]) -> None:
+        """Let none of these go once it is open: a store that is opened again where its volume was takes the mount point
+        for its folder. Replaces what was held before."""
+        with self._lock:
+            self._held = frozenset(naming.normalise_url(url) for url in urls)
 
     def get(self, url: str) -> ObjectStore:
         """The store of ``url``, opened by :func:`open_made` if it is not open."""
@@ -143,8 +151,9 @@ class OpenStores:
             found = self._by_url.pop(url, None) or new
             self._by_url[url] = found
             self._seen.add(url)
-            if len(self._by_url) > self.MOST:
-                self._by_url.popitem(last=False)  # who uses it still has it
+            others = [known for known in self._by_url if known not in self._held]
+            for old in others[: max(0, len(others) - self.MOST)]:
+                del self._by_url[old]  # who uses it still has it
             return found
 
     def __len__(self) -> int:

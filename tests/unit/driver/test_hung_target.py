@@ -1,0 +1,145 @@
+"""A place in which the job need not be able to write never answers: it holds up no restart, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support import slots
+from support.running import Running
+
+from sparkstate import clock, storage
+from sparkstate.control.documents import SavepointRequest
+from sparkstate.driver import away
+from sparkstate.driver.durable import Durable
+from sparkstate.storage.objectstore import ObjectStore
+
+pytestmark = pytest.mark.fault_on("a folder")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    found = Running(tmp_path)
+    yield found
+    found.close()
+
+
+class Hanging:
+    """Whoever wants a store below ``folder`` waits until it :meth:`answers`."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._opens, self.asked = threading.Event(), threading.Event()
+        kept = storage.OpenStores._kept
+
+        def hang(stores: storage.OpenStores, url: str, opened: Callable[[], ObjectStore]) -> ObjectStore:
+            if str(folder) in url:
+                self.asked.set()
+                assert self._opens.wait(60)
+            return kept(stores, url, opened)
+
+        monkeypatch.setattr(storage.OpenStores, "_kept", hang)
+
+    def answers(self) -> None:
+        self._opens.set()
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Hanging]]:
+    made: list[Hanging] = []
+
+    def make(folder: Path) -> Hanging:
+        made.append(Hanging(folder, monkeypatch))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.answers()
+
+
+def give_up_a_savepoint(durable: Durable, target: Path) -> str:
+    target.mkdir(exist_ok=True)
+    request = SavepointRequest(trigger_id="a", target_directory=f"file://{target}")
+    url = durable.begin_savepoint(request, 1, durable.log.state.incarnation)
+    durable.make_savepoint_folder(url, 30.0, lambda: False)
+    return url
+
+
+def begin_next(durable: Durable) -> int:
+    until = clock.SystemClock().monotonic() + 10
+    return away.heard(
+        lambda: durable.begin_incarnation(durable.restore_point(), lambda number: None),
+        lambda: clock.SystemClock().monotonic() > until,
+    )
+
+
+@pytest.mark.fault(
+    broken="the storage that a savepoint was to go to never answers ({what})",
+    when="when an incarnation begins, and while the next savepoint and checkpoint fail",
+    expected="the job goes on at once and the status names the place; once it answers the rest is deleted",
+)
+@pytest.mark.parametrize("what", ["savepoint", "former sink"])
+def test_a_target_that_hangs_holds_up_no_restart(
+    running: Running,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hanging: Callable[[Path], Hanging],
+    what: str,
+) -> None:
+    monkeypatch.setattr(away, "SLOW_S", 0.2)
+    durable = running.durable
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    if what == "savepoint":
+        target = tmp_path / "target"
+        url = give_up_a_savepoint(durable, target)
+    else:
+        target, url = tmp_path / "out", f"file://{tmp_path}/out"
+        durable.sink_paths = {"sum": str(tmp_path / "new")}
+    place = hanging(target)
+    number = begin_next(durable)
+    assert number == 2
+    assert place.asked.wait(10)
+    clock.SystemClock().sleep(0.3)
+    (told,) = durable.places.away
+    assert (told.url, told.doing) == (url, "delete what something that failed left")
+    assert not durable.places.failing(), "no checkpoint needs it"
+    failed = file_staged(durable)
+    durable.discard(7)
+    durable.leftovers.own.settle()
+    assert not failed.exists(), "what lies in the job's own places is not held up either"
+    place.answers()
+    durable.leftovers.settle()
+    assert durable.log.refresh().doomed_savepoints == ()
+    assert durable.log.state.started_savepoints == ()
+    assert durable.places.away == ()
+
+
+def file_staged(durable: Durable) -> Path:
+    (path,) = durable.sink_paths.values()
+    name = f"{durable.lineage.id}/{durable.log.state.incarnation:05d}/000000007-000-sum.json"
+    file = Path(path) / "_sparkstate_staging" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"{}")
+    return file
+
+
+@pytest.mark.fault(
+    broken="the storage of a savepoint that has failed never answers",
+    when="while its folder is deleted, and a checkpoint fails",
+    expected="what that checkpoint staged is deleted all the same",
+)
+def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
+    running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
+) -> None:
+    durable = running.durable
+    url = give_up_a_savepoint(durable, tmp_path / "target")
+    place = hanging(tmp_path / "target")
+    durable.leftovers.of_savepoint(url)
+    assert place.asked.wait(10)
+    staged = file_staged(durable)
+    durable.discard(7)
+    until = clock.SystemClock().monotonic() + 10
+    away.heard(durable.leftovers.own.settle, lambda: clock.SystemClock().monotonic() > until)
+    assert not staged.exists()
