@@ -39,7 +39,7 @@ def test_further_reconciles_write_nothing(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
-def test_progress_costs_one_look_and_its_echo_none(operated: Operated) -> None:
+def test_progress_costs_one_write_and_no_look(operated: Operated) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "180"])
     operated.apply()
@@ -54,11 +54,47 @@ def test_progress_costs_one_look_and_its_echo_none(operated: Operated) -> None:
         operated.cluster.until(lambda: _checkpoint(operated) == 2, "the second checkpoint is told", 40)
         time.sleep(3)
         requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
-    jobs = [(one.verb, one.subresource) for one in requests if one.resource == "statefulsparkjobs"]
-    assert jobs == [("get", ""), ("update", "status")]
+    asked = [(one.verb, one.resource, one.subresource) for one in requests if one.resource != "leases"]
+    assert asked == [("update", "statefulsparkjobs", "status")]
+
+
+@pytest.mark.own_cluster
+def test_a_look_lists_what_a_job_has_without_a_limit(operated: Operated) -> None:
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
+    operated.start(kubeconfig=kubeconfig, options=QUICK)
+    operated.apply()
+    operated.until_pod(1)
+    mark = operated.cluster.audit.mark()
+    time.sleep(3)
+    requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     listed = [one.uri for one in requests if one.verb == "list"]
     assert listed
     assert [uri for uri in listed if "limit=" in uri] == [], "a limit leads past the watch cache"
+
+
+@pytest.mark.own_cluster
+def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(operated: Operated) -> None:
+    kubeconfig = operator_account.make(operated.cluster, operated.namespace)
+    first = operated.start(kubeconfig=kubeconfig)
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(1)
+        operated.running()
+        operated.cluster.until(lambda: _checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        time.sleep(2)
+        first.stop()
+        mark = operated.cluster.audit.mark()
+        driver.checkpoints_done(2)
+        operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "100000"])
+        operated.cluster.until(lambda: _checkpoint(operated) == 2, "the second checkpoint is told", 40)
+        requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
+    of_one = [
+        (one.verb, one.resource) for one in requests if one.name == "orders" or "job%3Dorders" in one.uri
+    ]
+    assert of_one == [("update", "statefulsparkjobs")]
+    writes = [(one.verb, one.resource) for one in requests if one.writes and one.resource != "leases"]
+    assert writes == of_one
 
 
 def _checkpoint(operated: Operated) -> int | None:
@@ -75,10 +111,15 @@ def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
     first.stop()
     mark = operated.cluster.audit.mark()
     operated.start(kubeconfig=kubeconfig, options=QUICK)
-    time.sleep(8)
+
+    def looked() -> bool:
+        requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
+        return any(one.resource == "statefulsparkjobs" and one.verb == "get" for one in requests)
+
+    operated.cluster.until(looked, "it looks at the job", 40)
+    time.sleep(5)
     requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     assert [(r.verb, r.resource, r.name) for r in requests if r.writes and r.resource != "leases"] == []
-    assert [r for r in requests if r.resource == "statefulsparkjobs" and r.verb == "get"]
 
 
 @pytest.mark.own_cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -148,3 +149,58 @@ def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: Ope
     assert marks(operated.job()) == ""
     assert labels.FINALIZER not in meta.get("finalizers", ())
     assert operated.until_pod(1), "its pod runs on"
+
+
+def checkpoint(operated: Operated) -> int | None:
+    return (operated.status().get("lastCheckpoint") or {}).get("id")
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a second operator of the same class begins over the namespace, and finds a job that runs",
+    when="the job's driver has progress to tell",
+    expected="the second one writes nothing about it",
+)
+def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(operated: Operated) -> None:
+    cluster = operated.cluster
+    # The first one writes no progress, so that there is some left to write.
+    operated.start(options=["--progress-seconds", "3600"])
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(1)
+        operated.running()
+        cluster.until(lambda: checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        mark = cluster.audit.mark()
+        driver.checkpoints_done(2)
+        with second(operated, **{"progress-seconds": "1", "resync-seconds": "100000"}):
+            cluster.until(lambda: told(operated, "orders"), "it says whose the job is", 60)
+            driver.checkpoints_done(3)
+            time.sleep(12)
+            assert touched(operated, mark) == []
+            assert checkpoint(operated) == 1
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a job is given to an operator of another class, which is not there",
+    when="its driver's progress is written without a look",
+    expected="its operator lets it go, and writes nothing else about it",
+)
+def test_of_a_job_that_was_given_away_no_progress_is_written(operated: Operated) -> None:
+    cluster = operated.cluster
+    kubeconfig = operator_account.make(cluster, operated.namespace)
+    operated.start(kubeconfig=kubeconfig, options=["--progress-seconds", "1", "--resync-seconds", "100000"])
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        for number in (1, 2):
+            driver.checkpoints_done(number)
+            operated.running()
+            cluster.until(lambda last=number: checkpoint(operated) == last, "the checkpoint is told", 40)
+        cluster.kubectl("label", "ssj", "orders", "-n", operated.namespace, f"{labels.OPERATOR_CLASS}=blue")
+        mark = cluster.audit.mark()
+        driver.checkpoints_done(3)
+        time.sleep(15)
+        assert touched(operated, mark) == [("patch", "statefulsparkjobs", "orders")], "it is let go"
+        assert checkpoint(operated) == 2

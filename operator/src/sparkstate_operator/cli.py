@@ -115,7 +115,7 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
     help="/livez, /readyz, /metrics. No host: every address; IPv6 in brackets.",
 )
 @click.option(
-    "--workers", default=8, show_default=True, type=click.IntRange(1, 64), help="Reconciles at once."
+    "--workers", default=24, show_default=True, type=click.IntRange(1, 64), help="Reconciles at once."
 )
 @click.option("--resync-seconds", default=180.0, show_default=True, type=click.FloatRange(1))
 @click.option(

@@ -57,9 +57,9 @@ class Config:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The chart's ``defaults``: a job's fields that the cluster has values for."""
     resync_s: float = 180.0
-    """A healthy job is looked at this often without any event."""
+    """A healthy job is looked at this often without any event, as far as ``looks_per_s`` lets."""
     deep_resync_s: float = 600.0
-    """All its children are compared this often without any event."""
+    """A look compares all its children where that was not done for so long."""
     listen_s: float = 10.0
     """Between two looks the driver of a running job is asked this often: that costs the API server nothing."""
     polls_per_s: float = 100.0
@@ -68,5 +68,12 @@ class Config:
     """Progress is written into the status at most this often."""
     progress_writes_per_s: float = 20.0
     """Jobs whose progress is written in a second at most, all together."""
-    workers: int = 8
+    writes_at_once: int = 4
+    """Of these, under way at once. Fewer than ``workers``, as all that can wait: a slow API server must not hold what
+    cannot."""
+    looks_per_s: float = 5.0
+    """Healthy jobs that are looked at in a second without any event at most, all together."""
+    looks_at_once: int = 2
+    """Of these, under way at once."""
+    workers: int = 24
     """Reconciles at once."""

@@ -59,6 +59,21 @@ class Manager:
         return {labels.OPERATOR_CLASS: self.operator_class, labels.NAMESPACES: ",".join(namespaces)}
 
 
+def selector(operator_class: str) -> str:
+    """Selects the jobs of a class; those without one, where it is empty."""
+    empty = f"!{labels.OPERATOR_CLASS}"
+    return f"{labels.OPERATOR_CLASS}={operator_class}" if operator_class else empty
+
+
+def is_own(about: observed.Job | observed.Snapshot, operator_class: str, mark: str) -> bool:
+    """Whether it bears the mark and the class of the operator that these are of, so that no Lease need be read."""
+    return (
+        labels.FINALIZER in about.finalizers
+        and about.annotations.get(labels.MANAGER, "") == mark
+        and about.labels.get(labels.OPERATOR_CLASS, "") == operator_class
+    )
+
+
 def looks_after(
     lease_notes: Mapping[str, str], other: Manager, namespace: str, *, ending: bool = False
 ) -> bool:

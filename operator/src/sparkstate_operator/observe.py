@@ -18,6 +18,7 @@ from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
+from sparkstate_operator.pacing import Dues
 
 _log = logging.getLogger(__name__)
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
@@ -43,11 +44,17 @@ class Memory:
     """The driver that can be asked between two looks."""
     news: observed.News = observed.NO_NEWS
     """What it said at the last look."""
+    kept: bytes | None = None
+    """What the last look saw (``kept``), while there has been no event since and nothing is under way."""
+    listed: dict[str, str] = field(default_factory=dict)
+    """Versions of its pods in the inventory, by uid, of which the watch has said nothing yet."""
+    listed_s: float = 0.0
+    """When they were listed."""
     echo: Echo = field(default_factory=Echo)
     """Of what was written into the job's status."""
     stirred: bool = True
     """Whether there was an event since the last look."""
-    look_due_s: float = 0.0
+    dues: Dues = field(default_factory=Dues)
     """When the next look is due without any event."""
     unwritten: str = ""
     """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
@@ -64,7 +71,7 @@ class Memory:
         if not same:
             self.sightings, self.revisions, self.never_made, self.unanswered = {}, {}, 0, 0
             self.progress_s, self.deep_s, self.leftovers, self.unwritten = None, None, False, ""
-            self.speaker, self.news = None, observed.NO_NEWS
+            self.speaker, self.news, self.kept, self.listed = None, observed.NO_NEWS, None, {}
         self.uid = uid
         return same
 

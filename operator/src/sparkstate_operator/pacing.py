@@ -1,12 +1,16 @@
-"""How often drivers are asked and progress is written, by how many jobs there are.
+"""How often drivers are asked, progress is written and jobs are looked at, by how many jobs there are.
 
-What an idle job costs is small, what thousands of them cost is not. All together are asked and written at a rate that
-has a bound, so that beyond a number of jobs each of them waits longer: operator and API server cost the same however
-many there are. What must not wait is no poll: a pod that fails, a driver that is no longer ready (its readiness probe
-fails while it pauses or recovers) and a changed spec are events of the watches.
+What an idle job costs is small, what thousands of them cost is not. All together are asked, written and looked at at
+rates that have a bound, so that beyond a number of jobs each of them waits longer: operator and API server cost the
+same however many there are. What must not wait is no poll: a pod that fails, a driver that is no longer ready (its
+readiness probe fails while it pauses or recovers) and a changed spec are events of the watches.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 from sparkstate_operator.config import Config
 
@@ -19,3 +23,83 @@ def listen_s(config: Config, jobs: int) -> float:
 def progress_s(config: Config, jobs: int) -> float:
     """Between two writes of one job's progress, among so many jobs."""
     return max(config.progress_s, jobs / config.progress_writes_per_s)
+
+
+def resync_s(config: Config, jobs: int) -> float:
+    """Between two looks at a job of which there is no event, among so many jobs."""
+    return max(config.resync_s, jobs / config.looks_per_s)
+
+
+def wait_s(config: Config, decided_s: float | None, *, calm: bool) -> float | None:
+    """Until a look that waits for no pace, given when the decision wants one. ``calm``: the job's driver answers, or
+    nothing is to run. Any other job is looked at every ``resync_s`` however many there are: if an event about its pod
+    was lost, nothing else would tell."""
+    if calm:
+        return decided_s
+    return config.resync_s if decided_s is None else min(decided_s, config.resync_s)
+
+
+class Pace:
+    """Lets this many pass in a second, those first that have waited longest. Thousands of jobs that become due at once,
+    because all were looked at at once, are spread by it. If chance decided, one of 5,000 would wait for two hours:
+    those that have passed are due again before all have.
+
+    ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer than
+    the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again."""
+
+    def __init__(self, per_s: float, monotonic: Callable[[], float], places: float = math.inf) -> None:
+        self._every_s = 1.0 / per_s
+        self._places = self._free = places
+        self._monotonic = monotonic
+        self._next_s = monotonic()
+        self._turns: dict[Hashable, float] = {}
+        self._began: dict[Hashable, float] = {}
+        self._takes_s = 0.0
+        """How long one is under way, smoothed."""
+
+    def take(self, key: Hashable) -> bool:
+        """Whether it is this one's turn; if so it has passed."""
+        now_s = self._monotonic()
+        if key not in self._turns:
+            self._turns[key] = max(now_s, self._next_s)
+            self._next_s = self._turns[key] + max(self._every_s, self._takes_s / self._places)
+        if now_s < self._turns[key] or self._free < 1:
+            return False
+        del self._turns[key]
+        self._began[key] = now_s
+        self._free -= 1
+        return True
+
+    def end(self, key: Hashable) -> None:
+        """One that passed is no longer under way."""
+        took_s = self._monotonic() - self._began.pop(key)
+        self._takes_s += (took_s - self._takes_s) / 8
+        self._free += 1
+
+    def drop(self, key: Hashable) -> None:
+        """It need not pass any more."""
+        self._turns.pop(key, None)
+
+
+@dataclass
+class Dues:
+    """When a job is to be looked at although there was no event, in the clock's seconds."""
+
+    timed_s: float = 0.0
+    """Because of something that is to happen then."""
+    resync_s: float = 0.0
+    """Without any reason, as far as the pace lets."""
+
+    def after_look(self, now_s: float, wait_s: float | None, resync_s: float) -> None:
+        """There was a look. ``wait_s``: when its decision wants another one."""
+        self.timed_s = math.inf if wait_s is None else now_s + wait_s
+        self.resync_s = now_s + resync_s
+
+    def no_later(self, now_s: float, wait_s: float | None) -> None:
+        """A decision without a look wants one."""
+        self.timed_s = min(self.timed_s, math.inf if wait_s is None else now_s + wait_s)
+
+    def within_s(self, now_s: float, longest_s: float) -> float:
+        """How long nothing is due, at most ``longest_s``: so long too where only the pace is waited for."""
+        resync_s = self.resync_s - now_s if self.resync_s > now_s else longest_s
+        return min(longest_s, resync_s, max(0.2, self.timed_s - now_s))

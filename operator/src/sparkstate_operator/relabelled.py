@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from sparkstate_operator import errors, labels, managing
 from sparkstate_operator.edges import kube as k
-from sparkstate_operator.reconcile import Key
+from sparkstate_operator.memories import Key
 
 _log = logging.getLogger(__name__)
 AGAIN_S = 30.0

@@ -12,7 +12,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator import clock, errors, keys, labels, managing, naming_cluster, relabelled
+from sparkstate_operator import (
+    clock,
+    errors,
+    inventory,
+    keys,
+    labels,
+    managing,
+    naming_cluster,
+    pacing,
+    relabelled,
+)
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.edges import handlers
@@ -24,10 +34,11 @@ from sparkstate_operator.edges.web import Web
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.hooks import Hooks
 from sparkstate_operator.lease import Leadership, LeaseSettings
+from sparkstate_operator.memories import Key
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Observer
 from sparkstate_operator.queue import KeyedQueue
-from sparkstate_operator.reconcile import Key, Reconciler
+from sparkstate_operator.reconcile import Reconciler
 
 _log = logging.getLogger(__name__)
 STALLED_S = 300.0
@@ -126,20 +137,27 @@ class _Operator:
         observer = Observer(kube, drivers, key, neighbours)
         recorder = Recorder(self._clock, process.lease.identity)
         reconciler = Reconciler(observer, neighbours, applier, recorder, config, self._clock, self._metrics)
+        memories = reconciler.memories
+        rng = random.Random()
         queue: KeyedQueue[Key] = KeyedQueue(
-            reconciler.reconcile, monotonic=self._clock.monotonic, rng=random.Random(), on_error=_tell
+            reconciler.reconcile, monotonic=self._clock.monotonic, rng=rng, on_error=_tell
         )
         drivers.aside = queue.aside
-        self._queue, self._phases = queue, reconciler.phases
+        self._queue, self._phases = queue, memories.phases
+        found = await inventory.take(kube, config, self._clock.now())
+        for one in found:
+            look_s = rng.uniform(0.0, pacing.resync_s(config, len(found)))
+            queue.add(memories.adopt(one, look_s), rng.uniform(0.0, len(found) / config.polls_per_s))
+        del found
         stop = asyncio.Event()
         places = config.namespaces or (None,)
         self._watches = Watches(kind.path(place) for kind in handlers.KINDS for place in places)
 
         def enqueue(key: Key, version: str = "") -> None:
-            if reconciler.stir(key, version):
+            if memories.stir(key, version):
                 queue.add(key)
 
-        heard = handlers.Heard(enqueue, reconciler.saw_pod)
+        heard = handlers.Heard(enqueue, memories.saw_pod)
         registry = handlers.registry(
             stop.set, heard, process.kubeconfig, self._watches, config.operator_class
         )
@@ -165,12 +183,12 @@ class _Operator:
     async def _beat(self) -> None:
         while True:
             self._loop_s = self._clock.monotonic()
-            if self._queue is not None:
-                self._metrics.queue_waiting.set(self._queue.waiting)
             await asyncio.sleep(1.0)
 
     def _text(self) -> bytes:
         self._metrics.count_jobs(self._phases())
+        if self._queue is not None:
+            self._metrics.queue_waiting.set(self._queue.waiting)
         return self._metrics.text()
 
     def _alive(self) -> str:

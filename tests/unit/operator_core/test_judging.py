@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.decisions import NOW, acts, job, pod, revision, running_status
 
-from sparkstate_operator import actions, judging, observe, observed, plan, reconcile
+from sparkstate_operator import actions, clock, judging, observe, observed, plan, reconcile
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import revisions, templates
 from sparkstate_operator.decide import decide
@@ -263,7 +263,7 @@ def test_a_deletion_that_nothing_can_be_decided_of_ends_by_its_deadline() -> Non
     broken = running_status(conditions=[{"type": "Ready", "status": "Perhaps"}])
     gone = job(broken, deleting=True, deletion={"policy": "purge", "deadline": "30s"})
     seen = observed.Observed(gone, NOW, drivers=(pod(),))
-    judge = reconcile.Reconciler(*[None] * 4, Config(), *[None] * 2)  # type: ignore[arg-type]
+    judge = reconcile.Reconciler(*[None] * 4, Config(), clock.SystemClock(), None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Perhaps"):
         judge._decide(seen, {revision().name: revision()}, None, "")
     late = dataclasses.replace(seen, now=NOW + timedelta(seconds=30))

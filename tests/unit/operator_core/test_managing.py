@@ -12,7 +12,6 @@ from support.decisions import NOW, job
 from sparkstate_operator import errors, labels, managing, observed
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges import neighbours
-from sparkstate_operator.edges.handlers import of_class
 from sparkstate_operator.managing import Manager
 
 OWN, OTHER = Manager("ops", "ours"), Manager("ops", "theirs")
@@ -316,5 +315,5 @@ def test_a_class_is_what_a_label_may_be(value: str, valid: bool) -> None:
 
 
 def test_jobs_of_the_own_class_alone_are_watched() -> None:
-    assert of_class("") == "!sparkstate.io/operator-class"
-    assert of_class("blue") == "sparkstate.io/operator-class=blue"
+    assert managing.selector("") == "!sparkstate.io/operator-class"
+    assert managing.selector("blue") == "sparkstate.io/operator-class=blue"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
+import random
+
 import pytest
 
 from sparkstate_operator import pacing
@@ -54,3 +57,90 @@ def test_after_a_write_that_failed_nothing_that_was_heard_is_an_echo() -> None:
     assert not echo.is_news("2")
     assert echo.end("")
     assert echo.is_news("2")
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_pace_spreads_those_that_are_due_together_and_forgets_none() -> None:
+    clock = Clock()
+    pace = pacing.Pace(4.0, clock)
+    waiting, passed = list(range(50)), []
+    for _ in range(125):
+        clock.now_s += 0.1
+        # Whoever asks last in one round asks first in the next one.
+        passed += (now := [key for key in reversed(waiting) if pace.take(key)])
+        waiting = [key for key in waiting if key not in now]
+    assert len(passed) == 50
+    assert passed == sorted(passed, reverse=True), "in the order in which they first asked"
+    clock.now_s += 3600
+    assert sum(pace.take(key) for key in range(50)) == 1, "a long rest lets no more pass"
+
+
+def test_only_so_many_are_under_way_and_slow_ones_let_fewer_pass() -> None:
+    clock = Clock()
+    pace = pacing.Pace(100.0, clock, places=2)
+    passed = []
+    for key in range(4):
+        clock.now_s += 0.1
+        passed.append(pace.take(key))
+    assert passed == [True, True, False, False]
+    clock.now_s += 60
+    assert not pace.take(2)
+    pace.end(0)
+    assert [pace.take(2), pace.take(3)] == [True, False]
+    pace.end(1)
+    pace.end(2)
+    assert [pace.take(3), pace.take(4)] == [True, True]
+    pace.end(3)
+    assert not pace.take(5)
+    clock.now_s += 1.0
+    assert not pace.take(5), "a minute each, two at once: a turn comes every few seconds"
+    clock.now_s += 30.0
+    assert pace.take(5)
+
+
+def test_who_need_not_pass_any_more_comes_last_when_it_asks_again() -> None:
+    clock = Clock()
+    pace = pacing.Pace(1.0, clock)
+    assert [pace.take(key) for key in "abc"] == [True, False, False]
+    pace.drop("b")
+    clock.now_s += 2.0
+    assert [pace.take(key) for key in "bc"] == [False, True]
+
+
+def test_of_5000_jobs_that_are_due_at_once_each_is_looked_at_within_two_rounds() -> None:
+    """As after a watch that had to list anew: every job was looked at then. Each asks again every 50 s."""
+    clock, rng = Clock(), random.Random(1)
+    config = Config()
+    pace = pacing.Pace(config.looks_per_s, clock, config.looks_at_once)
+    round_s, ask_s = pacing.resync_s(config, 5000), pacing.listen_s(config, 5000)
+    asks = [(clock.now_s + rng.uniform(0, ask_s), key) for key in range(5000)]
+    heapq.heapify(asks)
+    due_s, longest_s = dict.fromkeys(range(5000), clock.now_s), 0.0
+    end_s = clock.now_s + 3 * round_s
+    while asks[0][0] < end_s:
+        clock.now_s, key = heapq.heappop(asks)
+        if clock.now_s >= due_s[key] and pace.take(key):
+            pace.end(key)
+            longest_s = max(longest_s, clock.now_s - due_s[key])
+            due_s[key] = clock.now_s + round_s
+        heapq.heappush(asks, (clock.now_s + ask_s * rng.uniform(1, 1.1), key))
+    waits_s = max(longest_s, clock.now_s - min(due_s.values()))
+    assert waits_s <= round_s + 2 * ask_s
+
+
+def test_a_driver_is_asked_until_a_look_is_due_and_no_longer() -> None:
+    dues = pacing.Dues()
+    dues.after_look(100.0, 25.0, 180.0)
+    assert dues.within_s(100.0, 10.0) == 10.0
+    assert dues.within_s(118.0, 10.0) == 7.0
+    dues.after_look(100.0, None, 4.0)
+    assert dues.within_s(100.0, 10.0) == 4.0
+    assert dues.within_s(104.0, 10.0) == 10.0, "the pace is waited for"
+    dues.no_later(104.0, 0.0)
+    assert dues.within_s(104.0, 10.0) == 0.2

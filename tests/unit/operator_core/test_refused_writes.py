@@ -9,7 +9,18 @@ from typing import Any, cast
 import pytest
 from support.decisions import NOW, acts, job, pod, revision, running_status
 
-from sparkstate_operator import actions, clock, errors, hooks, labels, observed, reconcile, release
+from sparkstate_operator import (
+    actions,
+    clock,
+    errors,
+    hooks,
+    labels,
+    leaving,
+    memories,
+    observed,
+    reconcile,
+    release,
+)
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.decide import decide
@@ -206,17 +217,17 @@ def test_a_job_that_was_given_to_another_class_is_let_go_with_its_mark_and_that_
     kube, config = Kube(), Config(mark="ops/ours")
     about = dataclasses.replace(job(running_status()), annotations={labels.MANAGER: "ops/ours"})
     one = reconciler(kube, config)
-    key = reconcile.Key("job", "shop", "orders")
-    assert asyncio.run(one._leave(key, k.JOBS, Others(about, None))) is None
+    key = memories.Key("job", "shop", "orders")
+    assert asyncio.run(one._custody.leave(key, k.JOBS, Others(about, None), "shop")) is None
     assert kube.wrote[0] == "merge statefulsparkjobs/orders"
     meta = kube.merged[0]["metadata"]
     assert (meta["finalizers"], meta["annotations"]) == ([], {labels.MANAGER: None})
     assert meta["resourceVersion"] == about.resource_version
     assert kube.events[0].startswith("LeftToClass: the operator ops/ours lets it go")
     assert "deleted some time later, without a savepoint" in kube.events[0]
-    found = asyncio.run(one._leave(key, k.SNAPSHOTS, Others(about, None, waits=True)))
+    found = asyncio.run(one._custody.leave(key, k.SNAPSHOTS, Others(about, None, waits=True), "shop"))
     assert found is not None
-    assert found.delay_s == reconcile.OTHERS_S
+    assert found.delay_s == leaving.OTHERS_S
 
 
 MARKED = dataclasses.replace(job(running_status()), annotations={labels.MANAGER: "ops/ours"})
@@ -238,8 +249,8 @@ def test_the_mark_holds_up_neither_a_deletion_nor_a_job_that_is_given_away(error
     assert [one["metadata"]["finalizers"] for one in deletes.merged] == [[]], "asked once, for that alone"
 
     lets_go = Kube(annotate=error)
-    key = reconcile.Key("job", "shop", "orders")
-    asyncio.run(reconciler(lets_go, config)._leave(key, k.JOBS, Others(MARKED, None)))
+    key = memories.Key("job", "shop", "orders")
+    asyncio.run(reconciler(lets_go, config)._custody.leave(key, k.JOBS, Others(MARKED, None), "shop"))
     assert "merge statefulsparkjobs/orders" in lets_go.wrote
     first, second = (one["metadata"] for one in lets_go.merged)
     assert "annotations" not in second

@@ -12,6 +12,8 @@ from sparkstate_operator.observed import Task
 
 RETRY_S = 30.0
 LONGEST_RETRY_S = 3600.0
+RUNS_S = 15.0
+"""One that runs is looked at this often: its end is an event of the watches, and thousands may wait for a node."""
 
 
 class Stage(enum.Enum):

@@ -100,7 +100,7 @@ def _register(draft: _Draft, uri: str) -> None:
         return
     task = draft.task(VERIFY)
     stage = commanding.stage(task, draft.snapshot.created, draft.seen.now)
-    draft.wait_s = POLL_S
+    draft.wait_s = commanding.RUNS_S if stage is Stage.RUNS else POLL_S
     if task is not None and not task.succeeded and _changed(draft.snapshot):
         # The new generation counts as seen when the old answer is gone: it would be taken for the new one's.
         draft.fill(

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import aiohttp
 import kopf
 
-from sparkstate_operator import labels, observed
+from sparkstate_operator import labels, managing, observed
 from sparkstate_operator.decide import snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.watches import Watches
-from sparkstate_operator.reconcile import Key
+from sparkstate_operator.memories import Key
 
 _log = logging.getLogger(__name__)
 RESTART_S = 3.0
@@ -40,8 +40,8 @@ class Heard:
     """Who is told of what the watches see."""
 
     enqueue: Enqueue
-    saw_pod: Callable[[Key, Mapping[str, Any]], None]
-    """Of each driver pod."""
+    saw_pod: Callable[[Key, Mapping[str, Any]], bool]
+    """Of each pod; says whether that is news."""
 
 
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
@@ -96,9 +96,8 @@ def registry(
     @kopf.on.event("", "v1", k.PODS.plural, labels={labels.JOB: kopf.PRESENT}, registry=found)  # type: ignore[arg-type]
     async def pod_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
         key = Key("job", namespace, body["metadata"]["labels"][labels.JOB])
-        if body["metadata"]["labels"].get(labels.ROLE) == "driver":
-            saw_pod(key, body)
-        enqueue(key)
+        if saw_pod(key, body):
+            enqueue(key)
 
     @kopf.on.event("batch", "v1", k.TASKS.plural, labels={labels.MANAGED_BY: labels.OPERATOR}, registry=found)  # type: ignore[arg-type]
     async def task_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
@@ -148,12 +147,6 @@ def _settled(body: Mapping[str, Any]) -> bool:
     return seen and one.deleting_at is None and snapshot.settled(one)
 
 
-def of_class(operator_class: str) -> str:
-    """Selects the jobs of a class; those without one, where it is empty."""
-    empty = f"!{labels.OPERATOR_CLASS}"
-    return f"{labels.OPERATOR_CLASS}={operator_class}" if operator_class else empty
-
-
 class Backoffs:
     """Pauses between tries of a watch that is refused or not answered, in seconds: without end. A watch that gave up
     would end kopf, and with it all others: one namespace that is gone, its rights with it, would have all of them list
@@ -176,7 +169,7 @@ def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.watching.client_timeout = WATCH_CLIENT_S
     settings.watching.connect_timeout = 10.0
     settings.watching.chunk_size = 500
-    settings.watching.label_selectors[GROUP, k.JOBS.plural] = of_class(operator_class)
+    settings.watching.label_selectors[GROUP, k.JOBS.plural] = managing.selector(operator_class)
     settings.watching.label_selectors[k.PODS.plural] = labels.JOB
     settings.watching.label_selectors["batch", k.TASKS.plural] = f"{labels.MANAGED_BY}={labels.OPERATOR}"
     settings.queueing.idle_timeout = 1.0

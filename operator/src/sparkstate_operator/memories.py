@@ -1,0 +1,89 @@
+"""What this process remembers of all jobs, and what of what it hears is news."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from sparkstate_operator import clock, inventory, labels, observed
+from sparkstate_operator.observe import Memory
+
+SHOWN_S = 120.0
+"""A pod of the inventory that the watch has not shown for so long may have gone between the two: its job is looked
+at."""
+UNHEARD = observed.News(state=("never heard",))
+"""Of a driver that this process has not asked yet: whatever it says, also nothing, is news."""
+
+
+class Key(NamedTuple):
+    """What the queue holds."""
+
+    kind: Literal["job", "snapshot"]
+    namespace: str
+    name: str
+
+
+class Memories:
+    """One memory for each job. All of them can be lost."""
+
+    def __init__(self, clock_: clock.Clock) -> None:
+        self._clock = clock_
+        self._of: dict[Key, Memory] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def of(self, key: Key) -> Memory:
+        """Of the job with this key; an empty one where there is none yet."""
+        return self._of.setdefault(key, Memory())
+
+    def forget(self, key: Key) -> None:
+        """The job is gone, or another operator's."""
+        self._of.pop(key, None)
+
+    def phases(self) -> list[str]:
+        """Of all jobs that were looked at."""
+        return [memory.phase for memory in list(self._of.values()) if memory.phase]
+
+    def adopt(self, one: inventory.Found, look_s: float) -> Key:
+        """A job that was found running when the process began: it is as if it had been looked at. In ``look_s`` seconds
+        it is, and its children are compared for the first time."""
+        key = Key("job", one.namespace, one.name)
+        memory = self.of(key)
+        memory.is_about(one.uid)
+        memory.kept, memory.speaker, memory.stirred, memory.phase = one.packed, one.speaker, False, "Running"
+        memory.news = UNHEARD
+        memory.sightings[one.driver.attempt] = one.driver
+        memory.echo.end(one.version)
+        now_s = self._clock.monotonic()
+        memory.dues.after_look(now_s, None, look_s)
+        memory.listed, memory.listed_s = dict(one.pods), now_s
+        return key
+
+    def saw_pod(self, key: Key, body: Mapping[str, Any]) -> bool:
+        """A pod as the watch showed it: once a driver's is gone, this is all that anybody knows. False if the inventory
+        had it in this very version."""
+        meta = body["metadata"]
+        if meta["labels"].get(labels.ROLE) == "driver":
+            pod = observed.pod_of(body)
+            memory = self.of(key)
+            memory.sightings[pod.attempt] = pod
+            for attempt in sorted(memory.sightings)[:-3]:
+                del memory.sightings[attempt]
+        known = self._of.get(key)
+        return known is None or known.listed.pop(meta["uid"], "") != str(meta["resourceVersion"])
+
+    def stir(self, key: Key, version: str = "") -> bool:
+        """There is an event, with the object itself in ``version``: the next step is a look at the whole job. False
+        for the echo of our own write."""
+        memory = self._of.get(key)
+        if memory is None:
+            return True
+        if version and not memory.echo.is_news(version):
+            return False
+        memory.stirred, memory.kept = True, None
+        return True
+
+    def unshown(self, memory: Memory) -> bool:
+        """Whether the watch should have shown all pods that the inventory had, and has not."""
+        return bool(memory.listed) and self._clock.monotonic() - memory.listed_s >= SHOWN_S

@@ -1,0 +1,108 @@
+"""One step for one StateSnapshot."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator.apply import Applier
+from sparkstate_operator.config import Config
+from sparkstate_operator.custody import Custody
+from sparkstate_operator.decide import snapshot
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.edges.neighbours import Neighbours
+from sparkstate_operator.memories import Key
+from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.observe import Memory, Observer
+from sparkstate_operator.queue import Later
+
+_TURN_S = 0.5
+
+
+class Snapshots:
+    """Puts observer, decision and applier together for snapshots. ``memory`` is that of a job, by namespace and
+    name."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        neighbours: Neighbours,
+        applier: Applier,
+        custody: Custody,
+        config: Config,
+        clock_: clock.Clock,
+        metrics: Metrics,
+        memory: Callable[[str, str], Memory],
+    ) -> None:
+        self._observer = observer
+        self._neighbours = neighbours
+        self._applier = applier
+        self._custody = custody
+        self._config = config
+        self._clock = clock_
+        self._metrics = metrics
+        self._memory = memory
+
+    async def reconcile(self, key: Key) -> Later | None:
+        """One step for one snapshot."""
+        namespace = key.namespace
+        found = await self._observer.one_snapshot(namespace, key.name)
+        others = await self._neighbours.of_snapshot(namespace, found) if found is not None else None
+        if found is None or others is not None:
+            return await self._custody.leave(key, k.SNAPSHOTS, others, namespace)
+        self._custody.is_ours(key)
+        job = (found.spec.get("jobRef") or {}).get("name")
+        if job is None or found.phase not in ("", "Pending"):
+            return await self._step(namespace, found)
+        memory = self._memory(namespace, job)
+        if memory.asking:
+            return Later(_TURN_S)
+        memory.asking = True
+        try:
+            return await self._step(namespace, found)
+        finally:
+            memory.asking = False
+
+    async def _step(self, namespace: str, found: observed.Snapshot) -> Later | None:
+        around = await self._observer.around_snapshot(namespace, found, self._clock.now())
+        revision = None
+        if around.job is not None:
+            memory = self._memory(namespace, around.job.name)
+            revision = await self._observer.running_revision(around.job, memory)
+        decision = snapshot.decide(around, revision, self._config)
+        one = around.snapshot
+        for action in decision.before:
+            if isinstance(action, actions.AddFinalizer):
+                version = await self._custody.hold(k.SNAPSHOTS, one, namespace, action)
+                finalizers = (*one.finalizers, labels.FINALIZER)
+                one = dataclasses.replace(one, resource_version=version, finalizers=finalizers)
+        if dict(decision.status) != dict(one.status):
+            version = await self._applier.status(k.SNAPSHOTS, one, namespace, decision.status)
+            self._count(one, decision)
+            one = dataclasses.replace(one, resource_version=version, status=decision.status)
+        for note in decision.notes:
+            await self._custody.tell(k.SNAPSHOTS, one, namespace, note)
+        for action in decision.actions:
+            await self._carry_out(action, around, one, namespace)
+        return None if decision.wait_s is None else Later(decision.wait_s, exact=decision.wait_s < 1.0)
+
+    async def _carry_out(
+        self, action: actions.Action, around: observed.AroundSnapshot, one: observed.Snapshot, namespace: str
+    ) -> None:
+        match action:
+            case actions.TriggerSavepoint():
+                await self._applier.trigger(action, str(one.status["jobUid"]))
+            case actions.CreateTask():
+                await self._applier.snapshot_task(action, one, namespace)
+            case actions.DeleteTask(task):
+                await self._applier.delete_task(task, namespace)
+            case actions.RemoveFinalizer():
+                await self._applier.let_go(k.SNAPSHOTS, one, namespace)
+            case _:
+                raise ValueError(f"{action} is no action about a snapshot ({around.snapshot.name})")
+
+    def _count(self, one: observed.Snapshot, decision: actions.Decision) -> None:
+        phase = str(decision.status.get("phase") or "")
+        if phase != one.phase and phase in ("Completed", "Failed"):
+            self._metrics.snapshots.labels(phase.lower()).inc()
