@@ -5,7 +5,8 @@ drivers answer over HTTP, each at its own address of the loopback (``standin_dri
 the operator; the others are copies of it and of all that it has, so that an operator that starts finds them running:
 their own starts would take two cores an hour. Measured are the operator's
 share of a processor, its memory, its requests, and how long a savepoint's request takes from the StateSnapshot to the
-driver: first while all drivers answer, then while some hang, drip or answer 500 and pods fail.
+driver: first while all drivers answer, then while some hang, drip or answer 500 and pods fail. At the end all jobs and
+snapshots are let go, as by an uninstall.
 ``make bench-operator ARGS=--drivers`` (5,000 jobs), ``ARGS="--drivers --jobs=500"`` for a quick look.
 """
 
@@ -33,6 +34,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 import operator_copies as copies  # noqa: E402
 import operator_scale as scale  # noqa: E402
+import operator_uninstall as uninstall  # noqa: E402
 from kubernetes import client  # noqa: E402
 from support import operated, operator_process  # noqa: E402
 from support.kubernetes import control_plane  # noqa: E402
@@ -268,9 +270,10 @@ def measure(
         failing = part(cluster, kubelet, drivers, process, port, options.seconds, names, bad)
     finally:
         process.stop()
+    let_go = uninstall.measure(cluster.kubeconfig, scale.NAMESPACE, folder / "release.log")
     return {
         "jobs": options.jobs, "all_seen_s": round(seen_s), "cores": os.cpu_count(),
-        "answering": answering, "failing": failing, "errors": process.errors()[:5],
+        "answering": answering, "failing": failing, "uninstall": let_go, "errors": process.errors()[:5],
     }  # fmt: skip
 
 
@@ -330,6 +333,7 @@ def part(
     to_ask, to_fail = healthy[: len(healthy) // 2], healthy[len(healthy) // 2 :]
     drivers.posted.clear()
     pid = process.process.pid
+    waiting: list[float] = []
     requests, polls, cpu_s, began = scale._requests(port), drivers.polls(), _cpu_s(pid), time.monotonic()
     for second in range(int(seconds)):
         name = to_ask[second % len(to_ask)]
@@ -342,6 +346,8 @@ def part(
             asked[kubelet.uids[name]] = time.monotonic()
         if bad and second % 2:
             kubelet.fail(to_fail[second % len(to_fail)])
+        if second % 10 == 0:
+            waiting.append(scale._waiting(port))
         time.sleep(max(0.0, began + second + 1 - time.monotonic()))
     spent_s, elapsed_s = _cpu_s(pid) - cpu_s, time.monotonic() - began
     after, polled = scale._requests(port), drivers.polls() - polls
@@ -353,6 +359,7 @@ def part(
         "memory_mib": round(scale._rss_mib(pid)), "memory_now_mib": round(scale._rss_mib(pid, "VmRSS")),
         "polls_per_s": round(polled / elapsed_s, 1), "requests_per_s": round(sum(spent.values()) / elapsed_s, 1),
         "reaction_s": {**_spread(delays_s), "asked": len(asked), "answered": len(delays_s)},
+        "waiting": _spread(sorted(waiting)), "load": round(os.getloadavg()[0], 1),
         "requests": {name: int(count) for name, count in sorted(spent.items()) if count},
         "phases": {phase: int(scale._phases(port, phase)) for phase in ("Running", "Starting", "Failing", "Failed")},
     }  # fmt: skip

@@ -18,6 +18,7 @@ from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.memories import Key
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Heard, Look, Memory
+from sparkstate_operator.queue import Later
 from sparkstate_operator.reconcile import Reconciler
 
 KEY = Key("job", "shop", "orders")
@@ -147,3 +148,9 @@ class Scene:
         self.clock.now_s += later_s
         found = asyncio.run(self.reconciler.reconcile(KEY))
         return found.delay_s if found is not None else math.inf
+
+    def result(self) -> Later:
+        """What the next step answers."""
+        found = asyncio.run(self.reconciler.reconcile(KEY))
+        assert found is not None
+        return found

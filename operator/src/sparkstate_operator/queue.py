@@ -3,7 +3,9 @@
 What it promises: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
 once (coalescing), one that is added while it runs is reconciled once more after it; a failed key comes back after an
 exponential delay of its own, a healthy one after the delay that its reconcile asked for, spread by jitter so that a
-thousand jobs do not return in the same second. Pure asyncio; time and randomness come through the constructor.
+thousand jobs do not return in the same second. What is *patient* (thousands of polls) lets everything else pass, and
+few of it are under way at once: where polls take longer than they should, no event waits behind them.
+Pure asyncio; time and randomness come through the constructor.
 
 After client-go's workqueue and controller-runtime's ``Result{RequeueAfter}``.
 """
@@ -20,6 +22,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+PATIENT = 32
+"""Patient keys under way at once, those that are slow not counted. Enough for 100 polls a second that take 0.3 s each.
+Where the event loop has more to do than it can, whatever else awaits something waits for one step of each of them."""
+SLOW_S = 1.0
+"""Who is under way for longer waits for somebody who is slow, and holds no place that others could use."""
+SLOW = 160
+"""At once, of those."""
+ITS_TURN = 4
+"""Of so many keys taken one is patient, if one is due: a flood of events does not end all polls."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +48,12 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Later:
-    """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out."""
+    """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out; ``patient``: it then lets
+    whatever is not patient pass."""
 
     delay_s: float
     exact: bool = False
+    patient: bool = False
 
 
 @dataclass
@@ -48,6 +61,7 @@ class _Entry:
     """What is known of one key."""
 
     due_s: float | None = None
+    patient: bool = False
     running: bool = False
     again_s: float | None = None
     failures: int = 0
@@ -74,21 +88,29 @@ class KeyedQueue(Generic[Key]):
         self._jitter = jitter
         self._on_error = on_error
         self._entries: dict[Key, _Entry] = {}
-        self._heap: list[tuple[float, int, Key]] = []
+        self._heaps: dict[bool, list[tuple[float, int, Key]]] = {False: [], True: []}
+        """Of those that are not patient, and of those that are."""
+        self._patient: dict[Key, float] = {}
+        """Those that run, and since when; the oldest first."""
+        self._slow: set[Key] = set()
+        self._in_a_row = 0
+        """Keys taken since the last patient one."""
         self._tickets = itertools.count(1)
         self._changed = asyncio.Event()
         self._places = asyncio.Semaphore(0)
         self.progress_s = monotonic()
         """When a reconcile last ended or there was nothing to do."""
 
-    def add(self, key: Key, delay_s: float = 0.0) -> None:
+    def add(self, key: Key, delay_s: float = 0.0, *, patient: bool = False) -> None:
         """Reconcile ``key``, at the earliest after ``delay_s``; never later than it would have been anyway."""
         entry = self._entries.setdefault(key, _Entry())
-        due_s = self._monotonic() + delay_s
+        now_s = self._monotonic()
+        due_s = now_s + delay_s
+        overtakes = entry.patient and not patient and due_s <= now_s
         if entry.running:
             entry.again_s = due_s if entry.again_s is None else min(entry.again_s, due_s)
-        elif entry.due_s is None or due_s < entry.due_s:
-            self._schedule(key, entry, due_s)
+        elif entry.due_s is None or due_s < entry.due_s or overtakes:
+            self._schedule(key, entry, due_s, patient=patient)
 
     def __len__(self) -> int:
         """Keys that are known."""
@@ -113,48 +135,72 @@ class KeyedQueue(Generic[Key]):
         """A copy, made in one step of the interpreter: the event loop adds and removes keys meanwhile."""
         return list(self._entries.values())
 
-    def _schedule(self, key: Key, entry: _Entry, due_s: float) -> None:
-        entry.due_s, entry.ticket = due_s, next(self._tickets)
-        heapq.heappush(self._heap, (due_s, entry.ticket, key))
+    def _schedule(self, key: Key, entry: _Entry, due_s: float, *, patient: bool) -> None:
+        entry.due_s, entry.patient, entry.ticket = due_s, patient, next(self._tickets)
+        heapq.heappush(self._heaps[patient], (due_s, entry.ticket, key))
         self._changed.set()
 
     def take(self) -> Key | None:
-        """The key that is due longest, marked as running; None if none is due. :meth:`done` must follow."""
-        while self._heap:
-            due_s, ticket, key = self._heap[0]
-            entry = self._entries.get(key)
-            if entry is None or entry.ticket != ticket or entry.due_s is None:
-                heapq.heappop(self._heap)  # superseded by an earlier time
-                continue
-            if due_s > self._monotonic():
-                return None
-            heapq.heappop(self._heap)
-            entry.due_s, entry.running = None, True
-            return key
+        """The key that is due longest, of those that are not patient where there are any, marked as running; None if
+        none is due. :meth:`done` must follow."""
+        for patient in (True, False) if self._in_a_row >= ITS_TURN - 1 else (False, True):
+            if self._head_s(patient=patient) == 0.0:
+                _, _, key = heapq.heappop(self._heaps[patient])
+                entry = self._entries[key]
+                entry.due_s, entry.running = None, True
+                self._in_a_row = 0 if patient else self._in_a_row + 1
+                if patient:
+                    self._patient[key] = self._monotonic()
+                return key
         return None
 
     def next_due_s(self) -> float | None:
-        """Seconds until something is due; None while nothing is planned."""
-        while self._heap:
-            due_s, ticket, key = self._heap[0]
+        """Seconds until something is due that may be taken; None while nothing is planned."""
+        heads_s = (self._head_s(patient=False), self._head_s(patient=True))
+        return min((head_s for head_s in heads_s if head_s is not None), default=None)
+
+    def _head_s(self, *, patient: bool) -> float | None:
+        free_s = self._free_s() if patient else 0.0
+        if free_s is None:
+            return None
+        heap = self._heaps[patient]
+        while heap:
+            due_s, ticket, key = heap[0]
             entry = self._entries.get(key)
             if entry is not None and entry.ticket == ticket and entry.due_s is not None:
-                return max(0.0, due_s - self._monotonic())
-            heapq.heappop(self._heap)
+                return max(free_s, due_s - self._monotonic())
+            heapq.heappop(heap)  # superseded by an earlier time
         return None
+
+    def _free_s(self) -> float | None:
+        """Seconds until one more patient key may be taken; None: not before another one has ended."""
+        while self._patient:
+            key, since_s = next(iter(self._patient.items()))
+            slow_in_s = since_s + SLOW_S - self._monotonic()
+            if slow_in_s > 0.0 or len(self._slow) >= SLOW:
+                break
+            del self._patient[key]
+            self._slow.add(key)
+        if len(self._patient) < PATIENT:
+            return 0.0
+        return None if len(self._slow) >= SLOW else slow_in_s
 
     def done(self, key: Key, result: Later | Exception | None) -> None:
         """The reconcile of ``key`` has ended, with an answer or an error."""
         entry = self._entries[key]
         entry.running = False
+        self._patient.pop(key, None)
+        self._slow.discard(key)
+        self._changed.set()  # a patient one may be taken now
         self.progress_s = self._monotonic()
         again_s, entry.again_s = entry.again_s, None
         due_s = self._due_after(key, entry, result)
         if isinstance(result, Exception) and again_s is not None and due_s is not None:
             again_s = None  # a key that fails is not hurried by its own events
-        times = [moment for moment in (again_s, due_s) if moment is not None]
-        if times:
-            self._schedule(key, entry, min(times))
+        if again_s is not None and (due_s is None or again_s <= due_s):
+            self._schedule(key, entry, again_s, patient=False)
+        elif due_s is not None:
+            self._schedule(key, entry, due_s, patient=isinstance(result, Later) and result.patient)
         else:
             del self._entries[key]
 

@@ -118,10 +118,14 @@ class Reconciler:
             raise
 
     def _listening(self, memory: Memory) -> Later:
-        """Until the driver is asked again."""
+        """Until the driver is asked again. Polls let everything else pass, but for those of drivers that did not answer
+        last, which have few connections of their own to wait for."""
         if memory.stirred:
             return Later(0.0, exact=True)  # there was an event beside our write
-        return Later(memory.dues.within_s(self._clock.monotonic(), self._listen_s))
+        now_s = self._clock.monotonic()
+        wait_s = memory.dues.within_s(now_s, self._listen_s)
+        idle = memory.news != observed.NO_NEWS and memory.dues.timed_s - now_s > wait_s
+        return Later(wait_s, patient=idle)
 
     async def _wrote_progress(self, key: Key, memory: Memory, heard: Heard) -> bool:
         """Write what the driver says of its progress by what the last look saw; False if that takes a look."""

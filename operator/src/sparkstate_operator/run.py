@@ -147,7 +147,8 @@ class _Operator:
         found = await inventory.take(kube, config, self._clock.now())
         for one in found:
             look_s = rng.uniform(0.0, pacing.resync_s(config, len(found)))
-            queue.add(memories.adopt(one, look_s), rng.uniform(0.0, len(found) / config.polls_per_s))
+            first_s = rng.uniform(0.0, len(found) / config.polls_per_s)
+            queue.add(memories.adopt(one, look_s), first_s, patient=True)
         del found
         stop = asyncio.Event()
         places = config.namespaces or (None,)

@@ -165,3 +165,16 @@ def test_after_a_start_a_driver_that_does_not_run_waits_for_no_turn_to_write(pha
     scene.world.report = said(7, phase=phase)
     scene.step(0.0)
     assert scene.world.looks == looks
+
+
+def test_polls_let_all_else_pass_but_for_what_is_timed_and_drivers_that_did_not_answer() -> None:
+    """Those have few connections: if their polls took the places of others, they would wait there for each other."""
+    scene = Scene()
+    assert scene.result().patient
+    scene.memory.dues.timed_s = scene.clock.now_s + 1.0
+    assert not scene.result().patient
+    scene = Scene()
+    scene.world.report = None
+    scene.step(10)
+    assert scene.memory.speaker is not None
+    assert not scene.result().patient

@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 
-from sparkstate_operator.queue import Backoff, KeyedQueue, Later
+import pytest
+
+from sparkstate_operator.queue import ITS_TURN, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
 
 
 class Clock:
@@ -206,3 +208,103 @@ def test_the_liveness_probe_asks_from_its_thread_while_keys_come_and_go() -> Non
         thread.join()
         sys.setswitchinterval(switch_s)
     assert wrong == []
+
+
+def test_what_is_patient_lets_all_else_pass_and_gets_its_turn() -> None:
+    clock = Clock()
+    found = queue(clock)
+    for number in range(3):
+        found.add(f"poll-{number}", patient=True)
+    clock.now_s += 50.0
+    for number in range(2 * ITS_TURN):
+        found.add(f"event-{number}")
+    taken = [str(found.take()) for _ in range(2 * ITS_TURN + 3)]
+    assert taken == [
+        "event-0", "event-1", "event-2", "poll-0", "event-3", "event-4", "event-5", "poll-1", "event-6", "event-7",
+        "poll-2",
+    ]  # fmt: skip
+
+
+def test_an_event_hurries_a_key_that_waits_patiently() -> None:
+    clock = Clock()
+    found = queue(clock)
+    for key in "abc":
+        found.add(key, 1.0, patient=True)
+    clock.now_s += 60.0
+    found.add("c")
+    found.add("c", patient=True)
+    assert [found.take() for _ in range(4)] == ["c", "a", "b", None]
+
+
+def test_few_patient_keys_are_under_way_at_once() -> None:
+    found = queue(Clock())
+    for number in range(PATIENT + 2):
+        found.add(str(number), patient=True)
+    for number in range(PATIENT):
+        assert found.take() == str(number)
+    assert found.take() is None
+    assert found.next_due_s() == SLOW_S
+    found.add("event")
+    assert found.next_due_s() == 0.0
+    assert found.take() == "event"
+    found.done("event", None)
+    found.done("7", Later(10.0, patient=True))
+    assert found.next_due_s() == 0.0
+    assert found.take() == str(PATIENT)
+    assert found.take() is None
+
+
+def test_who_is_slow_holds_no_place_of_a_patient_key_but_few_are() -> None:
+    clock = Clock()
+    found = queue(clock)
+    taken = 0
+    for number in range(PATIENT + SLOW + 10):
+        found.add(str(number), patient=True)
+    while found.next_due_s() is not None:
+        while found.take() is not None:
+            taken += 1
+        clock.now_s += SLOW_S
+    assert taken == PATIENT + SLOW
+    found.done("0", None)
+    assert found.next_due_s() == 0.0, "one of those that wait becomes slow in its place"
+    assert found.take() == str(PATIENT + SLOW)
+
+
+@pytest.mark.fault_on("the operator")
+@pytest.mark.fault(
+    broken="the machine is too slow for the polls of all drivers",
+    when="thousands of polls are overdue, and a savepoint is asked for",
+    expected="its request does not wait for them",
+)
+def test_no_event_waits_behind_thousands_of_polls_that_are_overdue() -> None:
+    async def scenario() -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        processor = asyncio.Semaphore(1)
+        polled = 0
+        answered = asyncio.Event()
+
+        async def work(key: int) -> Later | None:
+            nonlocal polled
+            async with found.aside(), processor:
+                await asyncio.sleep(0.001)
+            if key < 0:
+                answered.set()
+                return None
+            polled += 1
+            return Later(1000.0, patient=True)
+
+        found: KeyedQueue[int] = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+        for number in range(5000):
+            found.add(number, patient=True)
+        task = asyncio.create_task(found.run(24))
+        while polled < 100:
+            await asyncio.sleep(0.01)
+        before = polled
+        asked_s = loop.time()
+        found.add(-1)
+        await asyncio.wait_for(answered.wait(), 60)
+        task.cancel()
+        return loop.time() - asked_s, polled - before
+
+    took_s, polls = asyncio.run(scenario())
+    assert polls < 200, f"{polls} polls and {took_s:.1f} s before it"
