@@ -184,7 +184,10 @@ def test_an_answer_to_the_spec_of_before_does_not_count(status: dict[str, Any]) 
     assert after.status["observedGeneration"] == 2
 
 
-@pytest.mark.parametrize("result", [{}, {"reason": "StorageUnavailable", "message": "away"}])
+@pytest.mark.parametrize(
+    "result",
+    [{}, {"reason": "StorageUnavailable", "message": "away"}, {"reason": "StorageRefused", "message": "403"}],
+)
 def test_a_savepoint_that_could_not_be_looked_at_is_looked_at_again(result: dict[str, Any]) -> None:
     told = registered(verified(failed=True, seconds_ago=10, **result))
     assert (told.status["phase"], told.status["reason"]) == ("Pending", "NotVerified")
