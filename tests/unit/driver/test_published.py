@@ -122,3 +122,23 @@ def test_the_publication_of_a_checkpoint_is_said_once(running: Running) -> None:
     before = running.durable.log.state.last_number
     running.durable.publish(newest.metadata, lambda: False)
     assert running.durable.log.state.last_number == before
+
+
+@pytest.mark.fault(
+    broken="a driver that another has fenced off stages the output of a checkpoint before it knows",
+    when="after the other one has swept the sink's folder",
+    expected="it commits nothing; when the other's job has ended, the folder holds what is published and nothing else",
+)
+@pytest.mark.fault_on("a folder")
+def test_what_a_fenced_driver_has_staged_late_goes_with_the_end_of_the_job(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(0).settle()
+    published = files(running.out)
+    following = restore(tmp_path, "out")
+    running.slot.epoch(1, slots.rows(("a", 1)))
+    with pytest.raises(errors.Fenced):
+        running.start(1).settle()
+    assert len(files(running.out)) > len(published), "the slot's store is open, and asks for no mark"
+    following.end_outputs()
+    assert files(running.out) == published

@@ -68,10 +68,13 @@ class Outputs:
         file_sink.begin(self._stores.get(url), self._lineage_id, incarnation)
 
     def end(self, incarnation: int) -> None:
-        """The job has ended in order: its folders hold what is published, and no marks."""
+        """The job has ended in order: its folders hold what is published, and no marks. Nor what a driver that was
+        fenced off has staged since :meth:`sweep`, before it knew."""
         for url in self.urls:
             with contextlib.suppress(errors.StorageError):  # the next incarnation sweeps
-                file_sink.end(self._stores.get(url), self._lineage_id, incarnation)
+                store = self._stores.get(url)
+                file_sink.sweep_staging(store, self._lineage_id, incarnation)
+                file_sink.end(store, self._lineage_id, incarnation)
 
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
         """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
