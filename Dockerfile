@@ -1,7 +1,8 @@
 # Two images from one file:
 #   --target operator   the Kubernetes operator: no Spark, no RocksDB
 #   --target job        the engine with Spark, RocksDB and a Java: the base of every job's image
-# Both run as 185:185 with a read-only root file system; what may be written to is declared as a volume.
+# Both run as 185:185 with a read-only root file system; what may be written to is declared as a volume. They run as
+# any other user of the group 0 too (OpenShift), as packaging/entry tells.
 # `make images` builds them with Docker or with buildah; docs/kubernetes.md tells how they get into a cluster.
 
 # Debian 13, debian:trixie-slim of 2026-08-04 for all platforms, as docker-library/repo-info lists it. A digest never
@@ -17,7 +18,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/* \
  && groupadd --gid 185 sparkstate \
  && useradd --uid 185 --gid 185 --home-dir /var/lib/sparkstate --no-create-home --shell /usr/sbin/nologin sparkstate \
- && install -d -o 185 -g 185 -m 0750 /var/lib/sparkstate
+ && install -d -o 185 -g 0 -m 0770 /var/lib/sparkstate
 ENV PATH=/opt/sparkstate/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/var/lib/sparkstate \
     LANG=C.UTF-8 \
@@ -93,10 +94,13 @@ RUN jlink --add-modules "$MODULES" --compress=zip-6 --strip-java-debug-attribute
 
 # All of the job's image that changes seldom.
 FROM runtime AS spark
-# What Java reads pictures with (Spark's image source).
+# What Java reads pictures with (Spark's image source). And a second /etc/passwd, which may be written at the start of a
+# container: the root file system is read-only, and Hadoop refuses a user without a name (packaging/entry).
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libjpeg62-turbo liblcms2-2 \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/*
+ && apt-get install -y --no-install-recommends libjpeg62-turbo liblcms2-2 libnss-extrausers \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/debconf/*-old /var/log/* \
+ && sed -i 's/^passwd:.*/passwd: files extrausers/' /etc/nsswitch.conf \
+ && ln -s /tmp/.sparkstate-passwd /var/lib/extrausers/passwd
 ENV JAVA_HOME=/opt/java \
     SPARK_HOME=/opt/sparkstate/spark \
     PYSPARK_PYTHON=/opt/sparkstate/bin/python \

@@ -3,7 +3,7 @@
     make images ARGS=--check          after the build, by buildah (as root)
 
 Each program below runs in the image's own file system: mounted read-only, with empty folders where the image declares
-volumes, no network, user 185:185.
+volumes, no network, user 185:185. A job runs once more as a user whom the image does not know, as on OpenShift.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ print(len(names), 'modules import')
 FILES = """
 import os, pwd, sys
 entry = pwd.getpwuid(os.getuid())
-assert (entry.pw_name, os.getuid(), os.getgid()) == ('sparkstate', 185, 185), entry
+assert (entry.pw_name, f'{os.getuid()}:{os.getgid()}') == ('sparkstate', sys.argv[1]), entry
 writable = [p for p in ('/', '/opt/sparkstate', '/usr', '/etc', '/home', entry.pw_dir, '/tmp') if os.access(p, os.W_OK)]
-assert writable == sys.argv[1:], writable
+assert writable == sys.argv[2:], writable
 print('writable:', *writable)
 """
 JOB = """
@@ -121,16 +121,20 @@ JOB_ENVIRONMENT = {
     "SPARKSTATE_CLASS_ARCHIVE": "/opt/sparkstate/spark/classes.jsa",
 }
 NAMESPACES = ("unshare", "--mount", "--pid", "--net", "--uts", "--fork", "--kill-child")
+USER = "185:185"
+ANY_USER = "1000680000:0"
+"""As OpenShift runs containers: a user of the namespace's own range, in the group 0."""
+ENTRY = "/opt/sparkstate/bin/entry"
 VOLUMES = {"operator": ("/tmp",), "job": ("/tmp", "/var/lib/sparkstate")}
 
 
 def programs(target: str) -> list[list[str]]:
-    """What runs in the image of a target; each must end with success."""
+    """What runs in the image of a target as its own user; each must end with success."""
     if target == "operator":
         absent = ("pyspark", "rocksdict", "pyarrow", "sparkstate")
-        return [[PYTHON, "-c", FILES, "/tmp"], [PYTHON, "-c", IMPORTS, "sparkstate_operator", *absent]]
+        return [[PYTHON, "-c", FILES, USER, "/tmp"], [PYTHON, "-c", IMPORTS, "sparkstate_operator", *absent]]
     return [
-        [PYTHON, "-c", FILES, "/var/lib/sparkstate", "/tmp"],
+        [PYTHON, "-c", FILES, USER, "/var/lib/sparkstate", "/tmp"],
         ["sparkstate", "--version"],
         [PYTHON, "-c", IMPORTS, "sparkstate", "kopf", "kubernetes", "sparkstate_operator"],
         ["sparkstate", "doctor"],
@@ -146,15 +150,35 @@ def programs(target: str) -> list[list[str]]:
     ]
 
 
+def programs_of_any_user(target: str) -> list[list[str]]:
+    """What runs as a user whom the image does not know."""
+    if target == "operator":
+        return [[PYTHON, "-c", IMPORTS, "sparkstate_operator"]]
+    return [
+        [ENTRY, PYTHON, "-c", FILES, ANY_USER, "/var/lib/sparkstate", "/tmp"],
+        [PYTHON, "-c", SHARED + RUN_JOB, JOB, json.dumps(MANIFEST)],
+    ]
+
+
 def check(target: str, tag: str) -> bool:
     """Run every program; prints what they say."""
     with mounted(tag) as root:
-        for words in programs(target):
-            code = inside(root, target, words)
-            print(f"[images] {target}: {words[0]} {words[1][:20].strip()!r}: exit code {code}", flush=True)
+        for user, words in [
+            *((USER, words) for words in programs(target)),
+            *((ANY_USER, words) for words in programs_of_any_user(target)),
+        ]:
+            code = inside(root, target, words, user)
+            print(
+                f"[images] {target}: {user} {words[0]} {words[1][:20].strip()!r}: exit code {code}",
+                flush=True,
+            )
             if code:
                 return False
-    return True
+        home = (root / "var/lib/sparkstate").stat()
+        print(
+            f"[images] {target}: home has group {home.st_gid} and mode {home.st_mode & 0o777:o}", flush=True
+        )
+        return (home.st_gid, home.st_mode & 0o777) == (0, 0o770)
 
 
 @contextmanager
@@ -167,8 +191,8 @@ def mounted(tag: str) -> Iterator[Path]:
         subprocess.run(["buildah", "rm", container], check=False, stdout=subprocess.DEVNULL)
 
 
-def inside(root: Path, target: str, words: list[str]) -> int:
-    """Run ``words`` as the image's user in namespaces of their own; the exit code."""
+def inside(root: Path, target: str, words: list[str], user: str = USER) -> int:
+    """Run ``words`` as that user and group in namespaces of their own; the exit code."""
     environment = {**ENVIRONMENT, **(JOB_ENVIRONMENT if target == "job" else {})}
     volumes = "".join(f"mount -t tmpfs -o mode=1777 tmpfs $r{volume}\n" for volume in VOLUMES[target])
     script = f"""set -e
@@ -189,7 +213,7 @@ exec env -i "$@"
     with tempfile.TemporaryDirectory(prefix="sparkstate-root-") as folder:
         place = str(Path(folder) / "root")
         Path(place).mkdir()
-        chroot = ["chroot", "--userspec=185:185", place, *words]
+        chroot = ["chroot", f"--userspec={user}", "--groups=", place, *words]
         words = [*NAMESPACES, "sh", "-c", script, "sh", place, *settings, *chroot]
         done = subprocess.run(words, check=False)
     return done.returncode
