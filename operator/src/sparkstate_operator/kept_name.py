@@ -21,11 +21,18 @@ _NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]{0,252}")
 
 
 def of_job(config: Config, job: observed.Job) -> str:
-    """The name for this job's attempts and commands."""
+    """The name for this job's next attempt, and for what is asked before it."""
     if pinned := _pinned(config, job):
         return pinned
     noted = str(job.status.get("cluster") or "")
     return noted if noted and (config.cluster_found or _comes(config, job)) else config.cluster
+
+
+def of_state(config: Config, job: observed.Job) -> str:
+    """The name that this job's state lies under, for what deletes of it: only a start goes over to another name. Under
+    that one there may be another job, of a cluster that shares the storage."""
+    noted = str(job.status.get("cluster") or "")
+    return noted if noted and job.status.get("selector") == labels.pods_of(job.uid) else of_job(config, job)
 
 
 def pin(config: Config, job: observed.Job) -> dict[str, str]:

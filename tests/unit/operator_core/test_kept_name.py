@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from support import decisions
 
-from sparkstate_operator import actions, holding, kept_name, labels, observed
+from sparkstate_operator import actions, clock, holding, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide import decide
+from sparkstate_operator.decide import decide, snapshot
 from sparkstate_operator.objects import children, driver, parts, tasks
 
 FOUND = "0000-kube-system"
@@ -148,6 +149,23 @@ def test_a_copy_of_a_cluster_does_not_write_under_the_original_s_name(
     assert begin(after, config)[0] == "copy"
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a job is restored from a backup, with its status",
+    when="it has run again, and is given to the operator of another release",
+    expected="it keeps its name in storage, and its state",
+)
+@pytest.mark.parametrize(
+    "config", [OPS, dataclasses.replace(OPS, cluster="green", cluster_found=True)], ids=["told", "found"]
+)
+def test_a_restored_job_that_has_run_again_is_pinned_when_it_changes_hands(config: Config) -> None:
+    restored = ran("green", config.mark, selector=labels.pods_of("uid-of-before"))
+    name, running = begin(restored, config)
+    assert running.status["selector"] == labels.pods_of(running.uid), "`kubectl scale` finds its pods"
+    given, taken = begin(let_go(running), BLUE)
+    assert (given, taken.annotations[labels.CLUSTER_KEPT]) == (name, f"uid-1/{FOUND}/{name}")
+
+
 def test_a_job_that_is_restored_in_its_own_cluster_keeps_its_pin() -> None:
     restored = ran("green", "ops/ours", f"uid-of-before/{FOUND}/green", selector=labels.pods_of("before"))
     assert begin(restored, OPS)[0] == "green"
@@ -210,3 +228,63 @@ def test_a_config_map_that_was_made_for_a_command_tells_no_name() -> None:
     seen = observed.Observed(dataclasses.replace(ran(), status={}), decisions.NOW, config_maps=(made,))
     wanted = decisions.revision()
     assert "cluster" not in decide(seen, {wanted.name: wanted}, wanted, "", config).status
+
+
+WEST = Config(cluster="east", cluster_id=FOUND, mark="ops/ours")
+"""Of a release that was called west when its job began, and is told the name of another cluster since."""
+
+
+def running(**status: Any) -> observed.Job:
+    """A job of that release, whose state lies under its older name."""
+    found = decisions.running_status(cluster="west", **{"selector": labels.pods_of("uid-1"), **status})
+    return dataclasses.replace(decisions.job(found), annotations={labels.MANAGER: WEST.mark})
+
+
+def looks_at(job: observed.Job, does: str) -> str:
+    """The name in storage that a command is given."""
+    context = parts.Context(job, decisions.revision(), WEST)
+    command = tasks.of_job(context, actions.CreateTask("one", does, (does,)), "orders-1")
+    return dict(command.environment)[labels.CLUSTER_VARIABLE]
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a release is told the name in storage of another cluster",
+    when="its job runs under the older name, and is deleted with its data",
+    expected="the job's own data is deleted, and nothing of the job of that name in the other cluster",
+)
+def test_what_deletes_goes_where_the_state_lies_until_an_attempt_has_begun_elsewhere() -> None:
+    job = running()
+    assert looks_at(job, "purge") == "west"
+    assert looks_at(job, "restore-info") == "east", "it asks for the next attempt, which is to begin there"
+    later = clock.text(decisions.NOW + timedelta(minutes=5))
+    pause = {"action": "start", "attempt": 2, "notBefore": later}
+    wanted = decisions.revision()
+
+    def look(seen: observed.Job) -> observed.Job:
+        around = observed.Observed(seen, decisions.NOW)
+        status = decide(around, {wanted.name: wanted}, wanted, "", WEST).status
+        return dataclasses.replace(seen, status=status)
+
+    assert looks_at(look(running(intent=pause)), "purge") == "west", "the attempt has not begun"
+    begun = look(running(intent={"action": "start", "attempt": 2}))
+    assert looks_at(begun, "purge") == "east"
+
+
+def test_a_savepoint_is_looked_for_where_the_state_lies() -> None:
+    asked = observed.Snapshot(
+        "one", "s-1", "1", 1, decisions.NOW, {"jobRef": {"name": "orders"}}, {}, {}, {}, ()
+    )
+    report = observed.Report({"phase": "RUNNING"})
+    seen = observed.AroundSnapshot(asked, decisions.NOW, running(), decisions.pod(), report)
+    status = snapshot.decide(seen, decisions.revision(), WEST).status
+    assert status["access"]["job"] == "west/shop/orders"
+    # A deletion writes down what an older operator did not.
+    ending = dataclasses.replace(
+        asked,
+        deleting_at=decisions.NOW,
+        finalizers=(labels.FINALIZER,),
+        status={"phase": "Triggered", "triggerId": "t-1", "jobUid": "uid-1"},
+    )
+    status = snapshot.decide(dataclasses.replace(seen, snapshot=ending), decisions.revision(), WEST).status
+    assert status["access"]["job"] == "west/shop/orders"

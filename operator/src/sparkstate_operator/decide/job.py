@@ -58,10 +58,18 @@ def decide(
     _judge(draft)
     _step(draft)
     sweeping.sweep(draft, config.driver_role)
-    if draft.intent.get("action") == "start":
-        draft.put("cluster", kept_name.of_job(config, draft.job))
+    _name_attempt(draft, config)
     draft.wait(config.resync_s)
     return reporting.finished(draft)
+
+
+def _name_attempt(draft: Draft, config: Config) -> None:
+    """Write down the name in storage of the attempt that is asked for now: until then the state lies under the older
+    one. And that this very object has run under it, which a status that was restored does not say."""
+    asked = any(isinstance(action, actions.StartAttempt) for action in draft.acts)
+    if asked or (draft.intent.get("action") == "start" and not draft.status.get("cluster")):
+        draft.put("cluster", kept_name.of_job(config, draft.job))
+        draft.status["selector"] = labels.pods_of(draft.job.uid)
 
 
 def _judge(draft: Draft) -> None:

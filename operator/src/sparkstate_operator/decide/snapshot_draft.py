@@ -85,7 +85,7 @@ class SnapshotDraft(Pending):
         return {
             "template": placing.of_job(revision.resolved, urls),
             "storage": revision.get("checkpointing.storage"),
-            "job": f"{kept_name.of_job(self.config, job)}/{job.namespace}/{job.name}",
+            "job": f"{kept_name.of_state(self.config, job)}/{job.namespace}/{job.name}",
         }
 
     def task(self, verb: str) -> observed.Task | None:

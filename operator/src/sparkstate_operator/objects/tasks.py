@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.core import placing
+from sparkstate_operator.decide import deletion
 from sparkstate_operator.objects import driver, merging, parts
 from sparkstate_operator.objects.parts import Context, Object
 
@@ -42,6 +43,7 @@ class Command:
 def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> Command:
     """A command about the whole job, whose manifest is in the ConfigMap ``manifest_from``."""
     job_, revision, config = context.job, context.revision, context.config
+    cluster = kept_name.of_state if action.does == deletion.PURGE else kept_name.of_job
     return Command(
         name=action.name,
         namespace=job_.namespace,
@@ -52,7 +54,7 @@ def of_job(context: Context, action: actions.CreateTask, manifest_from: str) -> 
         service_account=parts.service_account(context),
         secret=revision.get("s3.secretRef.name"),
         environment=(
-            (labels.CLUSTER_VARIABLE, kept_name.of_job(config, job_)),
+            (labels.CLUSTER_VARIABLE, cluster(config, job_)),
             ("SPARKSTATE_JOB_UID", job_.uid),
         ),
         manifest_from=manifest_from,
