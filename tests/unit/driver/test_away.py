@@ -82,6 +82,18 @@ def test_a_call_without_an_answer_counts_as_away_before_it_fails() -> None:
     assert places.away == ()
 
 
+def test_a_call_that_nobody_waits_for_is_told_and_holds_nobody_up() -> None:
+    time_ = ManualClock()
+    places = away.Places(time_)
+    with places.unawaited(URL, "delete what something that failed left"):
+        assert places.away == ()
+        time_.sleep(away.SLOW_S)
+        (told,) = places.away
+        assert (told.url, told.doing) == (URL, "delete what something that failed left")
+        assert places.awaited == () and places.failing(savepoints=True) == ()
+    assert places.away == ()
+
+
 def test_an_end_is_heard_while_a_call_hangs() -> None:
     go_on, ending = threading.Event(), threading.Event()
     threading.Timer(0.2, ending.set).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,9 +59,9 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Hangin
         one.answers()
 
 
-def give_up_a_savepoint(durable: Durable, target: Path) -> str:
+def give_up_a_savepoint(durable: Durable, target: Path, trigger_id: str = "a") -> str:
     target.mkdir(exist_ok=True)
-    request = SavepointRequest(trigger_id="a", target_directory=f"file://{target}")
+    request = SavepointRequest(trigger_id=trigger_id, target_directory=f"file://{target}")
     url = durable.begin_savepoint(request, 1, durable.log.state.incarnation)
     durable.make_savepoint_folder(url, 30.0, lambda: False)
     return url
@@ -143,3 +144,36 @@ def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
     until = clock.SystemClock().monotonic() + 10
     away.heard(durable.leftovers.own.settle, lambda: clock.SystemClock().monotonic() > until)
     assert not staged.exists()
+
+
+@pytest.mark.fault(
+    broken="the storage that a savepoint was to go to never answers (savepoint)",
+    when="when an incarnation begins that has another one to delete, in another place",
+    expected="the other one is deleted, now and when a later one fails",
+)
+def test_a_place_that_hangs_holds_up_no_other_place(
+    running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
+) -> None:
+    durable = running.durable
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    hung = give_up_a_savepoint(durable, tmp_path / "hung", "a")
+    other = give_up_a_savepoint(durable, tmp_path / "other", "b")
+    place = hanging(tmp_path / "hung")
+    assert begin_next(durable) == 2
+    assert place.asked.wait(10)
+    until(lambda: not Path(other.removeprefix("file://")).exists())
+    late = give_up_a_savepoint(durable, tmp_path / "other", "c")
+    durable.leftovers.of_savepoint(late)
+    until(lambda: not Path(late.removeprefix("file://")).exists())
+    assert hung in durable.log.refresh().doomed_savepoints
+    place.answers()
+    durable.leftovers.settle()
+    assert hung not in durable.log.refresh().doomed_savepoints
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)

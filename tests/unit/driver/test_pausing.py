@@ -16,6 +16,7 @@ from support.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
+from sparkstate.driver import away
 from sparkstate.driver.away import Ending
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.view import JobView
@@ -188,6 +189,25 @@ def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_p
     begun.ended.wait(60)
 
 
+@pytest.mark.parametrize("paused", [{"timeout_s": 0.3}], indirect=True)
+def test_a_stop_waits_for_a_slow_checkpoint_whatever_hangs_beside_the_job(paused: Paused) -> None:
+    checkpoints, request = paused.running.checkpoints, SavepointRequest(trigger_id="end", stop=True)
+    paused.running.requests.add(request)
+    paused.commit(0, 1)
+    go_on = threading.Event()
+    durable = paused.running.durable
+    publish = durable.publish
+    durable.publish = lambda *given: (go_on.wait(60), publish(*given))  # type: ignore[method-assign,assignment]
+    begun = paused.running.start(0)
+    until(lambda: begun.committed)
+    left = away.Call("file:///gone/savepoint", "delete what is left", time.monotonic() - 60, awaited=False)
+    durable.places._calls[-1] = left
+    threading.Timer(1.0, go_on.set).start()
+    assert checkpoints.settle_before(request)
+    status = paused.running.requests.find("end")
+    assert status is not None and status.status is not SavepointPhase.FAILED
+
+
 def take_away_the_sink(paused: Paused) -> None:
     """The job is in a pause, and stays there."""
     paused.commit(0, 1)
@@ -251,7 +271,7 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     until(lambda: places.away)
     own = running.durable.lineage.store.url
     with places._lock:
-        places._calls[-1] = (own, "copy a file", time.monotonic() - 60)
+        places._calls[-1] = away.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
     assert {place.url == own for place in places.away} == {True, False}
     assert not running.checkpoints.is_stuck and running.checkpoints.hold_back() is None
     assert not running.checkpoints.is_due()
@@ -272,7 +292,7 @@ def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused:
     places, own = paused.running.durable.places, paused.running.durable.lineage.store.url
     paused.running.requests.terminated.set()
     with places._lock:
-        places._calls[-1] = (own, "copy a file", time.monotonic() - 60)
+        places._calls[-1] = away.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
     assert [place.url for place in places.away] == [own]
     assert not paused.running.checkpoints.given_up()
     places.failed(own, "copy a file", errors.StorageUnavailable("away"))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,6 +28,17 @@ class Ending(errors.SparkstateError):
     """The job was asked to end during a wait; no failure."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """One that is under way. ``awaited``: a checkpoint or savepoint waits for it."""
+
+    url: str
+    doing: str
+    began_s: float
+    """By the monotonic clock."""
+    awaited: bool
+
+
 @dataclass
 class _Trouble:
     doing: str
@@ -43,8 +55,8 @@ class Places:
         self._clock = clock
         self._lock = threading.Lock()
         self._troubles: dict[str, _Trouble] = {}
-        self._calls: dict[int, tuple[str, str, float]] = {}
-        """Calls under way: URL, what for, and when they began by the monotonic clock."""
+        self._calls: dict[int, Call] = {}
+        """Calls under way."""
         self._numbers = itertools.count()
         self._failures = 0
 
@@ -72,14 +84,22 @@ class Places:
     @property
     def away(self) -> tuple[StorageAway, ...]:
         """The places that do not answer now, by URL."""
+        return self._silent(self._calls.values)
+
+    @property
+    def awaited(self) -> tuple[StorageAway, ...]:
+        """Those of them that a checkpoint or savepoint waits for."""
+        return self._silent(lambda: [call for call in self._calls.values() if call.awaited])
+
+    def _silent(self, calls: Callable[[], Iterable[Call]]) -> tuple[StorageAway, ...]:
         with self._lock:
             now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
             found = dict(self._troubles)
-            for url, doing, began_s in self._calls.values():
-                waited_s = now_s - began_s
-                if waited_s >= SLOW_S and url not in found:
+            for call in calls():
+                waited_s = now_s - call.began_s
+                if waited_s >= SLOW_S and call.url not in found:
                     told = f"a call has had no answer for {waited_s:.0f} s"
-                    found[url] = _Trouble(doing, now_ms - round(waited_s * 1000), 0, told, False)
+                    found[call.url] = _Trouble(call.doing, now_ms - round(waited_s * 1000), 0, told, False)
             return _told(found)
 
     def failing(self, *, savepoints: bool = False) -> tuple[StorageAway, ...]:
@@ -112,13 +132,11 @@ class Places:
     ) -> None:
         """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``. ``needed``: see
         :meth:`failed`."""
-        number = next(self._numbers)
         try:
             while True:
-                with self._lock:
-                    self._calls[number] = (url, doing, self._clock.monotonic())
                 try:
-                    action()
+                    with self._under_way(url, doing, awaited=True):
+                        action()
                     return
                 except errors.StorageUnavailable as error:
                     self.failed(url, doing, error, needed=needed)
@@ -126,9 +144,22 @@ class Places:
                         raise
                     self._clock.sleep(RETRY_S)
         finally:
+            self.answered(url)
+
+    def unawaited(self, url: str, doing: str) -> AbstractContextManager[None]:
+        """A call that nobody waits for: as long as it hangs, :attr:`away` names it."""
+        return self._under_way(url, doing, awaited=False)
+
+    @contextmanager
+    def _under_way(self, url: str, doing: str, *, awaited: bool) -> Iterator[None]:
+        number = next(self._numbers)
+        with self._lock:
+            self._calls[number] = Call(url, doing, self._clock.monotonic(), awaited)
+        try:
+            yield
+        finally:
             with self._lock:
                 del self._calls[number]
-            self.answered(url)
 
 
 def _told(troubles: Mapping[str, _Trouble]) -> tuple[StorageAway, ...]:

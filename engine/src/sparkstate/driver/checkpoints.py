@@ -232,7 +232,7 @@ class Checkpoints:
             current = self._current
             if current is not None:
                 current.wait(
-                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(places.away))
+                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(places.awaited))
                 )
         except Ending:
             if self.given_up():

@@ -4,8 +4,9 @@ What belongs to a checkpoint that never becomes complete is deleted when the log
 the next completed checkpoint, for its slots may have gone on for a while. What older incarnations left is the business
 of sweeps; here it is only the parts of uploads that were broken off, which no listing of objects shows. All of it runs
 beside the job, and a storage that refuses it, or is away, keeps nobody waiting: the next incarnation tries again.
-There are two threads, because a storage may also hang for ever: what lies where the job need not be able to write, in
-savepoints and in folders of former sinks, holds up neither a restart nor the rest.
+A storage may also hang for ever, so there is a thread for the job's own places, and one for each other place, where the
+job need not be able to write: the folder or bucket above a savepoint or a former sink. None of them holds up a restart,
+or another place.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sparkstate.log.lineage import Lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import key_of
 from sparkstate.sinks import file_sink
-from sparkstate.storage import layout
+from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 _log = logging.getLogger("sparkstate.driver")
@@ -31,7 +32,7 @@ _Work = Callable[[], object]
 
 
 class Lane:
-    """What is to be done, one after another, in a thread that begins with the first. Thread-safe."""
+    """Work that is done piece by piece, in a thread that lives as long as there is any. Thread-safe."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -53,11 +54,36 @@ class Lane:
 
     def _run(self) -> None:
         while True:
+            with self._lock:
+                if self._work.empty():
+                    self._thread = None
+                    return
             work = self._work.get()
             try:
                 carry_out(work)
             finally:
                 self._work.task_done()
+
+
+class Lanes:
+    """A lane for each place: the folder or bucket above a URL. Thread-safe."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._found: dict[str, Lane] = {}
+
+    def of(self, url: str) -> Lane:
+        """The lane of the place that ``url`` lies in."""
+        with self._lock:
+            return self._found.setdefault(naming.split_url(url)[0], Lane(self._name))
+
+    def settle(self) -> None:
+        """Wait until nothing is left to do anywhere."""
+        with self._lock:
+            lanes = tuple(self._found.values())
+        for lane in lanes:
+            lane.settle()
 
 
 def carry_out(work: _Work) -> None:
@@ -91,7 +117,7 @@ class Leftovers:
         self._lock = threading.Lock()
         self._again: list[tuple[Lane, _Work]] = []
         self.own = Lane("leftovers")
-        self.elsewhere = Lane("leftovers-elsewhere")
+        self._elsewhere = Lanes("leftovers-elsewhere")
 
     def of_checkpoint(self, checkpoint_id: int) -> None:
         """The log says that this one of the present incarnation never becomes complete."""
@@ -111,7 +137,7 @@ class Leftovers:
         def abandon(*, confirm: bool) -> None:
             self._told(url, lambda: self._savepoints.abandon(url, confirm=confirm))
 
-        self._do(self.elsewhere, partial(abandon, confirm=False), partial(abandon, confirm=True))
+        self._do(self._elsewhere.of(url), partial(abandon, confirm=False), partial(abandon, confirm=True))
 
     def look_again(self) -> None:
         """A later checkpoint is complete: who wrote for an earlier one has ended."""
@@ -143,18 +169,21 @@ class Leftovers:
 
         self.own.put(drop)
         for url in former:
-            self.elsewhere.put(partial(self._told, url, partial(sweep, url)))
-        self.elsewhere.put(partial(self._savepoints.sweep, self._told))
+            self._put(url, partial(sweep, url))
+        self.own.put(partial(self._savepoints.sweep, self._put))
 
     def settle(self) -> None:
         """Wait until nothing is left to do."""
         self.own.settle()
-        self.elsewhere.settle()
+        self._elsewhere.settle()
+
+    def _put(self, url: str, work: _Work) -> None:
+        self._elsewhere.of(url).put(partial(self._told, url, work))
 
     def _told(self, url: str, work: _Work) -> None:
-        """Tried once; as long as ``url`` does not answer, the status says so."""
-        doing = "delete what something that failed left"
-        self._places.insist(url, doing, work, lambda: True, needed=False)
+        """Tried once; as long as it hangs, the status says so."""
+        with self._places.unawaited(url, "delete what something that failed left"):
+            work()
 
     def _do(self, lane: Lane, now: _Work, again: _Work) -> None:
         with self._lock:
