@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import pickle
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -48,6 +49,20 @@ def settled() -> observed.Document:
 
 
 SETTLED = settled()
+
+
+def too_deep() -> dict[str, Any]:
+    """A document that pickle refuses for its depth, which differs among versions of Python."""
+    document: dict[str, Any] = {}
+    while True:
+        for _ in range(100):
+            document = {"a": document}
+        try:
+            pickle.dumps(document)
+        except RecursionError:
+            for _ in range(100):
+                document = {"a": document}
+            return document
 
 
 class Clock:

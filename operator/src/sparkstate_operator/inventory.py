@@ -7,18 +7,20 @@ job is looked at as always. The watches list anew after this, so that whatever h
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sparkstate_operator import errors, kept, labels, managing, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import kube as k
 
 _log = logging.getLogger(__name__)
+_Read = TypeVar("_Read")
 
 
 class _Pod(NamedTuple):
@@ -43,37 +45,69 @@ class Found:
 
 
 async def take(kube: k.Kube, config: Config, now: datetime) -> list[Found]:
-    """Of all jobs that run and are this operator's, in its namespaces. Where the lists are refused, or cannot
-    be read, nothing is found, and every job is looked at."""
+    """Of all jobs that run and are this operator's, in its namespaces. Where the lists are refused, every job is looked
+    at; one that cannot be read, or whose pods or snapshots cannot, is looked at, and costs the others nothing."""
     found: list[Found] = []
     for namespace in config.namespaces or (None,):
         try:
-            found += [one async for one in _of(kube, namespace, config, now)]
+            await _add(found, kube, namespace, config, now)
         except errors.ApiError as error:
             _log.warning("no inventory of %s: %s", namespace or "all namespaces", error)
-        except (LookupError, ValueError, TypeError, AttributeError):
-            # An object that this version cannot read must not keep the operator from starting: its own look fails.
-            _log.exception("no inventory of %s: an object cannot be read", namespace or "all namespaces")
+        except Exception:
+            # Whatever the lists hold must not keep the operator from starting.
+            _log.exception("no inventory of %s: a list cannot be read", namespace or "all namespaces")
     return found
 
 
-async def _of(kube: k.Kube, namespace: str | None, config: Config, now: datetime) -> AsyncIterator[Found]:
-    pods: dict[tuple[str, str], list[_Pod]] = defaultdict(list)
+async def _add(
+    found: list[Found], kube: k.Kube, namespace: str | None, config: Config, now: datetime
+) -> None:
+    """Those of one namespace, one by one: what has been found holds, also where the rest of a list is refused."""
+    pods: dict[tuple[str, str], list[_Pod | None]] = defaultdict(list)
     async for body in kube.each(k.PODS, namespace, labels.JOB):
-        marks = body["metadata"]["labels"]
-        one = _Pod(marks.get(labels.ROLE, ""), marks.get(labels.JOB_UID, ""), observed.pod_of(body))
-        pods[body["metadata"]["namespace"], marks[labels.JOB]].append(one)
-    snapshots: dict[tuple[str, str], list[observed.Snapshot]] = defaultdict(list)
+        place, marks = body["metadata"]["namespace"], body["metadata"]["labels"]
+        pods[place, marks[labels.JOB]].append(_read(_pod_of, "pod", body))
+    snapshots: dict[tuple[str, str], list[observed.Snapshot | None]] = defaultdict(list)
     async for body in kube.each(k.SNAPSHOTS, namespace, labels.JOB_UID):
-        snapshot = observed.snapshot_of(body)
-        snapshots[body["metadata"]["namespace"], snapshot.labels[labels.JOB_UID]].append(snapshot)
+        place, marks = body["metadata"]["namespace"], body["metadata"]["labels"]
+        snapshots[place, marks[labels.JOB_UID]].append(_read(observed.snapshot_of, "snapshot", body))
     async for body in kube.each(k.JOBS, namespace, managing.selector(config.operator_class)):
-        job = observed.job_of(body)
-        own = pods.pop((job.namespace, job.name), [])
-        mine = tuple(snapshots.pop((job.namespace, job.uid), ()))
-        running = _running(job, own, mine, config, now)
-        if running is not None:
-            yield running
+        meta = body["metadata"]
+        own = pods.pop((meta["namespace"], meta["name"]), [])
+        mine = snapshots.pop((meta["namespace"], meta["uid"]), [])
+        of = functools.partial(_found, pods=own, snapshots=mine, config=config, now=now)
+        if (running := _read(of, "job", body)) is not None:
+            found.append(running)
+
+
+def _read(of: Callable[[observed.Document], _Read], what: str, body: observed.Document) -> _Read | None:
+    """None for an object that this version cannot read, or that is nested too deeply to be kept."""
+    try:
+        return of(body)
+    except Exception as error:
+        fields = {"object": body["metadata"]["name"], "namespace": body["metadata"]["namespace"]}
+        _log.warning("the inventory leaves a %s out: %s: %s", what, type(error).__name__, error, extra=fields)
+        return None
+
+
+def _pod_of(body: observed.Document) -> _Pod:
+    marks = body["metadata"]["labels"]
+    return _Pod(marks.get(labels.ROLE, ""), marks.get(labels.JOB_UID, ""), observed.pod_of(body))
+
+
+def _found(
+    body: observed.Document,
+    pods: list[_Pod | None],
+    snapshots: list[observed.Snapshot | None],
+    config: Config,
+    now: datetime,
+) -> Found | None:
+    """None also where one of its pods or snapshots could not be read."""
+    read = [one for one in pods if one is not None]
+    mine = tuple(one for one in snapshots if one is not None)
+    if len(read) < len(pods) or len(mine) < len(snapshots):
+        return None
+    return _running(observed.job_of(body), read, mine, config, now)
 
 
 def _running(
@@ -95,7 +129,7 @@ def _running(
         and managing.is_own(job, config.operator_class, config.mark)
         and all(one.job_uid == job.uid for one in pods)
     )
-    if not settled or len(drivers) != 1 or drivers[0].attempt != attempt or not drivers[0].answers:
+    if not settled or len(drivers) != 1 or drivers[0].attempt != attempt or not _works(drivers[0]):
         return None
     if drivers[0].cluster and not job.status.get("cluster"):
         return None  # its name in storage was wiped from the status: a look puts it back
@@ -106,3 +140,9 @@ def _running(
         observed.Speaker(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept.pack(seen),
         tuple((one.pod.uid, one.pod.resource_version) for one in pods),
     )  # fmt: skip
+
+
+def _works(driver: observed.Pod) -> bool:
+    """Whether nothing is to be done about a driver's pod. One that ends has its successor made beside it at once, and
+    one that is not ready pauses, recovers, or is on a node that does not answer."""
+    return driver.answers and driver.ready and driver.deleting_at is None and not driver.node_lost

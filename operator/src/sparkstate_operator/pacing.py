@@ -9,6 +9,7 @@ readiness probe fails while it pauses or recovers) and a changed spec are events
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
@@ -45,14 +46,21 @@ class Pace:
     those that have passed are due again before all have.
 
     ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer than
-    the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again."""
+    the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again.
+
+    Who waits has a place in a line and no time, for how fast the line goes may change: those that wait while the API
+    server is slow pass at full rate once it no longer is."""
 
     def __init__(self, per_s: float, monotonic: Callable[[], float], places: float = math.inf) -> None:
         self._every_s = 1.0 / per_s
         self._places = self._free = places
         self._monotonic = monotonic
-        self._next_s = monotonic()
-        self._turns: dict[Hashable, float] = {}
+        self._line: OrderedDict[Hashable, None] = OrderedDict()
+        """Those that wait for their turn, in the order in which they first asked."""
+        self._called: set[Hashable] = set()
+        """Those whose turn has come, and who have not asked since, or found no place."""
+        self._may_call, self._at_s = 1.0, monotonic()
+        """How many turns have come that nobody has had yet, and when that was counted."""
         self._began: dict[Hashable, float] = {}
         self._takes_s = 0.0
         """How long one is under way, smoothed."""
@@ -60,15 +68,25 @@ class Pace:
     def take(self, key: Hashable) -> bool:
         """Whether it is this one's turn; if so it has passed."""
         now_s = self._monotonic()
-        if key not in self._turns:
-            self._turns[key] = max(now_s, self._next_s)
-            self._next_s = self._turns[key] + max(self._every_s, self._takes_s / self._places)
-        if now_s < self._turns[key] or self._free < 1:
+        self._call(now_s, key)
+        if key not in self._called or self._free < 1:
             return False
-        del self._turns[key]
+        self._called.discard(key)
         self._began[key] = now_s
         self._free -= 1
         return True
+
+    def _call(self, now_s: float, key: Hashable) -> None:
+        """As many as the time since the last call lets, among them ``key``. Where nobody waited, turns are not saved up
+        beyond one."""
+        pause_s = max(self._every_s, self._takes_s / self._places)
+        self._may_call = min(self._may_call + (now_s - self._at_s) / pause_s, len(self._line) + 1.0)
+        self._at_s = now_s
+        if key not in self._called:
+            self._line.setdefault(key)
+        while self._line and self._may_call >= 1.0:
+            self._may_call -= 1.0
+            self._called.add(self._line.popitem(last=False)[0])
 
     def end(self, key: Hashable) -> None:
         """One that passed is no longer under way."""
@@ -77,8 +95,9 @@ class Pace:
         self._free += 1
 
     def drop(self, key: Hashable) -> None:
-        """It need not pass any more."""
-        self._turns.pop(key, None)
+        """It need not pass any more, and those behind it come sooner."""
+        self._line.pop(key, None)
+        self._called.discard(key)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
@@ -157,7 +158,11 @@ class Reconciler:
     def _keep(self, seen: observed.Observed, decision: actions.Decision, memory: Memory) -> None:
         """Where nothing is under way, what was seen holds until the next event."""
         idle = memory.speaker is not None and not (decision.before or decision.actions or memory.leftovers)
-        memory.kept = kept.pack(seen) if idle and not memory.stirred else None
+        memory.kept = None
+        if idle and not memory.stirred:
+            # A spec that is nested too deeply for pickle (600 levels on Python 3.11) is looked at each time.
+            with contextlib.suppress(RecursionError):
+                memory.kept = kept.pack(seen)
 
     async def _took(self, key: Key, memory: Memory, heard: Heard) -> bool:
         """Whether there is no more to do about what the driver said, for now; otherwise it takes a look."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.decisions import NOW, job, pod, running_status
+from support.kept_scene import too_deep
 
 from sparkstate_operator import errors, inventory, kept, labels, observed
 from sparkstate_operator.config import Config
@@ -47,6 +48,9 @@ OTHERS: dict[str, tuple[observed.Job, tuple[inventory._Pod, ...]]] = {
     "it has no pod": (job(running_status()), ()),
     "there are two drivers": (job(running_status(2)), (DRIVER, DRIVER._replace(pod=pod(2)))),
     "the driver is of an older attempt": (job(running_status(2)), (DRIVER,)),
+    "the driver is about to end": (job(running_status()), (DRIVER._replace(pod=pod(deleting_at=NOW)),)),
+    "the driver is not ready": (job(running_status()), (DRIVER._replace(pod=pod(ready=False)),)),
+    "the driver's node is lost": (job(running_status()), (DRIVER._replace(pod=pod(node_lost=True)),)),
     "the driver has failed": (job(running_status()), (DRIVER._replace(pod=pod(phase="Failed")),)),
     "a pod is another job's of that name": (job(running_status()), (DRIVER, EXECUTOR._replace(job_uid="uid-0"))),
 }  # fmt: skip
@@ -150,21 +154,29 @@ class Server:
             yield one
 
 
-def listed(name: str = "orders", **status: Any) -> dict[str, Any]:
+def listed(name: str = "orders", uid: str = "uid-1", **status: Any) -> dict[str, Any]:
     notes = {labels.MANAGER: OURS.mark}
     meta = {
-        "name": name, "namespace": "shop", "uid": "uid-1", "resourceVersion": "7", "generation": 1,
+        "name": name, "namespace": "shop", "uid": uid, "resourceVersion": "7", "generation": 1,
         "creationTimestamp": "2026-01-01T11:00:00Z", "finalizers": [labels.FINALIZER], "annotations": notes,
         "labels": {labels.OPERATOR_CLASS: "blue"},
     }  # fmt: skip
     return {"metadata": meta, "spec": {}, "status": {**running_status(), **status}}
 
 
-def listed_pod(version: str = "1") -> dict[str, Any]:
-    found = body(version)
-    found["metadata"]["namespace"] = "shop"
-    found["status"]["podIP"] = "10.0.0.1"
-    return found
+def listed_pod(name: str = "orders", uid: str = "uid-1") -> dict[str, Any]:
+    meta = {"name": f"{name}-driver-1", "namespace": "shop", "uid": "pod-1", "resourceVersion": "1"}
+    marks = {**labels.of_job(name, uid, "driver", 1)}
+    ready = [{"type": "Ready", "status": "True"}]
+    runs = [{"name": "driver", "ready": True, "state": {"running": {}}}]
+    status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": ready, "containerStatuses": runs}
+    return {"metadata": {**meta, "labels": marks}, "spec": {}, "status": status}
+
+
+def listed_snapshot(uid: str = "uid-1") -> dict[str, Any]:
+    meta = {"name": "first", "namespace": "shop", "uid": "s-1", "resourceVersion": "1"}
+    marks = {labels.JOB_UID: uid}
+    return {"metadata": {**meta, "labels": marks, "creationTimestamp": "2026-01-01T11:00:00Z"}}
 
 
 def take(server: Server, *namespaces: str) -> list[inventory.Found]:
@@ -188,10 +200,45 @@ def test_a_list_that_is_refused_costs_its_namespace_the_inventory_and_nothing_el
     assert [namespace for _, namespace, _ in server.asked] == ["shop", "till"]
 
 
-def test_an_object_that_cannot_be_read_keeps_no_operator_from_starting() -> None:
-    broken = listed_pod()
-    broken["status"]["conditions"] = [{"status": "True"}]
-    assert take(Server([broken], [], [listed()])) == []
+def without_time(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "metadata": {**body["metadata"], "creationTimestamp": None}}
+
+
+def with_odd_condition(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "status": {**body["status"], "conditions": [{"status": "True"}]}}
+
+
+def with_deep_spec(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "spec": {"driver": {"template": {"spec": too_deep()}}}}
+
+
+UNREADABLE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
+    "its pod": (with_odd_condition(listed_pod()), [], listed()),
+    "its snapshot": (listed_pod(), [without_time(listed_snapshot())], listed()),
+    "the job": (listed_pod(), [], without_time(listed())),
+    "its spec, for its depth": (listed_pod(), [], with_deep_spec(listed())),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_job_of_which_something_cannot_be_read_is_looked_at_and_costs_the_others_nothing(what: str) -> None:
+    bad_pod, snapshots, bad_job = UNREADABLE[what]
+    other = listed("carts", "uid-2")
+    server = Server(
+        [bad_pod, listed_pod("carts", "uid-2")], [*snapshots, listed_snapshot("uid-2")], [bad_job, other]
+    )
+    assert [one.name for one in take(server)] == ["carts"]
+
+
+def test_a_list_that_cannot_be_read_at_all_keeps_no_operator_from_starting() -> None:
+    server = Server([], [], [listed(), RecursionError("in the list itself")])
+    assert take(server, "shop", "till") == []
+    assert {namespace for _, namespace, _ in server.asked} == {"shop", "till"}
+
+
+def test_what_was_found_before_a_list_broke_off_is_taken_over() -> None:
+    server = Server([listed_pod()], [], [listed(), errors.ApiError(500, "etcd is away")])
+    assert [one.name for one in take(server)] == ["orders"]
 
 
 def test_what_is_kept_is_that_of_one_job() -> None:

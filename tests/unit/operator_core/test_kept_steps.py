@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.decisions import NOW, ended, job, pod
-from support.kept_scene import KEY, SETTLED, Scene, said
+from support.kept_scene import KEY, SETTLED, Scene, said, too_deep
 
 from sparkstate_operator import kept, observed
 from sparkstate_operator.decide.progress import PROGRESS_FIELDS
@@ -79,6 +81,18 @@ def test_whatever_was_kept_no_act_and_no_other_field_comes_before_a_look(
     assert before in ([], ["status"])
     if before:
         assert kept.changed(stale, scene.world.written[0]) <= set(PROGRESS_FIELDS)
+
+
+def test_a_spec_that_is_nested_too_deeply_to_be_kept_is_looked_at_and_nothing_fails() -> None:
+    scene = Scene()
+    driver = {"template": {"spec": too_deep()}}
+    scene.world.job = dataclasses.replace(scene.world.job, spec={**scene.world.job.spec, "driver": driver})
+    scene.hear("1234")
+    scene.step()
+    assert (scene.world.looks, scene.memory.kept, scene.memory.stirred) == (1, None, False)
+    scene.world.report = said(7)
+    scene.step(60)
+    assert scene.world.written[-1]["lastCheckpoint"]["id"] == 7
 
 
 def test_a_driver_that_is_gone_is_looked_for_though_no_event_came() -> None:

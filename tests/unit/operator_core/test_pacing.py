@@ -109,8 +109,57 @@ def test_who_need_not_pass_any_more_comes_last_when_it_asks_again() -> None:
     pace = pacing.Pace(1.0, clock)
     assert [pace.take(key) for key in "abc"] == [True, False, False]
     pace.drop("b")
-    clock.now_s += 2.0
+    clock.now_s += 1.0
     assert [pace.take(key) for key in "bc"] == [False, True]
+    clock.now_s += 1.0
+    assert pace.take("b")
+
+
+def test_who_drops_out_of_the_line_leaves_no_gap_in_it() -> None:
+    """Of 3,000 that wait all but the last are looked at because of events."""
+    clock = Clock()
+    pace = pacing.Pace(5.0, clock)
+    assert [key for key in range(3000) if pace.take(key)] == [0]
+    for key in range(1, 2999):
+        pace.drop(key)
+    clock.now_s += 0.3
+    assert pace.take(2999)
+
+
+class Looks:
+    """Two at once, of a thousand jobs or more that ask in any order, as often as drivers are polled."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.pace = pacing.Pace(5.0, self.clock, places=2)
+        self.waiting: dict[int, None] = {}
+        self._ends: list[tuple[float, int]] = []
+        self._rng = random.Random(1)
+
+    def run(self, jobs: int, for_s: float, takes_s: float) -> None:
+        """New ones of this number become due; each asks ten times in ``for_s`` seconds."""
+        self.waiting.update(dict.fromkeys(range(len(self.waiting), len(self.waiting) + jobs)))
+        for _ in range(10):
+            asking = list(self.waiting)
+            self._rng.shuffle(asking)
+            for key in asking:
+                self.clock.now_s += for_s / 10 / len(asking)
+                while self._ends and self._ends[0][0] <= self.clock.now_s:
+                    self.pace.end(heapq.heappop(self._ends)[1])
+                if self.pace.take(key):
+                    del self.waiting[key]
+                    heapq.heappush(self._ends, (self.clock.now_s + takes_s, key))
+
+
+def test_those_that_came_while_the_server_was_slow_pass_at_full_rate_when_it_no_longer_is() -> None:
+    looks = Looks()
+    looks.run(100, for_s=300.0, takes_s=10.0)
+    looks.run(3000, for_s=600.0, takes_s=10.0)
+    assert 2800 < len(looks.waiting) < 3000, "ten seconds each, two at once"
+    began_s = looks.clock.now_s
+    while looks.waiting and looks.clock.now_s < began_s + 20_000:
+        looks.run(0, for_s=100.0, takes_s=0.1)
+    assert looks.clock.now_s - began_s <= 3000 / 5 + 100
 
 
 def test_of_5000_jobs_that_are_due_at_once_each_is_looked_at_within_two_rounds() -> None:
