@@ -11,6 +11,8 @@ import pytest
 from support import driving, fault_proxy, s3server, totals
 from support.http_wire import Message
 
+from sparkstate.control.documents import Phase
+
 pytestmark = [pytest.mark.fault_on("hashmap, S3"), pytest.mark.spark, pytest.mark.s3]
 
 
@@ -122,3 +124,58 @@ def test_credentials_that_expire_in_a_publication_cost_nothing_but_time(
             with driving.Driver(tmp_path, document, attempt=2, environment=environment) as second:
                 second.finish()
         totals.check(output, rows)
+
+
+@pytest.mark.fault(
+    broken="the keys in the driver's environment are refused by the bucket of the checkpoints, and valid again later",
+    when="while a job runs, {when}",
+    expected="the driver does not end: it pauses and tells the refusal; then it goes on {how}, output exact",
+)
+@pytest.mark.parametrize(
+    ("when", "how"),
+    [
+        pytest.param("between two checkpoints", "as if nothing had been", id="epoch"),
+        pytest.param("when a checkpoint is published", "with a new incarnation", id="checkpoint"),
+    ],
+)
+def test_a_driver_whose_keys_from_the_environment_are_refused_does_not_end(
+    tmp_path: Path, when: str, how: str
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=12)
+    phase = "output" if "between" in when else "checkpoint-publish"
+    closed = threading.Event()
+    with (
+        s3server.running() as server,
+        fault_proxy.FaultProxy(
+            server.port, refuse=lambda request: "AccessDenied" if closed.is_set() else None
+        ) as proxy,
+    ):
+        document = driving.manifest(
+            tmp_path,
+            "totals.py",
+            params={"pause": "0.005"},
+            s3={"endpoint": proxy.endpoint, "region": "us-east-1", "pathStyle": True},
+            checkpointing={"interval": "1h" if phase == "output" else "500ms", "storage": "s3://state/jobs"},
+            restart={"strategy": "exponential-delay", "exponentialDelay": {"maxBackoff": "1s"}},
+            fenceTimeout="3s",
+        )
+        with driving.Driver(tmp_path, document, environment=server.environment) as driver:
+            driver.hold("driver", phase)
+            driver.held("driver", phase)
+            closed.set()
+            driver.release()
+            driving.wait_for(
+                lambda: driver.client().status().phase is Phase.PAUSED,
+                driving.PATIENCE_S,
+                "PAUSED",
+                driver.process,
+            )
+            told = {place.url: place.message for place in driver.client().status().storage_away}
+            (message,) = (told[url] for url in told if url.startswith("s3://state/jobs"))
+            assert "check that the credentials" in message
+            closed.clear()
+            driver.finish()
+            assert driver.end()["reason"] == "Finished"
+            assert ("restarting in" in driver.log()) == ("incarnation" in how)
+            assert server.secret_key not in driver.log()
+    totals.check(tmp_path / "out", rows)
