@@ -1,5 +1,5 @@
 """A container's user whom the image does not know gets a name; that Spark runs with it is shown in the image itself
-(``make images ARGS=--check``)."""
+(``make images ARGS=--check``, ``tests/e2e/test_any_user.py``)."""
 
 from __future__ import annotations
 
