@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,33 @@ def test_a_source_that_has_seen_many_files_goes_on_exactly(tmp_path: Path) -> No
     with driving.Driver(tmp_path, document, attempt=3) as driver:
         driver.finish()
     totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.extra
+def test_compact_entries_of_a_source_s_log_do_not_pile_up_on_the_driver_s_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    rows = [
+        row
+        for number in range(FILES)
+        for row in totals.make_input(folder, files=1, rows=8, first=number, prefix=f"of-{number}")
+    ]
+    document = driving.manifest(
+        tmp_path,
+        "totals.py",
+        params={"input": str(folder), "files": "1", "delay": "1000000"},
+        sparkConf={
+            "spark.sql.streaming.fileSource.log.compactInterval": "2",
+            "spark.sql.streaming.minBatchesToRetain": "4",
+        },
+    )
+    ages_s: list[float] = []
+    with driving.Driver(tmp_path, document, attempt=1) as driver:
+        while driver.process.poll() is None:
+            with suppress(FileNotFoundError):  # Spark deletes them meanwhile
+                written = [path.stat().st_mtime for path in tmp_path.rglob("sources/0/*.compact")]
+                ages_s += [max(written) - min(written)] if written else []
+            time.sleep(0.2)
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+    assert len(ages_s) > 20
+    assert max(ages_s) < 14, "ten seconds, and what lies between two compactions"

@@ -43,6 +43,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # A compact entry of a file source's log names all files that were ever seen, and Spark keeps each for ten minutes:
+    # a soak of 10,000 files and four epochs a second had 150 of them, with 150 MiB. Nobody but the query reads them.
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
     # A stream's thread can overflow the default stack in a regular expression over an error's text.
     "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",
     "spark.executor.extraJavaOptions": _CALM_COMPILER,

@@ -4,7 +4,7 @@ Spark keeps ``metadata``, ``offsets/N``, ``commits/N`` and ``sources/<i>/…`` o
 ``offsets/N`` exists and ``commits/N`` does not. A position taken there holds ``metadata``, ``offsets`` of N-1 and N,
 ``commits/N-1`` and a ``commits/N`` that we write, and of each source's log the newest compact entry up to N with what
 follows it up to N. A compact entry names all files that were ever seen, so older ones say nothing more (Spark keeps
-them for ten minutes, each as large as all before it); entries beyond N would make one huge epoch. Hidden ``.crc`` files
+them for a while, each as large as all before it); entries beyond N would make one huge epoch. Hidden ``.crc`` files
 belong to their files: a missing one fails the query. A directory seeded from a position resumes at N+1 with no row lost
 or repeated; a directory is never used twice.
 
