@@ -15,6 +15,7 @@ from support.decisions import NOW, job, pod, revision, running_status
 from sparkstate_operator import errors, labels, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
+from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.memories import Key
 from sparkstate_operator.metrics import Metrics
@@ -87,6 +88,7 @@ class World:
         self.job = dataclasses.replace(job(SETTLED), annotations=notes)
         self.pods: tuple[observed.Pod, ...] = (pod(),)
         self.report: observed.Report | None = said()
+        self.strays: tuple[tuple[k.Kind, observed.Child], ...] = ()
         self.looks = 0
         self.done: list[tuple[str, int]] = []
         """Acts, with how many looks there had been."""
@@ -94,14 +96,17 @@ class World:
         self.conflicts = 0
         self.meanwhile: Callable[[], None] = lambda: None
 
-    async def look(self, _namespace: str, _name: str, memory: Memory, now: datetime, **_: Any) -> Look:
+    async def look(
+        self, _namespace: str, _name: str, memory: Memory, now: datetime, *, deep: bool, **_: Any
+    ) -> Look:
         self.looks += 1
         if self.job.labels.get(labels.OPERATOR_CLASS, "") != self._config.operator_class:
             return Look(None, {}, others=Others(self.job, None))
         memory.is_about(self.job.uid)
         memory.speaker = SPEAKER if self.pods else None
-        seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report)
-        return Look(seen, {revision().name: revision()})
+        children = () if deep else None
+        seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report, children=children)
+        return Look(seen, {revision().name: revision()}, self.strays)
 
     async def listen(self, speaker: observed.Speaker) -> Heard:
         return Heard(speaker, self.report)

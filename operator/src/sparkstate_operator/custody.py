@@ -53,6 +53,7 @@ class Custody:
             self._leaving.forget(key)
             return None
         if others.manager is None:
+            self._leaving.forget(key)
             if self._leaving.is_ours(others):
                 await self._applier.let_go(kind, others.about, namespace)
                 await self.tell(kind, others.about, namespace, self._leaving.to_class(others))

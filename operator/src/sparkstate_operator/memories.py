@@ -57,6 +57,7 @@ class Memories:
         memory.echo.end(one.version)
         now_s = self._clock.monotonic()
         memory.dues.after_look(now_s, None, look_s)
+        memory.snapshots = one.snapshots
         memory.listed, memory.listed_s = dict(one.pods), now_s
         return key
 
@@ -72,6 +73,15 @@ class Memories:
                 del memory.sightings[attempt]
         known = self._of.get(key)
         return known is None or known.listed.pop(meta["uid"], "") != str(meta["resourceVersion"])
+
+    def listed_snapshot(self, key: Key, body: Mapping[str, Any]) -> bool:
+        """Whether a snapshot in the list that a watch begins with is news to this job: what became of it meanwhile was
+        no event. Not to a job that was never looked at, nor one of an earlier job of that name."""
+        meta, known = body["metadata"], self._of.get(key)
+        uid = (meta.get("labels") or {}).get(labels.JOB_UID)
+        if known is None or not known.uid or uid not in (None, known.uid):
+            return False
+        return str(meta["resourceVersion"]) not in known.snapshots
 
     def stir(self, key: Key, version: str = "") -> bool:
         """There is an event, with the object itself in ``version``: the next step is a look at the whole job. False

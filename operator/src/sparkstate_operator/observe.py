@@ -46,6 +46,8 @@ class Memory:
     """What it said at the last look."""
     kept: bytes | None = None
     """What the last look saw (``kept``), while there has been no event since and nothing is under way."""
+    snapshots: tuple[str, ...] = ()
+    """Versions of its snapshots at the last look."""
     listed: dict[str, str] = field(default_factory=dict)
     """Versions of its pods in the inventory, by uid, of which the watch has said nothing yet."""
     listed_s: float = 0.0
@@ -60,9 +62,6 @@ class Memory:
     """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
     uid: str = ""
     """Of the job that all this is about."""
-    asking: bool = False
-    """Whether one of the job's snapshots is being looked at to ask the driver for it: one at a time, so that two of
-    them cannot both find that no other is in flight."""
 
     def is_about(self, uid: str) -> bool:
         """Whether it is about the job with this uid. If it was about another of the same name, that is forgotten: its
@@ -71,7 +70,8 @@ class Memory:
         if not same:
             self.sightings, self.revisions, self.never_made, self.unanswered = {}, {}, 0, 0
             self.progress_s, self.deep_s, self.leftovers, self.unwritten = None, None, False, ""
-            self.speaker, self.news, self.kept, self.listed = None, observed.NO_NEWS, None, {}
+            self.speaker, self.news, self.kept = None, observed.NO_NEWS, None
+            self.snapshots, self.listed = (), {}
         self.uid = uid
         return same
 
@@ -165,6 +165,7 @@ class Observer:
             unwritten=bool(uid) and memory.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
+        memory.snapshots = tuple(one.resource_version for one in snapshots)
         memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
 

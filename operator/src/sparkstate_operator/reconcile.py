@@ -157,7 +157,9 @@ class Reconciler:
 
     def _keep(self, seen: observed.Observed, decision: actions.Decision, memory: Memory) -> None:
         """Where nothing is under way, what was seen holds until the next event."""
-        idle = memory.speaker is not None and not (decision.before or decision.actions or memory.leftovers)
+        # Comparing the children is nothing under way, and each deep look does it.
+        acts = any(not isinstance(action, actions.EnsureChildren) for action in decision.actions)
+        idle = memory.speaker is not None and not (decision.before or acts or memory.leftovers)
         memory.kept = None
         if idle and not memory.stirred:
             # A spec that is nested too deeply for pickle (600 levels on Python 3.11) is looked at each time.
@@ -202,6 +204,7 @@ class Reconciler:
             return await self._custody.leave(key, k.JOBS, look.others, key.namespace)
         self._custody.is_ours(key)
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
+            memory.stirred = True  # nothing was decided: what caused this look is not done with
             return Later(_STRAYS_S)
         if deep:
             memory.deep_s = now_s

@@ -42,7 +42,8 @@ class Report:
         """What may be worth a look at the whole job."""
         told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
         return News(
-            state=(self.phase, self.document.get("restarts")), progress=tuple(one.get("path") for one in told)
+            state=(self.phase, self.document.get("restarts"), bool(self.storage_away)),
+            progress=tuple(one.get("path") for one in told),
         )
 
 

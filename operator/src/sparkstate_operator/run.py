@@ -64,7 +64,15 @@ class Process:
 
 async def run(config: Config, process: Process) -> None:
     """Until SIGTERM or SIGINT; then the process is over: nothing of kopf's own end is waited for."""
-    await _Operator(config, process).run()
+    main = asyncio.current_task()
+    assert main is not None
+    # Before kopf runs nobody else hears a signal, and a leader that is killed by one leaves its Lease behind.
+    handlers.on_signals(lambda: main.cancelling() or main.cancel())
+    try:
+        await _Operator(config, process).run()
+    except asyncio.CancelledError:
+        if not main.cancelling():
+            raise
     logging.shutdown()
     os._exit(0)
 
@@ -158,7 +166,7 @@ class _Operator:
             if memories.stir(key, version):
                 queue.add(key)
 
-        heard = handlers.Heard(enqueue, memories.saw_pod)
+        heard = handlers.Heard(enqueue, memories.saw_pod, memories.listed_snapshot)
         registry = handlers.registry(
             stop.set, heard, process.kubeconfig, self._watches, config.operator_class
         )

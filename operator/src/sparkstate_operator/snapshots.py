@@ -43,6 +43,9 @@ class Snapshots:
         self._clock = clock_
         self._metrics = metrics
         self._memory = memory
+        self._asking: set[tuple[str, str]] = set()
+        """Jobs, there or not, one of whose snapshots is being looked at to ask the driver for it: one at a time, so
+        that two of them cannot both find that no other is in flight."""
 
     async def reconcile(self, key: Key) -> Later | None:
         """One step for one snapshot."""
@@ -55,14 +58,13 @@ class Snapshots:
         job = (found.spec.get("jobRef") or {}).get("name")
         if job is None or found.phase not in ("", "Pending"):
             return await self._step(namespace, found)
-        memory = self._memory(namespace, job)
-        if memory.asking:
+        if (namespace, job) in self._asking:
             return Later(_TURN_S)
-        memory.asking = True
+        self._asking.add((namespace, job))
         try:
             return await self._step(namespace, found)
         finally:
-            memory.asking = False
+            self._asking.discard((namespace, job))
 
     async def _step(self, namespace: str, found: observed.Snapshot) -> Later | None:
         around = await self._observer.around_snapshot(namespace, found, self._clock.now())

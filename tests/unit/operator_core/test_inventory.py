@@ -138,6 +138,9 @@ def test_a_pod_that_went_before_the_watch_began_is_missed() -> None:
     assert not memories.unshown(memory)
 
 
+HANGS = object()
+
+
 class Server:
     """An API server's three lists; notes how they were asked for."""
 
@@ -149,6 +152,8 @@ class Server:
     async def each(self, kind: k.Kind, namespace: str | None, selector: str = "") -> AsyncIterator[Any]:
         self.asked.append((kind.plural, namespace, selector))
         for one in self._lists[kind.plural]:
+            if one is HANGS:
+                await asyncio.sleep(3600)
             if isinstance(one, Exception):
                 raise one
             yield one
@@ -181,7 +186,8 @@ def listed_snapshot(uid: str = "uid-1") -> dict[str, Any]:
 
 def take(server: Server, *namespaces: str) -> list[inventory.Found]:
     config = dataclasses.replace(OURS, namespaces=namespaces)
-    return asyncio.run(inventory.take(server, config, NOW))  # type: ignore[arg-type]
+    taking = inventory.take(server, config, NOW, 2.0)  # type: ignore[arg-type]
+    return asyncio.run(asyncio.wait_for(taking, 10.0))
 
 
 def test_three_lists_are_read_and_of_jobs_those_of_our_class_alone() -> None:
@@ -239,6 +245,30 @@ def test_a_list_that_cannot_be_read_at_all_keeps_no_operator_from_starting() -> 
 def test_what_was_found_before_a_list_broke_off_is_taken_over() -> None:
     server = Server([listed_pod()], [], [listed(), errors.ApiError(500, "etcd is away")])
     assert [one.name for one in take(server)] == ["orders"]
+
+
+def test_lists_that_hang_hold_nothing_up_for_ever_and_what_was_found_counts() -> None:
+    server = Server([listed_pod()], [], [listed(), HANGS])
+    assert [one.name for one in take(server, "shop", "till")] == ["orders"]
+    assert {namespace for _, namespace, _ in server.asked} == {"shop"}
+
+
+def test_a_snapshot_that_a_watch_lists_is_news_in_another_version_than_the_inventory_had() -> None:
+    """What became of it between a watch's end and its next list was no event."""
+    memories = Memories(Clock())  # type: ignore[arg-type]
+    [one] = take(Server([listed_pod()], [listed_snapshot()], [listed()]))
+    key = memories.adopt(one, 100.0)
+    assert not memories.listed_snapshot(key, listed_snapshot())
+    assert not memories.listed_snapshot(key, listed_snapshot("uid-0")), "of an earlier job of that name"
+    changed = listed_snapshot()
+    changed["metadata"]["resourceVersion"] = "2"
+    assert memories.listed_snapshot(key, changed)
+    del changed["metadata"]["labels"]
+    assert memories.listed_snapshot(key, changed), "its job has to mark it"
+    assert not memories.listed_snapshot(Key("job", "shop", "carts"), changed), "has its own event"
+    assert memories.of(key).is_about("uid-1")
+    memories.of(key).is_about("uid-2")
+    assert memories.of(key).snapshots == ()
 
 
 def test_what_is_kept_is_that_of_one_job() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +13,7 @@ from support.kept_scene import KEY, SETTLED, Scene, said, too_deep
 
 from sparkstate_operator import kept, observed
 from sparkstate_operator.decide.progress import PROGRESS_FIELDS
+from sparkstate_operator.edges import kube as k
 from sparkstate_operator.memories import UNHEARD
 
 
@@ -93,6 +95,51 @@ def test_a_spec_that_is_nested_too_deeply_to_be_kept_is_looked_at_and_nothing_fa
     scene.world.report = said(7)
     scene.step(60)
     assert scene.world.written[-1]["lastCheckpoint"]["id"] == 7
+
+
+def test_what_a_look_saw_that_compared_the_children_is_kept_too() -> None:
+    scene = Scene()
+    scene.memory.deep_s = None
+    scene.hear("1234")
+    scene.step()
+    assert ("carry_out", 1) in scene.world.done, "the children are made again"
+    assert scene.memory.kept is not None
+    scene.memory.deep_s = None
+    scene.world.pods = (pod(), pod(0, phase="Succeeded", node=""))
+    scene.hear("1235")
+    scene.step()
+    assert scene.memory.kept is None, "a pod is deleted"
+
+
+def test_what_caused_a_look_is_not_done_with_while_a_pod_of_an_earlier_job_is_waited_for() -> None:
+    """The spec has changed; the pod goes without an event that says so."""
+    scene = Scene()
+    driver = {"metadata": {"name": "orders-driver-9", "uid": "pod-9", "resourceVersion": "1"}}
+    scene.world.strays = ((k.PODS, observed.child_of(driver, "Pod")),)
+    scene.hear("1234")
+    assert scene.step() == 2.0
+    assert scene.world.done == [("delete_stray", 1)]
+    scene.world.strays = ()
+    scene.step(2.0)
+    assert scene.world.looks == 2
+
+
+AWAY = [{"url": "s3://b", "doing": "store a checkpoint", "failures": 3}]
+
+
+@pytest.mark.parametrize(("before", "after"), [([], AWAY), (AWAY, [])], ids=["goes", "comes back"])
+def test_a_storage_that_goes_or_comes_back_is_told_at_once(before: list[Any], after: list[Any]) -> None:
+    """Also where the job goes on running, and thousands of jobs wait for a look without a reason."""
+    scene = Scene(jobs=5000)
+    scene.world.report = said(storage_away=before)
+    scene.hear("1234")
+    scene.step()
+    scene.world.looks = 0
+    scene.world.report = said(storage_away=after)
+    scene.step(50)
+    assert scene.world.looks == 1
+    told = {one["type"]: one for one in scene.world.written[-1]["conditions"]}
+    assert (told["Degraded"]["reason"] == "StorageUnavailable") is bool(after)
 
 
 def test_a_driver_that_is_gone_is_looked_for_though_no_event_came() -> None:

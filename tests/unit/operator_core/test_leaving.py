@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from support.decisions import NOW, job
 
 from sparkstate_operator import labels, leaving
+from sparkstate_operator.custody import Custody
+from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.managing import Manager
+from sparkstate_operator.queue import Later
 
 THEIRS = Manager("ops", "theirs")
 
@@ -47,6 +51,35 @@ def test_each_of_thousands_is_told_once_an_hour_and_looked_at_less_often() -> No
     for each in range(5000):
         left.forget(each)
     assert left.pause_s == leaving.OTHERS_S
+
+
+class Silent:
+    """Takes whatever it is told."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def act(*_: Any) -> None:
+            return None
+
+        return act
+
+
+class Recorder:
+    def body(self, *_: Any) -> None:
+        return None
+
+
+def test_what_is_left_to_another_class_no_longer_counts_as_another_operators() -> None:
+    """Neither if nobody makes an event of it afterwards: the pauses of all others go by their number."""
+    custody = Custody(Silent(), Recorder(), ManualClock(), "ops/ours")  # type: ignore[arg-type]
+
+    async def leave(manager: Manager | None) -> set[Later | None]:
+        return {
+            await custody.leave(each, k.JOBS, others(f"uid-{each}", manager), "shop") for each in range(1000)
+        }
+
+    assert Later(2 * leaving.OTHERS_S) in asyncio.run(leave(THEIRS))
+    assert asyncio.run(leave(None)) == {None}
+    assert custody._leaving.pause_s == leaving.OTHERS_S
 
 
 def test_another_object_or_another_operator_is_told_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -73,3 +74,18 @@ def test_a_restarted_operator_looks_at_each_snapshot_that_is_not_settled(
     assert handlers._settled(body) is settled
     assert not handlers._settled({**body, "metadata": {**meta, "finalizers": []}})
     assert not handlers._settled({**body, "metadata": {**meta, "deletionTimestamp": "2026-01-01T12:00:00Z"}})
+
+
+@pytest.mark.parametrize("kind", [None, "ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("news", [True, False])
+def test_a_snapshot_of_a_list_is_told_to_its_job_where_it_is_news_and_any_other_always(
+    kind: str | None, news: bool
+) -> None:
+    told: list[Any] = []
+    heard = handlers.Heard(lambda key, version="": told.append(key), lambda *_: True, lambda *_: news)
+    found = handlers.registry(lambda: None, heard, None, Watches([]))
+    event = next(one.fn for one in found._watching.get_all_handlers() if one.id.endswith("snapshot_event"))
+    meta = {"name": "one", "uid": "s-1", "resourceVersion": "1", "labels": {labels.JOB: "orders"}}
+    body = {"metadata": {**meta, "creationTimestamp": "2026-01-01T12:00:00Z"}, "spec": {}}
+    asyncio.run(event(namespace="shop", name="one", body=body, event={"type": kind}))
+    assert (("job", "shop", "orders") in told) is (kind is not None or news)

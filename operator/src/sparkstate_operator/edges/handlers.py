@@ -42,6 +42,8 @@ class Heard:
     enqueue: Enqueue
     saw_pod: Callable[[Key, Mapping[str, Any]], bool]
     """Of each pod; says whether that is news."""
+    listed_snapshot: Callable[[Key, Mapping[str, Any]], bool]
+    """Of each snapshot in the list that a watch begins with, with its job; says whether that is news to it."""
 
 
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
@@ -65,7 +67,7 @@ def registry(
     @kopf.on.startup(registry=found)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings, operator_class)
-        asyncio.get_running_loop().call_later(SIGNALS_S, _on_signals, stop)
+        asyncio.get_running_loop().call_later(SIGNALS_S, on_signals, stop)
 
     @kopf.on.login(registry=found)
     async def login(**rest: Any) -> kopf.AiohttpSession | None:
@@ -90,8 +92,9 @@ def registry(
             enqueue(Key("snapshot", namespace, name))
         told = ((body.get("spec") or {}).get("jobRef") or {}).get("name")
         job = body["metadata"].get("labels", {}).get(labels.JOB) or told
-        if job and event["type"] is not None:
-            enqueue(Key("job", namespace, job))
+        key = Key("job", namespace, job or "")
+        if job and (event["type"] is not None or heard.listed_snapshot(key, body)):
+            enqueue(key)
 
     @kopf.on.event("", "v1", k.PODS.plural, labels={labels.JOB: kopf.PRESENT}, registry=found)  # type: ignore[arg-type]
     async def pod_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
@@ -134,8 +137,9 @@ def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> 
     )
 
 
-def _on_signals(stop: Callable[[], None]) -> None:
-    """In place of kopf's own, which it sets while it starts: it takes five seconds to end, and nobody leads then."""
+def on_signals(stop: Callable[[], Any]) -> None:
+    """Call ``stop`` upon SIGTERM and SIGINT. In place of kopf's own too, which it sets while it starts: it takes five
+    seconds to end, and nobody leads then."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
