@@ -177,3 +177,17 @@ def until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < end_s
         time.sleep(0.01)
+
+
+@pytest.mark.fault(
+    broken="the storage of a sink never answers",
+    when="when the job has ended in order, and its folders are tidied",
+    expected="the end is held up for 4 s at most",
+)
+def test_the_end_of_a_job_waits_for_no_sink_that_hangs(
+    running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
+) -> None:
+    place = hanging(tmp_path / "out")
+    until = clock.SystemClock().monotonic() + 15
+    away.heard(running.durable.end_outputs, lambda: clock.SystemClock().monotonic() > until)
+    assert place.asked.is_set()

@@ -5,6 +5,7 @@ Whoever goes on trying notes every failure here, so that nobody has to guess why
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ SLOW_S = 30.0
 """A call that takes longer than this counts as unanswered. A server that takes requests and never answers lets one hang
 for minutes, with the client's own repetitions, before it fails."""
 _LOOK_S = 0.1
+_BRIEFLY_S = 4.0
 T = TypeVar("T")
 
 
@@ -197,3 +199,11 @@ def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
     if result.error is not None:
         raise result.error
     return result.value  # type: ignore[return-value]
+
+
+def briefly(action: Callable[[], object], clock: Clock) -> None:
+    """Call ``action``, whose work somebody else does if it is not done; after 4 s it is left to the end of the
+    process."""
+    until = clock.monotonic() + _BRIEFLY_S
+    with contextlib.suppress(Ending):
+        heard(action, lambda: clock.monotonic() > until)

@@ -19,7 +19,7 @@ from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import savepoint_targets
-from sparkstate.driver.away import Ending, Places, heard
+from sparkstate.driver.away import Ending, Places, briefly, heard
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
@@ -307,8 +307,9 @@ class Durable:
         self._outputs.publish(metadata, given_up)
 
     def end_outputs(self) -> None:
-        """The job has ended in order, its slots with it."""
-        self._outputs.end(self.log.state.incarnation)
+        """The job has ended in order, its slots with it. A storage that hangs holds up no end: the next incarnation
+        sweeps."""
+        briefly(lambda: self._outputs.end(self.log.state.incarnation), self._clock)
 
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         """At the lineage's own storage."""
