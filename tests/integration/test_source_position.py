@@ -19,6 +19,15 @@ pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 FILES, AT_ONCE = 140, 7
 
 
+def many_files(folder: Path) -> list[totals.Row]:
+    """Write them; the rows of all."""
+    return [
+        row
+        for number in range(FILES)
+        for row in totals.make_input(folder, files=1, rows=8, first=number, prefix=f"of-{number}")
+    ]
+
+
 def newest_checkpoint(folder: Path) -> tuple[Path, CheckpointMetadata]:
     """The lineage's folder and what the checkpoint that is retained says of itself."""
     (path,) = folder.glob("checkpoints/*/chk-*/_metadata")
@@ -32,11 +41,7 @@ def newest_checkpoint(folder: Path) -> tuple[Path, CheckpointMetadata]:
 )
 def test_a_source_that_has_seen_many_files_goes_on_exactly(tmp_path: Path) -> None:
     folder = tmp_path / ("in-" + "x" * 200)  # long paths make a large log of few files
-    rows = [
-        row
-        for number in range(FILES)
-        for row in totals.make_input(folder, files=1, rows=8, first=number, prefix=f"of-{number}")
-    ]
+    rows = many_files(folder)
     document = driving.manifest(
         tmp_path,
         "totals.py",
@@ -71,11 +76,7 @@ def test_a_source_that_has_seen_many_files_goes_on_exactly(tmp_path: Path) -> No
 @pytest.mark.extra
 def test_compact_entries_of_a_source_s_log_do_not_pile_up_on_the_driver_s_disk(tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    rows = [
-        row
-        for number in range(FILES)
-        for row in totals.make_input(folder, files=1, rows=8, first=number, prefix=f"of-{number}")
-    ]
+    rows = many_files(folder)
     document = driving.manifest(
         tmp_path,
         "totals.py",
