@@ -11,7 +11,7 @@ from typing import Any
 import click
 import yaml
 
-from sparkstate_operator import errors, hooks, logs, managing
+from sparkstate_operator import errors, hooks, kept_name, logs, managing
 from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.core import settings
 from sparkstate_operator.lease import LeaseSettings
@@ -22,6 +22,15 @@ def _class(_context: click.Context, _option: click.Parameter, value: str) -> str
         raise click.BadParameter(
             f"{value!r} is no class; it has at most 63 characters of a to z, 0 to 9 and -, and neither begins nor "
             "ends with -"
+        )
+    return value
+
+
+def _cluster(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if value and not kept_name.NAME.fullmatch(value):
+        raise click.BadParameter(
+            f"{value!r} is no name in storage; it has at most 253 characters, none of them /, $ or a control "
+            "character, and is neither . nor .."
         )
     return value
 
@@ -51,6 +60,7 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
 @click.option(
     "--cluster",
     default="",
+    callback=_cluster,
     envvar="SPARKSTATE_CLUSTER",
     help="The cluster's name in storage.  [default: as before; in a new installation the uid of kube-system]",
 )

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 
-from sparkstate_operator import labels, managing, observed
+from sparkstate_operator import errors, labels, managing, observed
 from sparkstate_operator.config import Config
 
-_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._]{0,252}")
-"""Anybody who may change the job may write there, and the name becomes part of a path."""
+NAME = re.compile(r"(?!\.\.?\Z)[^/$\x00-\x1f\x7f]{1,253}")
+"""What may be told, and pinned: what the engine, ``--job`` and a pod's environment take as it is. Anybody who may
+change the job may write a pin, and the name becomes part of a path."""
 
 
 def of_job(config: Config, job: observed.Job) -> str:
@@ -36,11 +37,24 @@ def of_state(config: Config, job: observed.Job) -> str:
 
 
 def pin(config: Config, job: observed.Job) -> dict[str, str]:
-    """Annotations to write with the mark: the pin, where the job comes with a name that is not ours."""
+    """Annotations to write with the mark: the pin, where the job comes with a name that is not ours. Raises
+    ``SpecInvalid`` for a name that no pin holds: under ours the job would begin empty."""
     noted = str(job.status.get("cluster") or "")
     if noted in ("", config.cluster) or not _comes(config, job) or _pinned(config, job):
         return {}
-    return {labels.CLUSTER_KEPT: f"{job.uid}/{config.cluster_id}/{noted}"}
+    if not NAME.fullmatch(noted):
+        raise errors.SpecInvalid(
+            f"status.cluster is {noted!r}, which cannot be pinned (at most 253 characters, none of them /, $ or a "
+            f"control character). Under {config.cluster!r}, the name of the operator {config.mark}, the job would "
+            "begin empty, so it is not taken. Give it back to an operator of that name, or make a new job with "
+            "restoreFrom"
+        )
+    return {labels.CLUSTER_KEPT: pinned(config, job, noted)}
+
+
+def pinned(config: Config, job: observed.Job, name: str) -> str:
+    """The annotation that pins a job to that name; one of the same name in this cluster too, where that is known."""
+    return f"{job.uid}/{config.cluster_id}/{name}"
 
 
 def _pinned(config: Config, job: observed.Job) -> str:
@@ -48,13 +62,12 @@ def _pinned(config: Config, job: observed.Job) -> str:
     uid, _, rest = job.annotations.get(labels.CLUSTER_KEPT, "").partition("/")
     cluster_id, _, name = rest.partition("/")
     holds = uid == job.uid or (cluster_id != "" and cluster_id == config.cluster_id)
-    return name if holds and _NAME.fullmatch(name) else ""
+    return name if holds and NAME.fullmatch(name) else ""
 
 
 def _comes(config: Config, job: observed.Job) -> bool:
     """Whether the job, with a status of its own, does not bear our mark (yet)."""
-    text = job.annotations.get(labels.MANAGER, "")
-    own, marked = managing.Manager.of(config.mark), managing.Manager.of(text)
-    if text == config.mark or (own is not None and marked is not None and marked.is_same(own)):
+    own, holder = managing.Manager.of(config.mark), managing.marked(job)
+    if own is None or (holder is not None and holder.is_same(own)):
         return False
     return job.status.get("selector") in (None, "", labels.pods_of(job.uid))

@@ -256,7 +256,7 @@ class Reconciler:
             _log.exception(
                 "a deletion is forced", extra={"job": seen.job.name, "namespace": seen.job.namespace}
             )
-            return deletion.by_force(seen, f"{type(error).__name__}: {error}")
+            return deletion.by_force(seen, self._timeless, f"{type(error).__name__}: {error}")
 
     def _waits_for_strays(self, look: Look) -> bool:
         """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""
@@ -301,7 +301,11 @@ class Reconciler:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.JOBS, job, job.namespace, action)
                 finalizers = (*job.finalizers, labels.FINALIZER)
-                job = dataclasses.replace(job, resource_version=version, finalizers=finalizers)
+                # What is built in this very step goes by the pin already.
+                notes = {**job.annotations, **action.notes}
+                job = dataclasses.replace(
+                    job, resource_version=version, finalizers=finalizers, annotations=notes
+                )
             else:
                 await self._applier.carry_out(action, seen, known, memory)
         if dict(decision.status) != dict(job.status):

@@ -131,6 +131,15 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
         running_status(), pod(), deleting=True, deletion={"policy": "purge"}, namespace_terminating=True
     ),
     "PurgeFailed": purge_failed,
+    "StateUnderOtherName": lambda: look(
+        running_status(
+            phase="Deleting",
+            cluster="green",
+            selector=labels.pods_of("uid-1"),
+            **intent("delete", policy="retain", ago_s=600),
+        ),
+        deleting=True,
+    ),
     "StatusRebuilt": lambda: storage_answers(failed=False),
     "StorageUnknown": lambda: storage_answers(failed=True),
 }

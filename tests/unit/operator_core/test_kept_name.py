@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
-from support import decisions
+from support import decisions, kept_scene
 
-from sparkstate_operator import actions, clock, holding, kept_name, labels, observed
+from sparkstate_operator import actions, cli, holding, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide import decide, snapshot
+from sparkstate_operator.decide import decide
 from sparkstate_operator.objects import children, driver, parts, tasks
 
 FOUND = "0000-kube-system"
@@ -38,9 +38,11 @@ def begin(job: observed.Job, config: Config) -> tuple[str, observed.Job]:
         if isinstance(each, actions.AddFinalizer):
             meta = holding.hold(job.finalizers, each.marks, {labels.MANAGER: config.mark, **each.notes})
             notes.update(meta["annotations"])
-    # The next attempt and its commands are made by the job as it was seen, with its new status.
-    named = dataclasses.replace(job, status=decision.status)
-    after = dataclasses.replace(named, annotations=notes)
+    finalizers = (*job.finalizers, labels.FINALIZER)
+    after = dataclasses.replace(job, status=decision.status, annotations=notes, finalizers=finalizers)
+    # The next attempt and its commands are made by the job as it was seen, held, with pin and new status.
+    kept = {labels.CLUSTER_KEPT: notes.get(labels.CLUSTER_KEPT, "")}
+    named = dataclasses.replace(after, annotations={**job.annotations, **kept})
     name = str(decision.status["cluster"])
     for one in (named, after):
         context = parts.Context(one, wanted, config)
@@ -108,6 +110,66 @@ def test_a_job_that_comes_under_a_name_that_the_release_had_once_keeps_it() -> N
     assert begin(unpinned, OPS)[0] == "prod"
 
 
+def test_a_mark_of_ours_that_stayed_when_we_let_the_job_go_says_nothing() -> None:
+    """A policy may refuse that the mark is taken away, or that the next operator changes it."""
+    back = dataclasses.replace(ran(mark="ops/ours"), finalizers=())
+    name, taken = begin(back, OPS)
+    assert (name, taken.annotations[labels.CLUSTER_KEPT]) == ("green", f"uid-1/{FOUND}/green")
+    assert begin(taken, OPS)[0] == "green"
+
+
+ODD = ["-x", "a b", "Blue_2", "é"]
+UNPINNABLE = [
+    pytest.param("a/b", id="a slash"),
+    pytest.param("$(KEY)", id="a variable"),
+    pytest.param("..", id="dots"),
+    pytest.param("x" * 254, id="too long"),
+    pytest.param("a\nb", id="a line break"),
+]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_job_keeps_whatever_name_an_operator_may_have(name: str) -> None:
+    given, taken = begin(ran(name, mark="blue/theirs@blue"), OPS)
+    assert (given, begin(taken, OPS)[0]) == (name, name)
+    assert kept_name.NAME.fullmatch(name), "the command line takes it"
+
+
+@pytest.mark.parametrize("name", UNPINNABLE)
+def test_a_job_whose_name_in_storage_cannot_be_pinned_is_not_taken(name: str) -> None:
+    job = ran(name, mark="blue/theirs@blue")
+    wanted = decisions.revision()
+    decision = decide(observed.Observed(job, decisions.NOW), {wanted.name: wanted}, wanted, "", OPS)
+    assert (decision.before, decision.actions, decision.status) == ((), (), job.status)
+    (note,) = decision.notes
+    assert (note.reason, note.warning) == ("SpecInvalid", True)
+    assert repr(name) in note.message
+
+
+@pytest.mark.parametrize("name", UNPINNABLE)
+def test_an_operator_is_not_told_a_name_that_could_not_be_pinned(name: str) -> None:
+    words = ["run", "--all-namespaces", "--engine-image", "engine:1", "--lease-namespace", "ops"]
+    with pytest.raises(click.BadParameter, match="is no name in storage"):
+        cli.main([*words, "--cluster", name], standalone_mode=False)
+
+
+def test_what_is_built_in_the_step_that_pins_a_job_goes_by_the_pin() -> None:
+    """The step after it would be too late: a driver's pod is not changed any more."""
+    found = kept_scene.Scene(config=OPS)
+    found.world.job = dataclasses.replace(ran(mark="ops/ours"), finalizers=())
+    found.world.pods = ()
+    names = []
+
+    async def carry_out(_action: actions.Action, seen: observed.Observed, *_: Any) -> None:
+        names.append(kept_name.of_job(OPS, seen.job))
+
+    found.world.carry_out = carry_out  # type: ignore[attr-defined]
+    found.memory.stirred = True
+    found.step()
+    assert names
+    assert set(names) == {"green"}
+
+
 def test_a_job_that_comes_under_the_name_of_the_release_is_renamed_with_it() -> None:
     name, taken = begin(ran("prod", mark="blue/theirs@blue"), OPS)
     assert name == "prod"
@@ -164,6 +226,10 @@ def test_a_restored_job_that_has_run_again_is_pinned_when_it_changes_hands(confi
     assert running.status["selector"] == labels.pods_of(running.uid), "`kubectl scale` finds its pods"
     given, taken = begin(let_go(running), BLUE)
     assert (given, taken.annotations[labels.CLUSTER_KEPT]) == (name, f"uid-1/{FOUND}/{name}")
+
+
+def test_a_person_pins_a_job_by_its_uid_alone() -> None:
+    assert begin(ran("", "ops/ours", "uid-1//green"), OPS)[0] == "green"
 
 
 def test_a_job_that_is_restored_in_its_own_cluster_keeps_its_pin() -> None:
@@ -228,63 +294,3 @@ def test_a_config_map_that_was_made_for_a_command_tells_no_name() -> None:
     seen = observed.Observed(dataclasses.replace(ran(), status={}), decisions.NOW, config_maps=(made,))
     wanted = decisions.revision()
     assert "cluster" not in decide(seen, {wanted.name: wanted}, wanted, "", config).status
-
-
-WEST = Config(cluster="east", cluster_id=FOUND, mark="ops/ours")
-"""Of a release that was called west when its job began, and is told the name of another cluster since."""
-
-
-def running(**status: Any) -> observed.Job:
-    """A job of that release, whose state lies under its older name."""
-    found = decisions.running_status(cluster="west", **{"selector": labels.pods_of("uid-1"), **status})
-    return dataclasses.replace(decisions.job(found), annotations={labels.MANAGER: WEST.mark})
-
-
-def looks_at(job: observed.Job, does: str) -> str:
-    """The name in storage that a command is given."""
-    context = parts.Context(job, decisions.revision(), WEST)
-    command = tasks.of_job(context, actions.CreateTask("one", does, (does,)), "orders-1")
-    return dict(command.environment)[labels.CLUSTER_VARIABLE]
-
-
-@pytest.mark.fault_on("Kubernetes")
-@pytest.mark.fault(
-    broken="a release is told the name in storage of another cluster",
-    when="its job runs under the older name, and is deleted with its data",
-    expected="the job's own data is deleted, and nothing of the job of that name in the other cluster",
-)
-def test_what_deletes_goes_where_the_state_lies_until_an_attempt_has_begun_elsewhere() -> None:
-    job = running()
-    assert looks_at(job, "purge") == "west"
-    assert looks_at(job, "restore-info") == "east", "it asks for the next attempt, which is to begin there"
-    later = clock.text(decisions.NOW + timedelta(minutes=5))
-    pause = {"action": "start", "attempt": 2, "notBefore": later}
-    wanted = decisions.revision()
-
-    def look(seen: observed.Job) -> observed.Job:
-        around = observed.Observed(seen, decisions.NOW)
-        status = decide(around, {wanted.name: wanted}, wanted, "", WEST).status
-        return dataclasses.replace(seen, status=status)
-
-    assert looks_at(look(running(intent=pause)), "purge") == "west", "the attempt has not begun"
-    begun = look(running(intent={"action": "start", "attempt": 2}))
-    assert looks_at(begun, "purge") == "east"
-
-
-def test_a_savepoint_is_looked_for_where_the_state_lies() -> None:
-    asked = observed.Snapshot(
-        "one", "s-1", "1", 1, decisions.NOW, {"jobRef": {"name": "orders"}}, {}, {}, {}, ()
-    )
-    report = observed.Report({"phase": "RUNNING"})
-    seen = observed.AroundSnapshot(asked, decisions.NOW, running(), decisions.pod(), report)
-    status = snapshot.decide(seen, decisions.revision(), WEST).status
-    assert status["access"]["job"] == "west/shop/orders"
-    # A deletion writes down what an older operator did not.
-    ending = dataclasses.replace(
-        asked,
-        deleting_at=decisions.NOW,
-        finalizers=(labels.FINALIZER,),
-        status={"phase": "Triggered", "triggerId": "t-1", "jobUid": "uid-1"},
-    )
-    status = snapshot.decide(dataclasses.replace(seen, snapshot=ending), decisions.revision(), WEST).status
-    assert status["access"]["job"] == "west/shop/orders"

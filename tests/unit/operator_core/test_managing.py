@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,6 +29,9 @@ class ManualClock:
 
     def monotonic(self) -> float:
         return self.now_s
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.now_s - 1000.0)
 
 
 class Leases:
@@ -295,6 +299,45 @@ def test_operators_of_its_new_class_wait_while_the_one_that_has_marked_it_ends_i
     clock.advance(neighbours.GONE_S)
     assert asyncio.run(asked.of_job(gone)) is None, "it is gone, so that of its class ends it"
     assert asyncio.run(asked.of_snapshot("shop", one)) is None
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="an operator is gone with its namespace",
+    when="what it has marked is deleted, and the operator that is left may not read Leases there",
+    expected="the operator that is left ends the deletion, some time after its deadline",
+)
+@pytest.mark.parametrize(
+    ("operator_class", "left"), [("", OWN), ("blue", BLUE)], ids=["of its class", "given another class since"]
+)
+@pytest.mark.parametrize(("told", "deadline_s"), [(None, 300), ("1h", 3600)], ids=["default", "told"])
+def test_a_deletion_does_not_wait_for_ever_for_an_operator_whose_lease_may_not_be_read(
+    operator_class: str, left: Manager, told: str | None, deadline_s: int
+) -> None:
+    gone, one = ending(OTHER, operator_class=operator_class)
+    spec = {"deletion": {"deadline": told}, "deadline": told} if told else {}
+    gone = dataclasses.replace(gone, spec=spec)
+    one = dataclasses.replace(one, spec={**one.spec, **spec})
+    leases, clock = Leases(), ManualClock()
+    leases.forbidden = True
+    leases.jobs["orders"] = body_of("orders", dict(gone.labels))
+    asked = neighbours.Neighbours(leases, left, clock)  # type: ignore[arg-type]
+    clock.advance(deadline_s + neighbours.GONE_S - 1)
+    assert asyncio.run(asked.of_job(gone)) == neighbours.Others(gone, OTHER)
+    assert asyncio.run(asked.of_snapshot("shop", one)) == neighbours.Others(one, OTHER)
+    clock.advance(1)
+    assert asyncio.run(asked.of_job(gone)) is None
+    assert asyncio.run(asked.of_snapshot("shop", one)) is None
+    alive = dataclasses.replace(gone, deleting_at=None, labels={})
+    asked = neighbours.Neighbours(leases, OWN, clock)  # type: ignore[arg-type]
+    assert asyncio.run(asked.of_job(alive)) == neighbours.Others(alive, OTHER), "a person can tell"
+    # Its snapshot's deletion ends all the same.
+    alive_body = body_of("orders", {})
+    alive_body["metadata"] |= {"finalizers": [labels.FINALIZER], "annotations": {labels.MANAGER: OTHER.text}}
+    leases.jobs["orders"] = alive_body
+    assert asyncio.run(asked.of_snapshot("shop", one)) is None
+    pending = dataclasses.replace(one, deleting_at=None)
+    assert asyncio.run(asked.of_snapshot("shop", pending)) == neighbours.Others(pending, OTHER)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, kept_name, labels, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming, units
 from sparkstate_operator.decide import commanding, starting, stopping
 from sparkstate_operator.decide.commanding import Stage
@@ -23,7 +24,7 @@ DEADLINE = "5m"
 MARGIN_S = 2.0
 
 
-def go_on(draft: Draft) -> None:
+def go_on(draft: Draft, config: Config) -> None:
     """The next step of a deletion."""
     if labels.FINALIZER not in draft.seen.job.finalizers:
         return
@@ -37,6 +38,8 @@ def go_on(draft: Draft) -> None:
         return
     if late:
         draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
+    if late or draft.intent.get("policy") != PURGE:
+        _tell_name(draft, config)
     _remove_all(draft)
 
 
@@ -47,11 +50,12 @@ def overdue(seen: observed.Observed) -> bool:
     return begun is not None and seen.now >= begun + timedelta(seconds=units.duration_s(str(told)))
 
 
-def by_force(seen: observed.Observed, why: str) -> actions.Decision:
+def by_force(seen: observed.Observed, config: Config, why: str) -> actions.Decision:
     """The end of a deletion whose deadline passed while nothing could be decided: the job goes, its status as it is."""
     draft = Draft(seen, {}, None)
     told = f"the deletion's deadline passed, and no decision was possible ({why}): {_kept(draft)}"
     draft.note("DeletionDegraded", told, warning=True)
+    _tell_name(draft, config)
     _remove_all(draft)
     return draft.decision(seen.job.status)
 
@@ -91,6 +95,20 @@ def _kept(draft: Draft) -> str:
         if state.get("uri")
         else "what is in storage stays there"
     )
+
+
+def _tell_name(draft: Draft, config: Config) -> None:
+    """The next job of this name is another object: it knows nothing of the name that this one's state lies under, and
+    would begin empty without a word."""
+    name = kept_name.of_state(config, draft.job)
+    if draft.attempt == 0 or name == config.cluster:
+        return
+    pin = f"the annotation {labels.CLUSTER_KEPT}: {kept_name.pinned(config, draft.job, name)}, or "
+    told = (
+        f"the state stays under the cluster's name {name}, and a new job of this name begins under {config.cluster}, "
+        f"without it. To go on from it, create the job with {pin if config.cluster_id else ''}restoreFrom"
+    )
+    draft.note("StateUnderOtherName", told, warning=True)
 
 
 def _policy_is_done(draft: Draft) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkstate_operator import actions, kept_name, labels, observed
+from sparkstate_operator import actions, errors, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import memory, revisions
 from sparkstate_operator.decide import (
@@ -45,13 +45,17 @@ def decide(
     draft.invalid = invalid
     rebuilding.fill(draft)
     if seen.job.deleting_at is not None:
-        deletion.go_on(draft)
+        deletion.go_on(draft, config)
         return reporting.finished(draft)
     if (
         labels.FINALIZER not in seen.job.finalizers
         or seen.job.annotations.get(labels.MANAGER, "") != config.mark
     ):
-        draft.before.append(actions.AddFinalizer(notes=kept_name.pin(config, draft.job)))
+        try:
+            draft.before.append(actions.AddFinalizer(notes=kept_name.pin(config, draft.job)))
+        except errors.SpecInvalid as error:
+            draft.note(error.reason, str(error), warning=True)
+            return draft.decision(seen.job.status)
     if not draft.phase:
         draft.phase = "Pending"
     progress.count_restarts(draft)

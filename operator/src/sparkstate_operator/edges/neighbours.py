@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sparkstate_operator import clock, errors, labels, managing, observed
+from sparkstate_operator.core import units
+from sparkstate_operator.decide import deletion
 from sparkstate_operator.edges import kube as k
 
 GONE_S = 600.0
@@ -93,7 +96,10 @@ class Neighbours:
                 return alone
             return dataclasses.replace(alone, waits=snapshot.phase in ("", "Pending"))
         found = await self.of_job(observed.job_of(body))
-        return None if found is None else Others(snapshot, found.manager)
+        if found is None:
+            return None
+        left = found.manager is None or await self._holds(found.manager, snapshot, namespace)
+        return Others(snapshot, found.manager) if left else None
 
     async def _ends(self, about: observed.Job | observed.Snapshot, namespace: str) -> managing.Manager | None:
         """Who ends its deletion: who has marked it, whatever class it, or its job, has been given since. Nobody may
@@ -101,7 +107,18 @@ class Neighbours:
         holder = managing.marked(about) if about.deleting_at is not None else None
         if holder is None or holder.is_same(self._own):
             return holder
-        return holder if await self.is_there(holder, namespace, ending=True) else None
+        return holder if await self._holds(holder, about, namespace) else None
+
+    async def _holds(
+        self, other: managing.Manager, about: observed.Job | observed.Snapshot, namespace: str
+    ) -> bool:
+        """Whether an object of its mark, or the end of it, is left to that operator. Not for ever where its Lease may
+        not be read: it may be gone, with its namespace, and a deletion has to end without a person too."""
+        begun = about.deleting_at
+        if not await self.is_there(other, namespace, ending=begun is not None):
+            return False
+        hidden = self._seen[other.namespace, other.name].hidden
+        return begun is None or not hidden or self._clock.now() < begun + _longest(about)
 
     def _unless_own(self, about: observed.Job | observed.Snapshot, holder: managing.Manager) -> Others | None:
         return None if holder.is_same(self._own) else Others(about, holder)
@@ -111,9 +128,16 @@ class Neighbours:
         if operator_class != self._own.operator_class:
             return Others(about, None)
         other = managing.other_manager(about, operator_class, self._own)
-        if other is None or not await self.is_there(other, namespace):
+        if other is None or not await self._holds(other, about, namespace):
             return None
         return Others(about, other)
+
+
+def _longest(about: observed.Job | observed.Snapshot) -> timedelta:
+    """How long the deletion of an object takes whose holder is there: that ends it by the deadline."""
+    own = isinstance(about, observed.Snapshot)
+    told = (about.spec if own else about.spec.get("deletion") or {}).get("deadline")
+    return timedelta(seconds=units.duration_s(str(told or deletion.DEADLINE)) + GONE_S)
 
 
 def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> _Seen:
