@@ -13,6 +13,8 @@ class Echo:
 
     def __init__(self) -> None:
         self._written = ""
+        self._before = ""
+        """What was known before the newest write: a list from before it may be heard after it."""
         self._writing = False
         self._heard: set[str] = set()
 
@@ -22,7 +24,7 @@ class Echo:
         if self._writing:
             self._heard.add(version)
             return False
-        return version != self._written
+        return version not in (self._written, self._before)
 
     def begin(self) -> None:
         """A write begins."""
@@ -30,7 +32,8 @@ class Echo:
 
     def end(self, version: str) -> bool:
         """The write has ended with the object in this version (empty: it failed). Whether there was news meanwhile."""
-        news = bool(self._heard - {version})
+        self._before = self._written if version else ""
         self._written, self._writing = version, False
+        news = bool(self._heard - {version, self._before})
         self._heard.clear()
         return news

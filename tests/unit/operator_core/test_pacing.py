@@ -42,6 +42,16 @@ def test_an_event_that_overtakes_the_answer_to_the_write_is_an_echo_all_the_same
     assert not echo.is_news("2")
 
 
+def test_a_list_from_before_the_write_that_is_heard_during_it_or_after_it_is_no_news() -> None:
+    """As the first list of a watch, where the first poll of a job found by the inventory has progress to write."""
+    echo = Echo()
+    echo.end("1")
+    echo.begin()
+    assert not echo.is_news("1")
+    assert not echo.end("2")
+    assert not echo.is_news("1")
+
+
 def test_an_event_of_somebody_else_during_a_write_is_told_by_its_end() -> None:
     echo = Echo()
     echo.begin()
