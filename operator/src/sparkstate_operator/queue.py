@@ -29,6 +29,8 @@ SLOW_S = 1.0
 """Who is under way for longer waits for somebody who is slow, and holds no place that others could use."""
 SLOW = 160
 """At once, of those."""
+HELD_S = 0.5
+"""Until it is asked again whether patient keys are held."""
 ITS_TURN = 4
 """Of so many keys taken one is patient, if one is due: a flood of events does not end all polls."""
 
@@ -69,7 +71,8 @@ class _Entry:
 
 
 class KeyedQueue(Generic[Key]):
-    """See the module. ``work`` reconciles one key: returns :class:`Later` or None (not before it is added again)."""
+    """See the module. ``work`` reconciles one key: returns :class:`Later` or None (not before it is added again).
+    ``held``: whether no patient key is to be taken now."""
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class KeyedQueue(Generic[Key]):
         backoff: Backoff | None = None,
         jitter: float = 0.1,
         on_error: Callable[[Key, Exception, float], None] = lambda key, error, delay_s: None,
+        held: Callable[[], bool] = lambda: False,
     ) -> None:
         self._work = work
         self._monotonic = monotonic
@@ -87,6 +91,7 @@ class KeyedQueue(Generic[Key]):
         self._backoff = backoff or Backoff()
         self._jitter = jitter
         self._on_error = on_error
+        self._held = held
         self._entries: dict[Key, _Entry] = {}
         self._heaps: dict[bool, list[tuple[float, int, Key]]] = {False: [], True: []}
         """Of those that are not patient, and of those that are."""
@@ -174,6 +179,8 @@ class KeyedQueue(Generic[Key]):
 
     def _free_s(self) -> float | None:
         """Seconds until one more patient key may be taken; None: not before another one has ended."""
+        if self._held():
+            return HELD_S
         while self._patient:
             key, since_s = next(iter(self._patient.items()))
             slow_in_s = since_s + SLOW_S - self._monotonic()

@@ -147,8 +147,15 @@ class _Operator:
         reconciler = Reconciler(observer, neighbours, applier, recorder, config, self._clock, self._metrics)
         memories = reconciler.memories
         rng = random.Random()
+        places = config.namespaces or (None,)
+        paths = (kind.path(place) for kind in handlers.KINDS for place in places)
+        self._watches = watches = Watches(paths, self._clock.monotonic)
         queue: KeyedQueue[Key] = KeyedQueue(
-            reconciler.reconcile, monotonic=self._clock.monotonic, rng=rng, on_error=_tell
+            reconciler.reconcile,
+            monotonic=self._clock.monotonic,
+            rng=rng,
+            on_error=_tell,
+            held=watches.lists,
         )
         drivers.aside = queue.aside
         self._queue, self._phases = queue, memories.phases
@@ -159,17 +166,13 @@ class _Operator:
             queue.add(memories.adopt(one, look_s), first_s, patient=True)
         del found
         stop = asyncio.Event()
-        places = config.namespaces or (None,)
-        self._watches = Watches(kind.path(place) for kind in handlers.KINDS for place in places)
 
         def enqueue(key: Key, version: str = "") -> None:
             if memories.stir(key, version):
                 queue.add(key)
 
         heard = handlers.Heard(enqueue, memories.saw_pod, memories.listed_snapshot)
-        registry = handlers.registry(
-            stop.set, heard, process.kubeconfig, self._watches, config.operator_class
-        )
+        registry = handlers.registry(stop.set, heard, process.kubeconfig, watches, config.operator_class)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
         held = relabelled.find(kube, self._own, config.namespaces, enqueue)
         tasks = [

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import ITS_TURN, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
+from sparkstate_operator.queue import HELD_S, ITS_TURN, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
 
 
 class Clock:
@@ -252,6 +252,20 @@ def test_few_patient_keys_are_under_way_at_once() -> None:
     assert found.next_due_s() == 0.0
     assert found.take() == str(PATIENT)
     assert found.take() is None
+
+
+def test_patient_keys_are_held_and_no_others() -> None:
+    held = True
+    clock = Clock()
+    found = queue(clock, held=lambda: held)
+    found.add("poll", patient=True)
+    assert found.take() is None
+    assert found.next_due_s() == HELD_S
+    found.add("event")
+    assert found.take() == "event"
+    held = False
+    assert found.next_due_s() == 0.0
+    assert found.take() == "poll"
 
 
 def test_who_is_slow_holds_no_place_of_a_patient_key_but_few_are() -> None:

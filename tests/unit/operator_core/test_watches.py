@@ -9,13 +9,22 @@ import pytest
 
 from sparkstate_operator import labels
 from sparkstate_operator.edges import handlers, kube
-from sparkstate_operator.edges.watches import Watches
+from sparkstate_operator.edges.watches import LISTS_S, Watches
 
 JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
 
 
+class Clock:
+    """Goes as far as it is told."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 def test_nothing_is_ready_before_every_watch_is_answered() -> None:
-    watches = Watches([JOBS, PODS])
+    watches = Watches([JOBS, PODS], Clock())
     watches.answered(JOBS, 200, watch=True)
     assert watches.wrong() == f"the watch of {PODS} is not connected yet"
     watches.answered(PODS, 200, watch=False)
@@ -25,7 +34,7 @@ def test_nothing_is_ready_before_every_watch_is_answered() -> None:
 
 
 def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
-    watches = Watches([JOBS, PODS])
+    watches = Watches([JOBS, PODS], Clock())
     for path in (JOBS, PODS):
         watches.answered(path, 200, watch=True)
     watches.failed(JOBS, "connection refused")
@@ -36,6 +45,31 @@ def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
     for path in (JOBS, PODS):
         watches.answered(path, 200, watch=True)
     assert watches.wrong() == ""
+
+
+@pytest.mark.fault_on("the operator")
+@pytest.mark.fault(
+    broken="the lists of the watches take longer than the API server remembers what came after them",
+    when="thousands of drivers are to be polled",
+    expected="the polls wait for the lists, but not for ever, and the operator is not ready meanwhile",
+)
+def test_what_can_wait_waits_for_lists_but_not_for_ever() -> None:
+    clock = Clock()
+    watches = Watches([JOBS, PODS], clock)
+    assert watches.lists(), "none was read yet"
+    watches.answered(PODS, 403, watch=False)
+    watches.answered(JOBS, 200, watch=False)
+    assert watches.lists()
+    watches.answered(JOBS, 200, watch=True)
+    assert not watches.lists(), "one that is refused is not waited for"
+    watches.answered(JOBS, 200, watch=False)
+    assert "begins anew" in watches.wrong(), "it was told 410"
+    clock.now_s += LISTS_S - 1.0
+    watches.answered(JOBS, 200, watch=False)
+    assert watches.lists()
+    clock.now_s += 1.0
+    watches.answered(JOBS, 200, watch=False)
+    assert not watches.lists()
 
 
 @pytest.mark.parametrize(

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 import aiohttp
 from yarl import URL
+
+LISTS_S = 120.0
+"""What can wait waits for a list that is under way, at most so long."""
 
 
 class Watches:
     """One state for each list that is watched, by the path of its URL (of which a server may have more before it).
     Written by the event loop, read by the web thread."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._wrong: dict[str, str] = dict.fromkeys(paths, "is not connected yet")
+        self._listed_since_s: dict[str, float] = dict.fromkeys(self._wrong, monotonic())
 
     def answered(self, path: str, status: int, *, watch: bool) -> None:
         """A request for the list at ``path`` was answered; with ``watch`` its events follow."""
         if status >= 400:
-            self._put(path, f"is answered with status {status}")
-        elif watch:
-            self._put(path, "")
+            self._put(path, f"is answered with status {status}", lists=False)
+        else:
+            self._put(path, "" if watch else "begins anew with a list", lists=not watch)
 
     def failed(self, path: str, why: str) -> None:
         """A request for the list at ``path`` got no answer."""
-        self._put(path, f"gets no answer: {why}")
+        self._put(path, f"gets no answer: {why}", lists=False)
 
-    def _put(self, path: str, wrong: str) -> None:
+    def _put(self, path: str, wrong: str, *, lists: bool) -> None:
         for known in self._wrong:
             if path.endswith(known):
                 self._wrong[known] = wrong
+                if lists:
+                    self._listed_since_s.setdefault(known, self._monotonic())
+                else:
+                    self._listed_since_s.pop(known, None)
+
+    def lists(self) -> bool:
+        """Whether a list is under way, and has not been for very long. A watch begins where its list was read; the API
+        server remembers from there for little more than a minute. A process that has too little of a processor to get
+        there would list for ever, and hear of nothing."""
+        now_s = self._monotonic()
+        return any(now_s - since_s < LISTS_S for since_s in self._listed_since_s.values())
 
     def wrong(self) -> str:
         """Which watches are not live, and why; empty if all are."""
