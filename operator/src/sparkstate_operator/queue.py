@@ -3,8 +3,8 @@
 What it promises: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
 once (coalescing), one that is added while it runs is reconciled once more after it; a failed key comes back after an
 exponential delay of its own, a healthy one after the delay that its reconcile asked for, spread by jitter so that a
-thousand jobs do not return in the same second. What is *patient* (thousands of polls) lets everything else pass, and
-few of it are under way at once: where polls take longer than they should, no event waits behind them.
+thousand jobs do not return in the same second. Of what is *patient* (thousands of polls) few are under way at once:
+where polls take longer than they should, no event waits behind all of them.
 Pure asyncio; time and randomness come through the constructor.
 
 After client-go's workqueue and controller-runtime's ``Result{RequeueAfter}``.
@@ -31,8 +31,6 @@ SLOW = 160
 """At once, of those."""
 HELD_S = 0.5
 """Until it is asked again whether patient keys are held."""
-ITS_TURN = 4
-"""Of so many keys taken one is patient, if one is due: a flood of events does not end all polls."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Later:
-    """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out; ``patient``: it then lets
-    whatever is not patient pass."""
+    """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out; ``patient``: it then waits
+    while many others that are patient are under way."""
 
     delay_s: float
     exact: bool = False
@@ -98,8 +96,6 @@ class KeyedQueue(Generic[Key]):
         self._patient: dict[Key, float] = {}
         """Those that run, and since when; the oldest first."""
         self._slow: set[Key] = set()
-        self._in_a_row = 0
-        """Keys taken since the last patient one."""
         self._tickets = itertools.count(1)
         self._changed = asyncio.Event()
         self._places = asyncio.Semaphore(0)
@@ -146,14 +142,16 @@ class KeyedQueue(Generic[Key]):
         self._changed.set()
 
     def take(self) -> Key | None:
-        """The key that is due longest, of those that are not patient where there are any, marked as running; None if
-        none is due. :meth:`done` must follow."""
-        for patient in (True, False) if self._in_a_row >= ITS_TURN - 1 else (False, True):
+        """The key that is due longest, marked as running; None if none is due. :meth:`done` must follow.
+
+        Patient ones come first, as long as few of them are under way. They stand aside at once (:meth:`aside`), so that
+        they cost the others nothing; if they came last, none would come while the API server is slow and events hold
+        all places."""
+        for patient in (True, False):
             if self._head_s(patient=patient) == 0.0:
                 _, _, key = heapq.heappop(self._heaps[patient])
                 entry = self._entries[key]
                 entry.due_s, entry.running = None, True
-                self._in_a_row = 0 if patient else self._in_a_row + 1
                 if patient:
                     self._patient[key] = self._monotonic()
                 return key
