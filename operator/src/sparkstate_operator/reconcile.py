@@ -119,8 +119,8 @@ class Reconciler:
             raise
 
     def _listening(self, memory: Memory) -> Later:
-        """Until the driver is asked again. Polls let everything else pass, but for those of drivers that did not answer
-        last, which have few connections of their own to wait for."""
+        """Until the driver is asked again. Polls are patient, but for those of drivers that did not answer last, which
+        have few connections of their own to wait for."""
         if memory.stirred:
             return Later(0.0, exact=True)  # there was an event beside our write
         now_s = self._clock.monotonic()
