@@ -40,6 +40,10 @@ def wait_s(config: Config, decided_s: float | None, *, calm: bool) -> float | No
     return config.resync_s if decided_s is None else min(decided_s, config.resync_s)
 
 
+SPARE_S = 1.0
+"""Between two that pass while what cannot wait does wait."""
+
+
 class Pace:
     """Lets this many pass in a second, those first that have waited longest. Thousands of jobs that become due at once,
     because all were looked at at once, are spread by it. If chance decided, one of 5,000 would wait for two hours:
@@ -47,14 +51,22 @@ class Pace:
 
     ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer than
     the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again.
+    ``behind``: whether what cannot wait does wait; few pass meanwhile, and the API server is left to it.
 
     Who waits has a place in a line and no time, for how fast the line goes may change: those that wait while the API
     server is slow pass at full rate once it no longer is."""
 
-    def __init__(self, per_s: float, monotonic: Callable[[], float], places: float = math.inf) -> None:
+    def __init__(
+        self,
+        per_s: float,
+        monotonic: Callable[[], float],
+        places: float = math.inf,
+        behind: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._every_s = 1.0 / per_s
         self._places = self._free = places
         self._monotonic = monotonic
+        self._behind = behind
         self._line: OrderedDict[Hashable, None] = OrderedDict()
         """Those that wait for their turn, in the order in which they first asked."""
         self._called: set[Hashable] = set()
@@ -79,7 +91,8 @@ class Pace:
     def _call(self, now_s: float, key: Hashable) -> None:
         """As many as the time since the last call lets, among them ``key``. Where nobody waited, turns are not saved up
         beyond one."""
-        pause_s = max(self._every_s, self._takes_s / self._places)
+        spare_s = SPARE_S if self._behind() else 0.0
+        pause_s = max(self._every_s, self._takes_s / self._places, spare_s)
         self._may_call = min(self._may_call + (now_s - self._at_s) / pause_s, len(self._line) + 1.0)
         self._at_s = now_s
         if key not in self._called:

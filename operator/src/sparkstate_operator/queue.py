@@ -29,6 +29,8 @@ SLOW_S = 1.0
 """Who is under way for longer waits for somebody who is slow, and holds no place that others could use."""
 SLOW = 160
 """At once, of those."""
+BEHIND_S = 1.0
+"""A key that is not patient and has waited for longer waits for want of workers."""
 HELD_S = 0.5
 """Until it is asked again whether patient keys are held."""
 
@@ -123,6 +125,12 @@ class KeyedQueue(Generic[Key]):
         now_s = self._monotonic()
         dues_s = [entry.due_s for entry in self._known()]
         return sum(1 for due_s in dues_s if due_s is not None and due_s <= now_s)
+
+    def behind(self) -> bool:
+        """Whether a key that is not patient has been due for a while and was not taken."""
+        if self._head_s(patient=False) != 0.0:
+            return False
+        return self._monotonic() - self._heaps[False][0][0] > BEHIND_S
 
     def stalled_s(self) -> float:
         """How long there has been work without any reconcile ending. The liveness probe's question, asked from its

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from sparkstate_operator import (
@@ -67,8 +67,14 @@ class Reconciler:
         self._judged: dict[Key, tuple[str, int, plan.Revision | None, str]] = {}
         self._timeless = dataclasses.replace(config, resync_s=math.inf)
         """To decide with: what is due without any reason is paced here."""
-        self._looks = pacing.Pace(config.looks_per_s, clock_.monotonic, config.looks_at_once)
-        self._writes = pacing.Pace(config.progress_writes_per_s, clock_.monotonic, config.writes_at_once)
+        self.behind: Callable[[], bool] = lambda: False
+        """Whether what cannot wait does wait."""
+        looks, writes = config.looks_per_s, config.progress_writes_per_s
+        self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, self._is_behind)
+        self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, self._is_behind)
+
+    def _is_behind(self) -> bool:
+        return self.behind()
 
     def _memory(self, namespace: str, name: str) -> Memory:
         return self.memories.of(Key("job", namespace, name))

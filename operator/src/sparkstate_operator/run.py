@@ -157,7 +157,7 @@ class _Operator:
             on_error=_tell,
             held=watches.lists,
         )
-        drivers.aside = queue.aside
+        drivers.aside, reconciler.behind = queue.aside, queue.behind
         self._queue, self._phases = queue, memories.phases
         found = await inventory.take(kube, config, self._clock.now())
         for one in found:

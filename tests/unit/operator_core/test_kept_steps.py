@@ -239,3 +239,19 @@ def test_polls_let_all_else_pass_but_for_what_is_timed_and_drivers_that_did_not_
     scene.step(10)
     assert scene.memory.speaker is not None
     assert not scene.result().patient
+
+
+def test_while_events_wait_progress_and_looks_without_a_reason_leave_the_api_server_to_them() -> None:
+    scene = Scene(jobs=2000)
+    scene.reconciler.behind = lambda: True
+    for pace in (scene.reconciler._looks, scene.reconciler._writes):
+        assert pace.take("the turn of this second"), "one a second passes"
+        pace.end("the turn of this second")
+        assert not pace.take("waits before it")
+    scene.world.report = said(7)
+    scene.memory.dues.resync_s = scene.clock.now_s
+    scene.step(0.0)
+    assert (scene.world.looks, scene.world.done) == (0, [])
+    scene.reconciler.behind = lambda: False
+    scene.step(1.0)
+    assert scene.world.looks == 1

@@ -203,3 +203,23 @@ def test_a_driver_is_asked_until_a_look_is_due_and_no_longer() -> None:
     assert dues.within_s(104.0, 10.0) == 10.0, "the pace is waited for"
     dues.no_later(104.0, 0.0)
     assert dues.within_s(104.0, 10.0) == 0.2
+
+
+def test_while_what_cannot_wait_waits_few_pass_and_at_full_rate_after_it() -> None:
+    now_s, behind = 100.0, True
+    pace = pacing.Pace(20.0, lambda: now_s, 4, lambda: behind)
+
+    def passed(seconds: int) -> int:
+        nonlocal now_s
+        count = 0
+        for _ in range(seconds * 20):
+            now_s += 0.05
+            for key in range(1000):
+                if pace.take(key):
+                    pace.end(key)
+                    count += 1
+        return count
+
+    assert 10 <= passed(10) <= 12
+    behind = False
+    assert 195 <= passed(10) <= 202

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
+from sparkstate_operator.queue import BEHIND_S, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
 
 
 class Clock:
@@ -241,6 +241,20 @@ def test_few_patient_keys_are_under_way_at_once() -> None:
     assert found.next_due_s() == 0.0
     assert found.take() == str(PATIENT)
     assert found.take() is None
+
+
+def test_it_is_behind_when_a_key_that_is_not_patient_waits() -> None:
+    clock = Clock()
+    found = queue(clock)
+    found.add("poll", patient=True)
+    clock.now_s += 50.0
+    assert not found.behind()
+    found.add("event")
+    assert not found.behind()
+    clock.now_s += BEHIND_S + 0.1
+    assert found.behind()
+    assert [found.take(), found.take()] == ["poll", "event"]
+    assert not found.behind()
 
 
 def test_patient_keys_are_held_and_no_others() -> None:
