@@ -23,6 +23,13 @@ what belongs to a process is compared within the second half of the life of that
 fills up to the managed memory of its slot and is taken off the slot's memory; the JVM's heap is measured right after a
 collection. "Flat" means that the growth over the run is
 at most a tenth of the median, or below what is noise for the quantity (`scripts/soak/quantities.py`).
+
+Soaks have found, and these are mended:
+
+- RocksDB's own logs: 270 MiB after 1,900 epochs, beside 3 MiB of state. They are bounded now.
+- Spark's compacted copies of its list of the files that it has read: 150 MiB after 10,000 files, at four epochs a
+  second. Spark keeps each copy for ten minutes, and now for ten seconds. The soak on RocksDB ran its first 12,000
+  epochs before that.
 """
 
 

@@ -30,5 +30,5 @@ QUANTITIES = (
     Quantity("epoch_ms", "an epoch", "ms", 1, 25),
     Quantity("checkpoint_ms", "a checkpoint", "ms", 1, 100),
     Quantity("restore_ms", "a restore, to the first epoch", "ms", 1, 500),
-    Quantity("claim_ms", "a claim", "ms", 1, 200),
+    Quantity("claim_ms", "a claim", "ms", 1, 500),
 )

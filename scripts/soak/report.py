@@ -25,7 +25,7 @@ class Story:
 
     @property
     def epochs(self) -> int:
-        return max((sample["epoch"] for sample in self.samples), default=0)
+        return max((line["epoch"] for line in (*self.samples, *self.events)), default=0)
 
     @property
     def checkpoints(self) -> int:

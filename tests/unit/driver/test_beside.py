@@ -167,6 +167,7 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
     assert list(folders.list("savepoint-")) == [], "what was stored of it is gone"
     job.ask("two")
     job.run()
+    job.stored()
     job.run()
     job.running.checkpoints.require_sound()
     assert job.status("two").status == SavepointPhase.COMPLETED

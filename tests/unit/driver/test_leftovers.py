@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import secrets
+import threading
 import time
 
 import boto3
@@ -168,6 +169,20 @@ def test_a_storage_that_refuses_keeps_nobody_waiting_and_is_told(store, caplog):
     driver.leftovers.look_again()
     driver.leftovers.settle()
     assert driver.log.refresh().doomed_savepoints == (), "the deletion itself was carried out"
+
+
+def test_what_this_incarnation_gives_up_is_not_confirmed_by_the_sweep_of_older_ones(store):
+    driver, go_on = Driver(store), threading.Event()
+    driver.leftovers.own.put(lambda: go_on.wait(30))
+    driver.leftovers.of_older_incarnations(driver.incarnation, driver.entry, ())
+    url = driver.begin_savepoint("a", 1)
+    driver.leftovers.of_savepoint(url)
+    go_on.set()
+    driver.leftovers.settle()
+    assert driver.log.refresh().doomed_savepoints == (url,), "its slots may go on for a while"
+    driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert driver.log.refresh().doomed_savepoints == ()
 
 
 # -- uploads that were broken off ------------------------------------------------------------------------------------

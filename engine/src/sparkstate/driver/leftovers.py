@@ -170,7 +170,9 @@ class Leftovers:
         self.own.put(drop)
         for url in former:
             self._put(url, partial(sweep, url))
-        self.own.put(partial(self._savepoints.sweep, self._put))
+        # What is doomed is read here, before this incarnation can give up a savepoint of its own: the deletion of that
+        # one is not confirmed before its slots have ended.
+        carry_out(partial(self._savepoints.sweep, self._put))
 
     def settle(self) -> None:
         """Wait until nothing is left to do."""
