@@ -16,10 +16,10 @@ from soak import part, report
 def test_a_second_part_goes_on_where_the_first_one_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part, "SAMPLE_S", 0.5)
+    monkeypatch.setattr(part, "SAMPLE_S", 2.0)
     monkeypatch.setattr(part, "HEAP_EVERY_S", 0.5)
     options = part.Options("hashmap", rows=50, keys=20)
-    for epochs in (20, 45):
+    for epochs in (20, 65):
         assert part.Part(tmp_path, options, part.Goal(epochs, 1, minutes=10), print).run()
     (tmp_path / "soak.json").write_text('{"backend": "hashmap"}')
     story = report.read(tmp_path)
@@ -28,6 +28,6 @@ def test_a_second_part_goes_on_where_the_first_one_stopped(
     assert sum(story.faults().values()) == 1
     complete = [sample["complete"] for sample in story.samples]
     assert complete == sorted(complete)
-    assert complete[-1] > 20
+    assert complete[-1] > 30
     assert all(sample["driver_rss"] > 2**20 and sample["objects"] > 3 for sample in story.samples)
     assert any(2**20 < (sample["jvm_live_heap"] or 0) < 2**29 for sample in story.samples)
