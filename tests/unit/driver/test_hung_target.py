@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from support import slots
+from support import driving, slots
 from support.running import Running
 
 from sparkstate import clock, storage
@@ -18,6 +18,7 @@ from sparkstate.driver.durable import Durable
 from sparkstate.storage.objectstore import ObjectStore
 
 pytestmark = pytest.mark.fault_on("a folder")
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -67,12 +68,18 @@ def give_up_a_savepoint(durable: Durable, target: Path, trigger_id: str = "a") -
     return url
 
 
+def within(seconds: float, action: Callable[[], T]) -> T:
+    """What ``action`` gives; raises ``Ending`` if it takes longer."""
+    until = clock.SystemClock().monotonic() + seconds
+    return away.heard(action, lambda: clock.SystemClock().monotonic() > until)
+
+
 def begin_next(durable: Durable) -> int:
-    until = clock.SystemClock().monotonic() + 10
-    return away.heard(
-        lambda: durable.begin_incarnation(durable.restore_point(), lambda number: None),
-        lambda: clock.SystemClock().monotonic() > until,
-    )
+    return within(10, lambda: durable.begin_incarnation(durable.restore_point(), lambda number: None))
+
+
+def until_gone(url: str) -> None:
+    driving.wait_for(lambda: not Path(url.removeprefix("file://")).exists(), 10, f"{url} to go")
 
 
 @pytest.mark.fault(
@@ -141,8 +148,7 @@ def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
     assert place.asked.wait(10)
     staged = file_staged(durable)
     durable.discard(7)
-    until = clock.SystemClock().monotonic() + 10
-    away.heard(durable.leftovers.own.settle, lambda: clock.SystemClock().monotonic() > until)
+    within(10, durable.leftovers.own.settle)
     assert not staged.exists()
 
 
@@ -162,21 +168,14 @@ def test_a_place_that_hangs_holds_up_no_other_place(
     place = hanging(tmp_path / "hung")
     assert begin_next(durable) == 2
     assert place.asked.wait(10)
-    until(lambda: not Path(other.removeprefix("file://")).exists())
+    until_gone(other)
     late = give_up_a_savepoint(durable, tmp_path / "other", "c")
     durable.leftovers.of_savepoint(late)
-    until(lambda: not Path(late.removeprefix("file://")).exists())
+    until_gone(late)
     assert hung in durable.log.refresh().doomed_savepoints
     place.answers()
     durable.leftovers.settle()
     assert hung not in durable.log.refresh().doomed_savepoints
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
 
 
 @pytest.mark.fault(
@@ -188,6 +187,5 @@ def test_the_end_of_a_job_waits_for_no_sink_that_hangs(
     running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
 ) -> None:
     place = hanging(tmp_path / "out")
-    until = clock.SystemClock().monotonic() + 15
-    away.heard(running.durable.end_outputs, lambda: clock.SystemClock().monotonic() > until)
+    within(15, running.durable.end_outputs)
     assert place.asked.is_set()

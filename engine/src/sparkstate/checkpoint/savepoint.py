@@ -224,9 +224,8 @@ class Savepoints:
                 folder = self.folder(url)
                 keys = [info.key for info in folder.list("")]
                 if not keys and naming.is_local(folder.url):
-                    keys = [
-                        layout.METADATA
-                    ]  # on a disk a folder goes with the last name that is deleted in it
+                    # On a disk a folder goes with the last name that is deleted in it.
+                    keys = [layout.METADATA]
                 folder.delete(keys)
                 abort_uploads(folder)
             except errors.NotFound:

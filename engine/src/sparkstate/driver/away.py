@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -86,20 +85,21 @@ class Places:
     @property
     def away(self) -> tuple[StorageAway, ...]:
         """The places that do not answer now, by URL."""
-        return self._silent(self._calls.values)
+        return self._away(awaited_only=False)
 
     @property
     def awaited(self) -> tuple[StorageAway, ...]:
         """Those of them that a checkpoint or savepoint waits for."""
-        return self._silent(lambda: [call for call in self._calls.values() if call.awaited])
+        return self._away(awaited_only=True)
 
-    def _silent(self, calls: Callable[[], Iterable[Call]]) -> tuple[StorageAway, ...]:
+    def _away(self, *, awaited_only: bool) -> tuple[StorageAway, ...]:
         with self._lock:
             now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
             found = dict(self._troubles)
-            for call in calls():
+            for call in self._calls.values():
                 waited_s = now_s - call.began_s
-                if waited_s >= SLOW_S and call.url not in found:
+                counts = call.awaited or not awaited_only
+                if counts and waited_s >= SLOW_S and call.url not in found:
                     told = f"a call has had no answer for {waited_s:.0f} s"
                     found[call.url] = _Trouble(call.doing, now_ms - round(waited_s * 1000), 0, told, False)
             return _told(found)
@@ -137,7 +137,7 @@ class Places:
         try:
             while True:
                 try:
-                    with self._under_way(url, doing, awaited=True):
+                    with self.under_way(url, doing, awaited=True):
                         action()
                     return
                 except errors.StorageUnavailable as error:
@@ -148,12 +148,9 @@ class Places:
         finally:
             self.answered(url)
 
-    def unawaited(self, url: str, doing: str) -> AbstractContextManager[None]:
-        """A call that nobody waits for: as long as it hangs, :attr:`away` names it."""
-        return self._under_way(url, doing, awaited=False)
-
-    @contextmanager
-    def _under_way(self, url: str, doing: str, *, awaited: bool) -> Iterator[None]:
+    @contextlib.contextmanager
+    def under_way(self, url: str, doing: str, *, awaited: bool) -> Iterator[None]:
+        """A call: as long as it hangs, :attr:`away` names it. ``awaited``: a checkpoint or savepoint waits for it."""
         number = next(self._numbers)
         with self._lock:
             self._calls[number] = Call(url, doing, self._clock.monotonic(), awaited)

@@ -184,7 +184,7 @@ class Leftovers:
 
     def _told(self, url: str, work: _Work) -> None:
         """Tried once; as long as it hangs, the status says so."""
-        with self._places.unawaited(url, "delete what something that failed left"):
+        with self._places.under_way(url, "delete what something that failed left", awaited=False):
             work()
 
     def _do(self, lane: Lane, now: _Work, again: _Work) -> None:
