@@ -47,11 +47,11 @@ def test_progress_costs_one_write_and_no_look(operated: Operated) -> None:
     with operated.driver() as driver:
         driver.checkpoints_done(1)
         operated.running()
-        operated.cluster.until(lambda: _checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        operated.until_checkpoint(1)
         time.sleep(3)
         mark = operated.cluster.audit.mark()
         driver.checkpoints_done(2)
-        operated.cluster.until(lambda: _checkpoint(operated) == 2, "the second checkpoint is told", 40)
+        operated.until_checkpoint(2)
         time.sleep(3)
         requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     asked = [(one.verb, one.resource, one.subresource) for one in requests if one.resource != "leases"]
@@ -81,13 +81,13 @@ def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(o
     with operated.driver() as driver:
         driver.checkpoints_done(1)
         operated.running()
-        operated.cluster.until(lambda: _checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        operated.until_checkpoint(1)
         time.sleep(2)
         first.stop()
         mark = operated.cluster.audit.mark()
         driver.checkpoints_done(2)
         operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "100000"])
-        operated.cluster.until(lambda: _checkpoint(operated) == 2, "the second checkpoint is told", 40)
+        operated.until_checkpoint(2)
         requests = operated.cluster.audit.since(mark, operator_account.user(operated.namespace))
     of_one = [
         (one.verb, one.resource) for one in requests if one.name == "orders" or "job%3Dorders" in one.uri
@@ -95,10 +95,6 @@ def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(o
     assert of_one == [("update", "statefulsparkjobs")]
     writes = [(one.verb, one.resource) for one in requests if one.writes and one.resource != "leases"]
     assert writes == of_one
-
-
-def _checkpoint(operated: Operated) -> int | None:
-    return (operated.status().get("lastCheckpoint") or {}).get("id")
 
 
 @pytest.mark.own_cluster

@@ -151,10 +151,6 @@ def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: Ope
     assert operated.until_pod(1), "its pod runs on"
 
 
-def checkpoint(operated: Operated) -> int | None:
-    return (operated.status().get("lastCheckpoint") or {}).get("id")
-
-
 @pytest.mark.fault_on("Kubernetes")
 @pytest.mark.fault(
     broken="a second operator of the same class begins over the namespace, and finds a job that runs",
@@ -170,7 +166,7 @@ def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(ope
     with operated.driver() as driver:
         driver.checkpoints_done(1)
         operated.running()
-        cluster.until(lambda: checkpoint(operated) == 1, "the first checkpoint is told", 40)
+        operated.until_checkpoint(1)
         mark = cluster.audit.mark()
         driver.checkpoints_done(2)
         with second(operated, **{"progress-seconds": "1", "resync-seconds": "100000"}):
@@ -178,7 +174,7 @@ def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(ope
             driver.checkpoints_done(3)
             time.sleep(12)
             assert touched(operated, mark) == []
-            assert checkpoint(operated) == 1
+            assert operated.checkpoint() == 1
 
 
 @pytest.mark.fault_on("Kubernetes")
@@ -197,10 +193,10 @@ def test_of_a_job_that_was_given_away_no_progress_is_written(operated: Operated)
         for number in (1, 2):
             driver.checkpoints_done(number)
             operated.running()
-            cluster.until(lambda last=number: checkpoint(operated) == last, "the checkpoint is told", 40)
+            operated.until_checkpoint(number)
         cluster.kubectl("label", "ssj", "orders", "-n", operated.namespace, f"{labels.OPERATOR_CLASS}=blue")
         mark = cluster.audit.mark()
         driver.checkpoints_done(3)
         time.sleep(15)
         assert touched(operated, mark) == [("patch", "statefulsparkjobs", "orders")], "it is let go"
-        assert checkpoint(operated) == 2
+        assert operated.checkpoint() == 2

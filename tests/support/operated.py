@@ -196,6 +196,16 @@ class Operated:
         except AssertionError as error:
             raise AssertionError(f"{error}; status: {seen}; log: {self.log_tail()}") from None
 
+    def checkpoint(self, name: str = NAME) -> int | None:
+        """Number of the last checkpoint that its status tells; None before the first."""
+        return (self.status(name).get("lastCheckpoint") or {}).get("id")
+
+    def until_checkpoint(self, number: int, name: str = NAME, timeout_s: float = 40) -> None:
+        """Its status tells that checkpoint as the last one."""
+        self.cluster.until(
+            lambda: self.checkpoint(name) == number, f"{name} tells checkpoint {number}", timeout_s
+        )
+
     def log_tail(self) -> str:
         """The end of the operator's log."""
         return self.operator.log.read_text()[-3000:] if self.operator else ""

@@ -25,21 +25,21 @@ def of_job(config: Config, job: observed.Job) -> str:
     """The name for this job's next attempt, and for what is asked before it."""
     if pinned := _pinned(config, job):
         return pinned
-    noted = str(job.status.get("cluster") or "")
+    noted = _noted(job)
     return noted if noted and (config.cluster_found or _comes(config, job)) else config.cluster
 
 
 def of_state(config: Config, job: observed.Job) -> str:
     """The name that this job's state lies under, for what deletes of it: only a start goes over to another name. Under
     that one there may be another job, of a cluster that shares the storage."""
-    noted = str(job.status.get("cluster") or "")
+    noted = _noted(job)
     return noted if noted and job.status.get("selector") == labels.pods_of(job.uid) else of_job(config, job)
 
 
 def pin(config: Config, job: observed.Job) -> dict[str, str]:
     """Annotations to write with the mark: the pin, where the job comes with a name that is not ours. Raises
     ``SpecInvalid`` for a name that no pin holds: under ours the job would begin empty."""
-    noted = str(job.status.get("cluster") or "")
+    noted = _noted(job)
     if noted in ("", config.cluster) or not _comes(config, job) or _pinned(config, job):
         return {}
     if not NAME.fullmatch(noted):
@@ -55,6 +55,11 @@ def pin(config: Config, job: observed.Job) -> dict[str, str]:
 def pinned(config: Config, job: observed.Job, name: str) -> str:
     """The annotation that pins a job to that name; one of the same name in this cluster too, where that is known."""
     return f"{job.uid}/{config.cluster_id}/{name}"
+
+
+def _noted(job: observed.Job) -> str:
+    """The name that its status notes; empty if it notes none."""
+    return str(job.status.get("cluster") or "")
 
 
 def _pinned(config: Config, job: observed.Job) -> str:

@@ -65,6 +65,11 @@ def selector(operator_class: str) -> str:
     return f"{labels.OPERATOR_CLASS}={operator_class}" if operator_class else empty
 
 
+def selector_of_others(operator_class: str) -> str:
+    """Selects the jobs of all classes but this one, those without a class too."""
+    return f"{labels.OPERATOR_CLASS}!={operator_class}" if operator_class else labels.OPERATOR_CLASS
+
+
 def is_own(about: observed.Job | observed.Snapshot, operator_class: str, mark: str) -> bool:
     """Whether it bears the mark and the class of the operator that these are of, so that no Lease need be read."""
     return (

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from sparkstate_operator import errors, labels, managing
+from sparkstate_operator import errors, managing
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.memories import Key
 
@@ -27,16 +27,11 @@ async def find(
     await asyncio.gather(*(_in(kube, own, place, found) for place in namespaces or (None,)))
 
 
-def selector(operator_class: str) -> str:
-    """Jobs of all classes but this one, those without a class too."""
-    return f"{labels.OPERATOR_CLASS}!={operator_class}" if operator_class else labels.OPERATOR_CLASS
-
-
 async def _in(kube: k.Kube, own: managing.Manager, place: str | None, found: Callable[[Key], None]) -> None:
     while True:
         try:
-            others = kube.each(k.JOBS, place, selector(own.operator_class), meta=True)
-            async for body in others:
+            others = managing.selector_of_others(own.operator_class)
+            async for body in kube.each(k.JOBS, place, others, meta=True):
                 if managing.holds(own, body["metadata"]):
                     found(Key("job", str(body["metadata"]["namespace"]), str(body["metadata"]["name"])))
             return
