@@ -52,10 +52,11 @@ def from_cases(cases: Iterable[junit.Case]) -> dict[Key, Result]:
             row = json.loads(value) if name == "fault" else ()
             if len(row) == len(Key._fields):  # else an earlier version of the tests wrote the file
                 seen[Key(*row)].append(case)
-    return {key: Result(_outcome(ran), sum(map(runs_of, ran))) for key, ran in seen.items()}
+    return {key: Result(outcome(ran), sum(map(runs_of, ran))) for key, ran in seen.items()}
 
 
-def _outcome(cases: Sequence[junit.Case]) -> str:
+def outcome(cases: Sequence[junit.Case]) -> str:
+    """What became of a row, in words: by its worst case."""
     failed = sum(case.outcome == junit.FAILED for case in cases)
     if failed:
         return f"**failed** in {failed} of {len(cases)}"

@@ -1,0 +1,95 @@
+"""``docs/real-nodes.md``: every test on real nodes, and what became of it when it was last run.
+
+The rows are the functions of ``tests/e2e``, the results come from JUnit files. The page is its own store, as
+``docs/faults.md`` is: a run of some of the tests renews their rows and leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import faults_page
+import junit
+
+COLUMNS = ("what must come about", "became of it", "runs", "seconds", "on", "test")
+SECONDS = "{:,.0f}"
+
+HEAD = """# What was tried on real nodes
+
+Written by `make e2e`; do not edit. A line is one test on real nodes: kubelets and containerd that run the containers of
+our images, with the operator as its chart installs it, a real S3 server and real Spark (how, is said in
+[tests/README.md](../tests/README.md)). It shows what became of the test when it was last run, and on which day. `runs`
+counts parameters, `seconds` is the time that all of them took.
+"""
+
+
+class Result(NamedTuple):
+    """What the last run of a test said."""
+
+    outcome: str = faults_page.NOT_RUN
+    runs: int = 0
+    seconds: str = SECONDS.format(0)
+    day: str = "-"
+
+
+def registry(folder: Path, root: Path) -> list[str]:
+    """Node ids, without parameters, of the test functions in the files of ``folder``, in the order of the files."""
+    return [
+        f"{path.relative_to(root)}::{found.name}"
+        for path in sorted(folder.glob("test_*.py"))
+        for found in ast.parse(path.read_text()).body
+        if isinstance(found, ast.FunctionDef) and found.name.startswith("test_")
+    ]
+
+
+def from_cases(cases: Iterable[junit.Case], day: str) -> dict[str, Result]:
+    """What ran, by node id."""
+    seen: dict[str, list[junit.Case]] = defaultdict(list)
+    for case in cases:
+        seen[case.node].append(case)
+    return {
+        node: Result(
+            faults_page.outcome(ran),
+            sum(case.outcome != junit.SKIPPED for case in ran),
+            SECONDS.format(sum(case.seconds for case in ran)),
+            day,
+        )
+        for node, ran in seen.items()
+    }
+
+
+def merge(
+    tests: Collection[str], before: Mapping[str, Result], ran: Mapping[str, Result]
+) -> dict[str, Result]:
+    """One result per test: of this run, else the one known before, else ``not run``."""
+    return {node: ran.get(node) or before.get(node) or Result() for node in tests}
+
+
+def render(results: Mapping[str, Result]) -> str:
+    """The page: one table."""
+    good = sum(result.outcome == faults_page.AS_EXPECTED for result in results.values())
+    waiting = sum(result.outcome.startswith(faults_page.NOT_RUN) for result in results.values())
+    said = f"{len(results)} tests: {good} as expected, {len(results) - good - waiting} failed, {waiting} not run."
+    lines = [HEAD, said, "", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    return "\n".join([*lines, *(_line(node, result) for node, result in results.items())]) + "\n"
+
+
+def _line(node: str, result: Result) -> str:
+    said = node.rpartition("::test_")[2].replace("_", " ")
+    cells = (said, result.outcome, str(result.runs), result.seconds, result.day, f"`{node}`")
+    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
+
+
+def parse(page: str) -> dict[str, Result]:
+    """What :func:`render` wrote."""
+    found = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
+            found[cells[-1].strip("`")] = Result(cells[1], int(cells[2]), cells[3], cells[4])
+    return found
