@@ -95,8 +95,14 @@ class Actor:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return iter(self._request("list", lambda: list(self._disk.list(prefix))))
 
-    def copy(self, source: str, target: str) -> None:
-        self._request("copy", lambda: self._disk.copy(source, target))
+    def begin_move(self, source: str, target: str) -> str:
+        return self._request("begin_move", lambda: self._disk.begin_move(source, target))
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        return self._request("move", lambda: self._disk.move(ticket, source, target, size))
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        self._request("drop_move", lambda: self._disk.drop_move(ticket, target))
 
     def delete(self, keys: Iterable[str]) -> None:
         # One at a time: a process may be killed, or another come, between two of them.

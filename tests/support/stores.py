@@ -11,7 +11,9 @@ import pytest
 from sparkstate import errors
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore, Upload
 
-WRITES = frozenset({"put_if_absent", "put_file", "upload", "part", "complete", "copy", "delete"})
+WRITES = frozenset(
+    {"put_if_absent", "put_file", "upload", "part", "complete", "begin_move", "move", "delete"}
+)
 
 
 class Crash(BaseException):
@@ -60,8 +62,14 @@ class HookedStore:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._around("list", prefix, lambda: iter(list(self.store.list(prefix))))
 
-    def copy(self, source: str, target: str) -> None:
-        self._around("copy", target, lambda: self.store.copy(source, target))
+    def begin_move(self, source: str, target: str) -> str:
+        return self._around("begin_move", target, lambda: self.store.begin_move(source, target))
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        return self._around("move", target, lambda: self.store.move(ticket, source, target, size))
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        self._around("drop_move", target, lambda: self.store.drop_move(ticket, target))
 
     def delete(self, keys: Iterable[str]) -> None:
         # One at a time, so that a crash can come between two of them.

@@ -140,9 +140,7 @@ def assert_restorable_and_clean(store, life, tmp_path, committed):
 def write_count(tmp_path):
     store = HookedStore(LocalStore(str(tmp_path / "count")))
     Life(store, store, tmp_path / "snapshots", []).live()
-    return sum(
-        1 for operation, _ in store.calls if operation in {"put_if_absent", "put_file", "copy", "delete"}
-    )
+    return sum(1 for operation, _ in store.calls if operation in {"put_if_absent", "put_file", "delete"})
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

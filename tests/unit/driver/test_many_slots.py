@@ -11,7 +11,7 @@ import pytest
 from support import slots
 from support.running import Running
 
-from sparkstate.sinks import file_sink
+from sparkstate.sinks import publication
 from sparkstate.slots import protocol
 from sparkstate.slots.runtime import SlotRuntime
 
@@ -79,16 +79,16 @@ def test_a_checkpoint_ends_when_its_slots_do_and_not_at_the_next_question(
 def test_what_the_slots_have_staged_is_published_side_by_side(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file takes five requests; a hundred slots, one after another, took ten seconds on an object store."""
+    """A file takes eight requests; a hundred slots, one after another, took ten seconds on an object store."""
     feed(running, 0)
     together = threading.Barrier(SLOTS)
-    plain = file_sink.publish
+    plain = publication.publish
 
     def publish(*arguments: Any) -> bool:
         together.wait(20)
         return plain(*arguments)
 
-    monkeypatch.setattr(file_sink, "publish", publish)
+    monkeypatch.setattr(publication, "publish", publish)
     running.start(0).settle()
     assert len(list(running.out.glob("part-*"))) == SLOTS
     assert running.durable.log.state.published == 1

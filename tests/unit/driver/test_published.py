@@ -12,7 +12,7 @@ from support.running import Running, settings
 
 from sparkstate import clock, errors, storage
 from sparkstate.driver.durable import Durable
-from sparkstate.sinks import file_sink
+from sparkstate.sinks import file_sink, publication
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_driver_that_died_between_publishing_and_saying_so_changes_nothing(
     commit_unpublished(running)
     store = storage.open_store(str(running.out))
     for committable in committables(running):
-        assert file_sink.publish(store, committable)
+        assert publication.publish(store, committable, 0)
         (running.out / committable.final).unlink()
     restore(tmp_path, sink)
     assert files(running.out) == []

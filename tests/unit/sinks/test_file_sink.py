@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.stores import HookedStore
+from support.stores import Crash, HookedStore
 
 from sparkstate import errors, storage
 from sparkstate.settings import S3Settings
-from sparkstate.sinks import file_sink
+from sparkstate.sinks import file_sink, publication
 from sparkstate.sinks.file_sink import FileSink, FileSinkWriter
+from sparkstate.storage.objectstore import ObjectStore
 
 LINEAGE = "abcdef0123456789"
 
@@ -36,6 +40,10 @@ def staged(
     return made.stage(rotated, checkpoint, epoch)
 
 
+def publish(store: ObjectStore, committable: file_sink.Committable, now_ms: int = 0) -> bool:
+    return publication.publish(store, committable, now_ms)
+
+
 def visible(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if not p.name.startswith(("_", ".")))
 
@@ -43,7 +51,7 @@ def visible(folder: Path) -> list[str]:
 def test_nothing_is_visible_before_it_is_published_and_everything_after(tmp_path: Path) -> None:
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1, 2)
     assert visible(tmp_path / "out") == []
-    assert file_sink.publish(storage.open_store(str(tmp_path / "out")), committable)
+    assert publish(storage.open_store(str(tmp_path / "out")), committable)
     assert visible(tmp_path / "out") == ["part-00001-000000017-002-totals-abcdef01.parquet"]
     assert pq.read_table(tmp_path / "out" / committable.final)["v"].to_pylist() == [1, 2]
     assert committable.rows == 2
@@ -52,9 +60,9 @@ def test_nothing_is_visible_before_it_is_published_and_everything_after(tmp_path
 def test_publishing_again_changes_nothing(tmp_path: Path) -> None:
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     store = storage.open_store(str(tmp_path / "out"))
-    assert file_sink.publish(store, committable)
+    assert publish(store, committable)
     before = (tmp_path / "out" / committable.final).read_bytes()
-    assert not file_sink.publish(store, committable)
+    assert not publish(store, committable)
     assert (tmp_path / "out" / committable.final).read_bytes() == before
 
 
@@ -62,21 +70,21 @@ def test_a_staged_file_that_is_gone_is_an_error_and_not_a_silence(tmp_path: Path
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     (tmp_path / "out" / committable.staged).unlink()
     with pytest.raises(errors.CorruptData, match="is missing"):
-        file_sink.publish(storage.open_store(str(tmp_path / "out")), committable)
+        publish(storage.open_store(str(tmp_path / "out")), committable)
 
 
 def test_a_file_that_its_reader_has_taken_is_not_published_again(tmp_path: Path) -> None:
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     content = (tmp_path / "out" / committable.staged).read_bytes()
     store = storage.open_store(str(tmp_path / "out"))
-    file_sink.publish(store, committable)
+    publish(store, committable)
     (tmp_path / "out" / committable.final).unlink()
-    assert not file_sink.publish(store, committable)
+    assert not publish(store, committable)
     # As if the driver had died before it removed the staged file.
     (tmp_path / "out" / committable.staged).write_bytes(content)
-    assert not file_sink.publish(store, committable)
+    assert not publish(store, committable)
     assert visible(tmp_path / "out") == []
-    file_sink.forget(store, [committable])
+    publication.forget(store, [committable])
     assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == [file_sink.BEGUN]
 
 
@@ -90,26 +98,111 @@ def test_a_file_that_another_publishes_meanwhile_is_published_and_not_missing(
     store = HookedStore(inner)
 
     def publish_first(operation: str, _key: str) -> None:
-        if operation == "copy":
-            assert file_sink.publish(inner, committable)
+        if operation == "begin_move":
+            assert publish(inner, committable)
             if reader == "takes":
                 (tmp_path / "out" / committable.final).unlink()
             else:
-                file_sink.forget(inner, [committable])
+                publication.forget(inner, [committable])
 
     store.before = publish_first
-    assert not file_sink.publish(store, committable)
+    assert not publish(store, committable)
     assert visible(tmp_path / "out") == ([committable.final] if reader == "reads" else [])
 
 
-def test_a_publication_that_was_cut_off_after_the_copy_is_completed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("reader", ["takes", "reads"])
+def test_a_publication_that_is_cut_off_at_any_request_is_completed_and_shows_the_file_once(
+    tmp_path: Path, reader: str, after: bool
+) -> None:
+    sink = FileSink(str(tmp_path / "out"))
+    plain = storage.open_store(sink.path)
+    appeared: list[str] = []
+
+    def look() -> None:
+        for name in visible(tmp_path / "out"):
+            if name not in appeared or reader == "takes":
+                appeared.append(name)
+            if reader == "takes":
+                (tmp_path / "out" / name).unlink()
+
+    for crash_at in itertools.count(1):
+        committable = staged(tmp_path, sink, 1, checkpoint=crash_at, epoch=crash_at)
+        store = HookedStore(plain)
+
+        seen = itertools.count(1)
+
+        def crash(_operation: str, _key: str, seen: Iterator[int] = seen, crash_at: int = crash_at) -> None:
+            look()
+            if next(seen) == crash_at:
+                raise Crash
+
+        store.after, store.before = (crash, store.before) if after else (store.after, crash)
+        with contextlib.suppress(Crash):
+            publish(store, committable)
+            break
+        look()
+        publish(plain, committable)
+        look()
+        assert appeared.count(committable.final) == 1
+    assert crash_at == (6 if after else 8)  # two looks find nothing: nothing is after them
+    look()
+    assert sorted(appeared) == sorted(set(appeared))
+
+
+def test_what_the_storage_no_longer_knows_of_a_publication_is_published_anew_where_it_is_old(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a bucket's rule that drops unfinished uploads does, days after a driver died between two requests."""
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
-    store = storage.open_store(str(tmp_path / "out"))
-    store.copy(committable.staged, committable.final)
-    assert not file_sink.publish(store, committable)
-    (tmp_path / "out" / committable.final).unlink()
-    assert not file_sink.publish(store, committable)
+    store = HookedStore(storage.open_store(str(tmp_path / "out")))
+    store.before = crash_before("move")
+    with pytest.raises(Crash):
+        publish(store, committable)
+    (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
+    dropping = Dropping(store.store)
+    hours = 3_600_000
+    assert publish(dropping, committable, ticket.modified_ms + 13 * hours)
+    assert dropping.used == ["rename", "another"]
+    assert visible(tmp_path / "out") == [committable.final]
+    assert "it comes twice" in caplog.text
+
+
+def test_a_ticket_that_is_not_old_and_not_honoured_was_used(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    store = HookedStore(storage.open_store(str(tmp_path / "out")))
+    store.before = crash_before("move")
+    with pytest.raises(Crash):
+        publish(store, committable)
+    (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
+    assert not publish(Dropping(store.store), committable, ticket.modified_ms + 3_600_000)
     assert visible(tmp_path / "out") == []
+
+
+def crash_before(wanted: str) -> Callable[[str, str], None]:
+    def crash(operation: str, _key: str) -> None:
+        if operation == wanted:
+            raise Crash
+
+    return crash
+
+
+class Dropping(HookedStore):
+    """Has dropped the first ticket, and makes others."""
+
+    used: list[str]
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(store)
+        self.used = []
+
+    def begin_move(self, source: str, target: str) -> str:
+        super().begin_move(source, target)
+        return "another"
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        self.used.append(ticket)
+        return ticket == "another" and super().move(ticket, source, target, size)
 
 
 def test_what_an_older_version_published_may_be_gone(tmp_path: Path) -> None:
@@ -117,7 +210,7 @@ def test_what_an_older_version_published_may_be_gone(tmp_path: Path) -> None:
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     (tmp_path / "out" / committable.staged).unlink()
     older = msgspec.structs.replace(committable, url="")
-    assert not file_sink.publish(storage.open_store(str(tmp_path / "out")), older)
+    assert not publish(storage.open_store(str(tmp_path / "out")), older)
 
 
 def test_an_upload_that_fails_leaves_no_local_copy(tmp_path: Path) -> None:
@@ -141,7 +234,7 @@ def test_output_of_several_epochs_becomes_one_file_and_the_next_checkpoint_anoth
     made.hold([batch(2), batch(3)])
     for checkpoint, epoch in ((1, 8), (2, 9)):
         rotated = made.rotate(checkpoint)
-        file_sink.publish(store, made.stage(rotated, checkpoint, epoch))
+        publish(store, made.stage(rotated, checkpoint, epoch))
         made.settle(rotated)
         made.hold([batch(4)])
     lines = [(tmp_path / "out" / name).read_text().splitlines() for name in visible(tmp_path / "out")]

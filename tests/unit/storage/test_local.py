@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -192,3 +193,26 @@ def test_a_folder_that_another_host_has_made_is_found_at_the_next_look(tmp_path,
     assert not os.path.isdir(tmp_path / "savepoint-1"), "the client remembers"
     open_inside(url).put_if_absent("a", b"1")
     assert (tmp_path / "savepoint-1" / "a").read_bytes() == b"1"
+
+
+def test_of_eight_who_move_by_one_ticket_one_makes_it_appear(tmp_path):
+    root = LocalStore(str(tmp_path))
+    for round_number in range(5):
+        source, target = f"a{round_number}", f"b{round_number}"
+        root.put_if_absent(source, b"bytes")
+        ticket = root.begin_move(source, target)
+        start, appeared = threading.Barrier(8), []
+
+        def move(source=source, target=target, ticket=ticket, start=start, appeared=appeared):
+            start.wait()
+            if root.move(ticket, source, target, 5):
+                appeared.append(root.get(target))
+                root.delete([target])
+
+        threads = [threading.Thread(target=move) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert appeared == [b"bytes"]
+        assert [info.key for info in root.list("b")] == []

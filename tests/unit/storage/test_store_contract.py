@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from sparkstate import errors
-from sparkstate.storage import PrefixedStore
+from sparkstate.storage import PrefixedStore, s3_moving
 from sparkstate.storage.probe import require_conditional_create
 from sparkstate.storage.s3 import SINGLE_PUT_LIMIT
 
@@ -115,11 +115,44 @@ def test_deleting_what_is_missing_is_no_error(root):
     assert root.get("a/b") == b"2"
 
 
-def test_a_copy_has_the_same_bytes_and_may_be_repeated(root):
+def test_a_move_makes_its_target_appear_once(root):
     root.put_if_absent("a", b"bytes")
-    root.copy("a", "x/b")
-    root.copy("a", "x/b")
+    ticket = root.begin_move("a", "x/b")
+    assert [info.key for info in root.list("")] == ["a"]
+    assert root.move(ticket, "a", "x/b", 5)
     assert root.get("x/b") == b"bytes"
+    assert not root.move(ticket, "a", "x/b", 5)
+    root.delete(["x/b"])
+    assert not root.move(ticket, "a", "x/b", 5)
+    assert [info.key for info in root.list("x/")] == []
+
+
+def test_what_is_not_there_cannot_be_moved(root):
+    with pytest.raises(errors.NotFound):
+        root.move(root.begin_move("a", "b"), "a", "b", 5)
+    assert list(root.list("")) == []
+
+
+def test_an_empty_object_can_be_moved(root):
+    root.put_if_absent("a", b"")
+    assert root.move(root.begin_move("a", "b"), "a", "b", 0)
+    assert root.head("b").size == 0
+
+
+def test_a_large_object_is_moved_in_parts(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(s3_moving, "PART_SIZE", 5 << 20)
+    (tmp_path / "large").write_bytes(os.urandom(12 << 20))
+    root.put_file("a", tmp_path / "large")
+    assert root.move(root.begin_move("a", "b"), "a", "b", 12 << 20)
+    root.get_file("b", tmp_path / "back")
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "large").read_bytes()
+
+
+def test_a_move_that_is_dropped_leaves_nothing_and_the_next_is_another(root):
+    root.put_if_absent("a", b"bytes")
+    root.drop_move(root.begin_move("a", "b"), "b")
+    assert root.abort_uploads("", lambda key: True) == 0
+    assert root.move(root.begin_move("a", "b"), "a", "b", 5)
 
 
 @pytest.mark.parametrize("key", ["", "/a", "../a", "a/../b", "a//b", "a/", "./a", "a\\b", "a\0"])

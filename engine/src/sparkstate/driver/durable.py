@@ -98,7 +98,13 @@ class Durable:
         self.sink_paths: dict[str, str] = {}
         """The folder of each exact sink of the job, by the sink's uid."""
         self._outputs = Outputs(
-            self.lineage.id, self.log, self._stores, self.places, lambda: self.sink_paths, self._insist
+            self.lineage.id,
+            self.log,
+            self._stores,
+            self.places,
+            lambda: self.sink_paths,
+            self._insist,
+            clock_,
         )
         self.leftovers = Leftovers(
             self.lineage,

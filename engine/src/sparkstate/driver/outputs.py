@@ -15,10 +15,11 @@ from functools import partial
 from sparkstate import errors, storage
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.checkpoint.restore import Restored
+from sparkstate.clock import Clock
 from sparkstate.driver.away import Places
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import Tombstone
-from sparkstate.sinks import file_sink
+from sparkstate.sinks import file_sink, publication
 from sparkstate.storage import naming
 
 _PUBLISHED_AT_ONCE = 16
@@ -36,6 +37,7 @@ class Outputs:
         places: Places,
         paths: Callable[[], Mapping[str, str]],
         insist: Callable[[str, Callable[[], object], Callable[[], bool]], None],
+        clock: Clock,
     ) -> None:
         self._lineage_id = lineage_id
         self._log = log
@@ -43,6 +45,7 @@ class Outputs:
         self._places = places
         self._paths = paths
         self._insist = insist
+        self._clock = clock
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -93,7 +96,7 @@ class Outputs:
         by_url = {url: [c for c in staged if self._url_of(c) == url] for url in self._urls_of(staged)}
         for url, published in by_url.items():
             with contextlib.suppress(errors.StorageError):  # a later sweep takes them
-                file_sink.forget(self._stores.get(url), published)
+                publication.forget(self._stores.get(url), published)
 
     def sweep(self, incarnation: int) -> None:
         """Delete what was staged for checkpoints that never committed."""
@@ -113,9 +116,10 @@ class Outputs:
         sink. All have ended when this returns, or raises what went wrong with the first."""
 
         def publish(url: str, committable: Committable) -> None:
-            self._places.insist(
-                url, doing, lambda: file_sink.publish(self._stores.get(url), committable), given_up
-            )
+            def show() -> None:
+                publication.publish(self._stores.get(url), committable, self._clock.now_ms())
+
+            self._places.insist(url, doing, show, given_up)
 
         with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
             ended = [pool.submit(publish, *one) for one in staged]

@@ -2,9 +2,9 @@
 
 Every slot holds the output of its epochs on local disk. A checkpoint turns what is held into one staged file per slot
 (below ``_sparkstate_staging/``, which Spark and pyarrow readers skip), named in the checkpoint's metadata. When the
-checkpoint has committed, the driver publishes the staged files under their final names; after a crash a restore does it
-again unless the log says that it was done: a name is used once and its content never changes, and readers may take
-away what is visible. The idea is that of Flink's ``FileSink`` with ``OnCheckpointRollingPolicy``.
+checkpoint has committed, the driver publishes the staged files under their final names (``publication``); after a crash
+a restore does it again unless the log says that it was done: a name is used once and its content never changes, and
+readers may take away what is visible. The idea is that of Flink's ``FileSink`` with ``OnCheckpointRollingPolicy``.
 
 Final names: ``part-<incarnation>-<last epoch>-<slot>-<sink>-<lineage>.<format>``, so that a reader can tell up to which
 epoch a file reaches.
@@ -244,61 +244,6 @@ def _require_begun(store: ObjectStore, staging: str) -> None:
 
 def _staging(lineage: str, incarnation: int) -> str:
     return f"{STAGING}/{lineage}/{incarnation:05d}"
-
-
-def publish(store: ObjectStore, staged: Committable) -> bool:
-    """Make a staged file visible under its final name. Idempotent; returns whether this call did it.
-
-    From then on the file is its readers': they may move, rename or delete it. So a note beside the staged file says
-    that it was published, before that goes; :func:`forget` removes the note. Raises ``CorruptData`` if neither the
-    note, the staged nor the final file is there.
-    """
-    note = _note(staged)
-    if _size(store, note) is not None:
-        store.delete([staged.staged])
-        return False
-    known = _size(store, staged.final) == staged.size
-    if not known and not _copy(store, staged):
-        return False
-    with contextlib.suppress(errors.AlreadyExists):
-        store.put_if_absent(note, b"published\n")
-    store.delete([staged.staged])
-    return not known
-
-
-def _copy(store: ObjectStore, staged: Committable) -> bool:
-    """Whether there was anything to copy. Older versions left no note, and took the staged file away only when it was
-    published: theirs are told by the missing URL."""
-    try:
-        store.copy(staged.staged, staged.final)
-    except errors.NotFound as error:
-        if not staged.url:
-            return False
-        # Another thread may have published it since: one of an older incarnation, which ends its publication.
-        if _size(store, _note(staged)) is not None or _size(store, staged.final) == staged.size:
-            return False
-        raise errors.CorruptData(
-            f"{store.url}/{staged.staged} is named by a committed checkpoint and is missing, and so is "
-            f"{staged.final}, which was never published; the records of that file are lost: restore an older "
-            "savepoint into a new folder"
-        ) from error
-    return True
-
-
-def forget(store: ObjectStore, published: Iterable[Committable]) -> None:
-    """Remove the notes of :func:`publish`, once the log says that all is published."""
-    store.delete([_note(staged) for staged in published])
-
-
-def _note(staged: Committable) -> str:
-    return f"{staged.staged}.published"
-
-
-def _size(store: ObjectStore, key: str) -> int | None:
-    try:
-        return store.head(key).size
-    except errors.NotFound:
-        return None
 
 
 def sweep_staging(store: ObjectStore, lineage: str, before_incarnation: int) -> int:

@@ -97,12 +97,40 @@ class LocalStore:
             found = sorted(self._walk(prefix), key=lambda info: info.key)
         return iter(found)
 
-    def copy(self, source: str, target: str) -> None:
-        with self._mapped("copy", source), self._temporary() as temporary:
-            _copy(self._path(source), temporary)
+    def begin_move(self, source: str, target: str) -> str:
+        """A rename takes the source away, and so cannot be done twice."""
+        with self._mapped("look up", source):
+            self._require_root()
+            self._path(source).stat()
+        return "rename"
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        del ticket, size
+        with self._mapped("move", source):
+            self._require_root()
+            return self._rename(source, target)
+
+    def _rename(self, source: str, target: str) -> bool:
+        path = self._path(source)
+        for _ in range(_ATTEMPTS):
             parent = self._make_parent(target)
-            temporary.replace(self._path(target))
+            try:
+                os.utime(path)  # readers may look for what is newer than what they have read
+                path.replace(self._path(target))
+            except FileNotFoundError:
+                if path.exists():
+                    continue  # a delete elsewhere pruned the empty folder of the target
+                self._require_root()
+                return False
             _flush_directory(parent)
+            _flush_directory(path.parent)
+            return True
+        raise FileNotFoundError(
+            errno.ENOENT, "its folder is deleted again and again", str(self._path(target))
+        )
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        """Nothing is kept for it."""
 
     def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
         """Nothing: what was written of a file goes when the folder is opened and its writer is dead."""

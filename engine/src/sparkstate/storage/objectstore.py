@@ -1,4 +1,4 @@
-"""The seam to durable storage: nine operations, two implementations (a local folder, S3).
+"""The seam to durable storage: a dozen operations, two implementations (a local folder, S3).
 
 Keys are relative, ``/``-separated names without a leading slash; the store's ``url`` is their root.
 Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable`
@@ -67,8 +67,21 @@ class ObjectStore(Protocol):
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """All objects whose key starts with ``prefix``, in order of their keys."""
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy within the store; overwriting ``target`` with the same content is no error."""
+    def begin_move(self, source: str, target: str) -> str:
+        """A ticket for :meth:`move`: a line without secrets, to be stored. Nothing appears yet. Raises ``NotFound`` if
+        there is no ``source``, here or in :meth:`move`."""
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        """Make ``source``, of ``size`` bytes, appear as ``target``; it may stay under its own name too.
+
+        It appears once for a ticket, however often and by whomever this is called, whichever answers are lost, and
+        wherever ``target`` has gone since. False: it had appeared before (or, in a bucket, the ticket was dropped as an
+        unfinished upload, by :meth:`drop_move` or a rule). Raises ``NotFound`` for a ``source`` that is gone while the
+        ticket is good.
+        """
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        """The ticket will not be used; raises nothing."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete; missing objects are no error."""

@@ -44,8 +44,14 @@ class PrefixedStore:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return (self._strip(info) for info in self._store.list(self._prefix + prefix))
 
-    def copy(self, source: str, target: str) -> None:
-        self._store.copy(self._full(source), self._full(target))
+    def begin_move(self, source: str, target: str) -> str:
+        return self._store.begin_move(self._full(source), self._full(target))
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        return self._store.move(ticket, self._full(source), self._full(target), size)
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        self._store.drop_move(ticket, self._full(target))
 
     def delete(self, keys: Iterable[str]) -> None:
         self._store.delete([self._full(key) for key in keys])

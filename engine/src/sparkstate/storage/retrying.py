@@ -71,8 +71,14 @@ class RetryingStore:
         # Collected, because a listing that fails half-way must begin anew.
         return iter(self._retried(lambda: list(self._store.list(prefix))))
 
-    def copy(self, source: str, target: str) -> None:
-        self._retried(lambda: self._store.copy(source, target))
+    def begin_move(self, source: str, target: str) -> str:
+        return self._retried(lambda: self._store.begin_move(source, target))
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        return self._retried(lambda: self._store.move(ticket, source, target, size))
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        self._store.drop_move(ticket, target)
 
     def delete(self, keys: Iterable[str]) -> None:
         wanted = list(keys)

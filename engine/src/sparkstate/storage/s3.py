@@ -24,7 +24,7 @@ import botocore.exceptions
 
 from sparkstate import errors
 from sparkstate.settings import MIB, S3Settings
-from sparkstate.storage import naming, s3_errors, s3_keys, s3_wire
+from sparkstate.storage import naming, s3_errors, s3_keys, s3_moving, s3_wire
 from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo, Upload
 
@@ -90,10 +90,7 @@ class S3Store:
                 )
 
     def upload(self, key: str) -> Upload:
-        name = self._full(key)
-        with self._mapped("store", key):
-            begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=name)["UploadId"]
-        return _S3Upload(self, key, begun)
+        return _S3Upload(self, key, self._begin_upload(key))
 
     def get(self, key: str) -> bytes:
         with self._mapped("read", key):
@@ -150,15 +147,28 @@ class S3Store:
                     modified_ms=int(item["LastModified"].timestamp() * 1000),
                 )
 
-    def copy(self, source: str, target: str) -> None:
-        try:
-            with self._mapped("copy", source):
-                self._client.copy(
-                    {"Bucket": self._bucket, "Key": self._full(source)}, self._bucket, self._full(target)
-                )
-        except errors.NotFound:
-            self._require_bucket(source)
-            raise
+    def begin_move(self, source: str, target: str) -> str:
+        """The number of a multipart upload, which S3 completes once. Whether there is a source, :meth:`move` says."""
+        return self._begin_upload(target)
+
+    def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        name = self._full(target)
+        with self._mapped("move", source), contextlib.suppress(self._client.exceptions.NoSuchUpload):
+            parts = s3_moving.copy_parts(
+                self._client, self._bucket, self._full(source), name, ticket, size, self._parts.map
+            )
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=name, UploadId=ticket, MultipartUpload={"Parts": parts}
+            )
+            return True
+        return False
+
+    def drop_move(self, ticket: str, target: str) -> None:
+        _S3Upload(self, target, ticket).abort()
+
+    def _begin_upload(self, key: str) -> str:
+        with self._mapped("store", key):
+            return self._client.create_multipart_upload(Bucket=self._bucket, Key=self._full(key))["UploadId"]
 
     def delete(self, keys: Iterable[str]) -> None:
         names = [self._full(key) for key in keys]
@@ -214,11 +224,7 @@ class S3Store:
 
     def _put_parts(self, key: str, source: Path, size: int) -> None:
         part_size = max(PART_SIZE, -(-size // MAX_PARTS))
-        upload = _S3Upload(
-            self,
-            key,
-            self._client.create_multipart_upload(Bucket=self._bucket, Key=self._full(key))["UploadId"],
-        )
+        upload = _S3Upload(self, key, self._begin_upload(key))
 
         def put(number: int) -> None:
             offset = (number - 1) * part_size
