@@ -11,11 +11,20 @@ from support import s3server
 from support.kubernetes import flights
 from support.kubernetes.driver_pods import DriverPods
 from support.kubernetes.flights import FlightsJob
+from support.kubernetes.installed import Operator
 from support.kubernetes.node_job import IN_THE_CLUSTER, Bucket
 from support.kubernetes.nodes import NodeCluster
 
 pytestmark = pytest.mark.slow
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_operator(operator: Operator) -> Iterator[None]:
+    """One that other tests have installed would take these pods for those of a job that is gone."""
+    operator.scale(0)
+    yield
+    operator.scale(1)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from support.kubernetes.flights import FlightsJob
+from support.kubernetes.installed import Operator
 from support.kubernetes.node_job import merged
 from support.kubernetes.nodes import NodeCluster
 
@@ -31,9 +32,10 @@ def near(job: FlightsJob, node: str) -> None:
 
 
 def test_a_driver_behind_a_cut_network_is_replaced_and_changes_nothing_when_it_is_back(
-    make_job: Callable[..., FlightsJob], machine: NodeCluster
+    make_job: Callable[..., FlightsJob], machine: NodeCluster, operator: Operator
 ) -> None:
     far = machine.nodes[1] if len(machine.nodes) > 1 else machine.add_node()
+    operator.move_to(machine.nodes[0].names.node)
     job = make_job(fenceTimeout="20s", sinkTimeout="5s")
     near(job, far.names.node)
     job.apply()
@@ -59,10 +61,11 @@ def test_a_driver_behind_a_cut_network_is_replaced_and_changes_nothing_when_it_i
 
 
 def test_a_lost_node_is_answered_in_the_time_that_the_documents_name(
-    make_job: Callable[..., FlightsJob], machine: NodeCluster
+    make_job: Callable[..., FlightsJob], machine: NodeCluster, operator: Operator
 ) -> None:
     """With the times that a job has by itself. A cluster's own default waits 50 s, not 20, for a silent node."""
     far = machine.nodes[1] if len(machine.nodes) > 1 else machine.add_node()
+    operator.move_to(machine.nodes[0].names.node)
     job = make_job()
     near(job, far.names.node)
     job.apply()

@@ -216,7 +216,9 @@ def test_a_file_whose_publication_is_tried_again_appears_once(proxy, s3, kind, r
         reader()
         assert reader.taken == 1, f"request {which} was broken"
         left = [info.key for info in direct.list("")]
-        assert left == [] or kind == "late"  # a note that arrives when it was forgotten is swept by the next driver
+        assert (
+            left == [] or kind == "late"
+        )  # a note that arrives when it was forgotten is swept by the next driver
         direct.delete(left)
     record_property("runs", REQUESTS_OF_A_PUBLICATION)
 

@@ -49,6 +49,20 @@ class Operator:
             lambda: not self.cluster.items("pod", NAMESPACE), "the operator's pod is gone", 120
         )
 
+    def move_to(self, node: str) -> None:
+        """Returns when it runs on that node, ready; the scheduler chose another, or a drain did."""
+        pods = self.cluster.items("pod", NAMESPACE)
+        if {pod["spec"].get("nodeName") for pod in pods} == {node}:
+            return
+        others = [one["metadata"]["name"] for one in self.cluster.items("node")]
+        others.remove(node)
+        try:
+            self.cluster.kubectl("cordon", *others)
+            self.scale(0)
+            self.scale(1)
+        finally:
+            self.cluster.kubectl("uncordon", *others)
+
     def complaints(self) -> list[str]:
         """Errors, tracebacks and unstructured lines in all it ever printed."""
         return complaints(self.logs.lines(NAMESPACE, "operator"))
