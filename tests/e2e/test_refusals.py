@@ -37,8 +37,7 @@ def test_a_webhook_that_takes_no_pods_for_a_minute_costs_the_minute_and_no_attem
         status = job.status
         assert status["attempt"] == 2
         assert status["phase"] not in ("Failed", "RestoreBlocked")
-        if mood == "refuses":
-            assert "Forbidden" in reasons(job)
+        assert "Refused" in reasons(job)
         judge.mood = "passes"
         began = time.monotonic()
         job.cluster.until(job.pods, "the next driver's pod is there", 60)
