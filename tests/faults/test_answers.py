@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -221,6 +223,63 @@ def test_a_file_whose_publication_is_tried_again_appears_once(proxy, s3, kind, r
         )  # a note that arrives when it was forgotten is swept by the next driver
         direct.delete(left)
     record_property("runs", REQUESTS_OF_A_PUBLICATION)
+
+
+@pytest.mark.fault(
+    broken="a driver that was fenced off publishes a file that the next driver publishes and forgets meanwhile",
+    when="it sleeps before each of its requests, and a reader takes the file away as soon as it appears",
+    expected="the file appears once",
+)
+def test_two_drivers_that_publish_one_file_at_a_time_show_it_once(proxy, s3, record_property):
+    store = through(proxy, "two-drivers")
+    direct = open_store(store.url, s3.settings)
+    for which in range(1, REQUESTS_OF_A_PUBLICATION):
+        staged = Committable(
+            sink="sum",
+            slot=0,
+            staged=f"staged-{which}",
+            final=f"part-{which}",
+            size=4,
+            checksum="",
+            url=store.url,
+        )
+        direct.put_if_absent(staged.staged, b"rows")
+        reader, sleep = Taking(direct, staged.final), Sleep(which)
+        proxy.watch = sleep
+        older = threading.Thread(target=publish_as_one_that_may_be_fenced, args=(store, staged))
+        older.start()
+        assert sleep.begun.wait(20)
+        reader()
+        publication.publish(direct, staged, 0)
+        reader()
+        publication.forget(direct, [staged])
+        sleep.over.set()
+        older.join()
+        reader()
+        assert reader.taken == 1, f"it slept before request {which}"
+        direct.delete([info.key for info in direct.list("")])
+    record_property("runs", REQUESTS_OF_A_PUBLICATION - 1)
+
+
+def publish_as_one_that_may_be_fenced(store, staged):
+    with contextlib.suppress(
+        errors.CorruptData
+    ):  # nothing is left of the file, and its log is another driver's
+        publication.publish(store, staged, 0)
+
+
+class Sleep:
+    """Holds the ``which``-th request."""
+
+    def __init__(self, which):
+        self._left = which
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def __call__(self, request):
+        self._left -= 1
+        if self._left == 0:
+            self.begun.set()
+            self.over.wait(20)
 
 
 REQUESTS_OF_A_PUBLICATION = 9

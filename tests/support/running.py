@@ -75,7 +75,8 @@ class Running:
 
     def staged(self) -> list[Path]:
         folder = self.out / "_sparkstate_staging"
-        return [path for path in folder.rglob("*") if path.is_file() and path.name != file_sink.BEGUN]
+        aside = (file_sink.BEGUN, ".ticket")
+        return [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(aside)]
 
     def close(self) -> None:
         self.group.close()

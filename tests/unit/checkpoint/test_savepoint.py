@@ -81,7 +81,7 @@ def test_a_savepoint_that_was_copied_elsewhere_is_whole_without_its_origin(job, 
     committed, taken = job.take(folder=tmp_path)
     name = committed.url.removeprefix(root.url + "/") + "/"
     for info in list(root.list(name)):
-        root.copy(info.key, "elsewhere/renamed/" + info.key.removeprefix(name))
+        root.put_if_absent("elsewhere/renamed/" + info.key.removeprefix(name), root.get(info.key))
     root.delete([info.key for info in root.list("") if not info.key.startswith("elsewhere/")])
     snapshot = open_snapshot(naming.join_url(root.url, "elsewhere", "renamed"), opened)
     assert snapshot.metadata == taken

@@ -84,9 +84,9 @@ def test_what_the_slots_have_staged_is_published_side_by_side(
     together = threading.Barrier(SLOTS)
     plain = publication.publish
 
-    def publish(*arguments: Any) -> bool:
+    def publish(*arguments: Any, **options: Any) -> bool:
         together.wait(20)
-        return plain(*arguments)
+        return plain(*arguments, **options)
 
     monkeypatch.setattr(publication, "publish", publish)
     running.start(0).settle()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -168,7 +169,9 @@ def test_what_the_storage_no_longer_knows_of_a_publication_is_published_anew_whe
     assert "it comes twice" in caplog.text
 
 
-def test_a_ticket_that_is_not_old_and_not_honoured_was_used(tmp_path: Path) -> None:
+def test_a_ticket_that_is_not_old_and_not_honoured_was_used_and_that_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
     store = HookedStore(storage.open_store(str(tmp_path / "out")))
     store.before = crash_before("move")
@@ -177,6 +180,36 @@ def test_a_ticket_that_is_not_old_and_not_honoured_was_used(tmp_path: Path) -> N
     (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
     assert not publish(Dropping(store.store), committable, ticket.modified_ms + 3_600_000)
     assert visible(tmp_path / "out") == []
+    assert "unless somebody has aborted the upload" in caplog.text
+
+
+def test_a_file_that_an_older_version_has_copied_is_not_touched_again(tmp_path: Path) -> None:
+    """It died between the copy and its note, and knew no tickets; a reader that has read the file would see another."""
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    out = tmp_path / "out"
+    shutil.copy(out / committable.staged, out / committable.final)
+    before = (out / committable.final).stat()
+    store = storage.open_store(str(out))
+    assert not publication.publish(store, committable, 0, restored=True)
+    assert (out / committable.final).stat() == before
+    (out / committable.final).unlink()
+    assert not publication.publish(store, committable, 0, restored=True)
+    assert visible(out) == []
+
+
+def test_a_driver_that_was_fenced_off_and_goes_on_too_late_shows_nothing(tmp_path: Path) -> None:
+    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
+    plain = storage.open_store(str(tmp_path / "out"))
+    late = HookedStore(plain)
+
+    def meanwhile(operation: str, _key: str) -> None:
+        if operation == "put_if_absent" and visible(tmp_path / "out") == []:
+            assert publish(plain, committable)
+            publication.forget(plain, [committable])
+
+    late.before = meanwhile
+    assert not publish(late, committable)
+    assert visible(tmp_path / "out") == [committable.final]
 
 
 def crash_before(wanted: str) -> Callable[[str, str], None]:

@@ -97,14 +97,9 @@ class Durable:
         self.savepoints = Savepoints(self.lineage, self.log, self._stores.get)
         self.sink_paths: dict[str, str] = {}
         """The folder of each exact sink of the job, by the sink's uid."""
+        insist, sink_paths = self._insist, (lambda: self.sink_paths)
         self._outputs = Outputs(
-            self.lineage.id,
-            self.log,
-            self._stores,
-            self.places,
-            lambda: self.sink_paths,
-            self._insist,
-            clock_,
+            self.lineage.id, self.log, self._stores, self.places, sink_paths, insist, clock_
         )
         self.leftovers = Leftovers(
             self.lineage,

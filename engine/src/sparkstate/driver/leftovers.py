@@ -157,15 +157,18 @@ class Leftovers:
             written = layout.written_by(key)
             return written is not None and written[0] < incarnation
 
+        def since_ms() -> int:
+            return self._lineage.store.head(key_of(number)).modified_ms
+
         def drop() -> None:
-            store = self._lineage.store
-            since_ms = store.head(key_of(number)).modified_ms
-            store.abort_uploads("", is_dead, since_ms)
+            self._lineage.store.abort_uploads("", is_dead, since_ms())
             for url in self._sinks():
-                file_sink.abort_uploads(self._open(url), self._lineage.id, incarnation, since_ms)
+                file_sink.abort_uploads(self._open(url), self._lineage.id, incarnation, since_ms())
 
         def sweep(url: str) -> None:
-            file_sink.sweep_staging(self._open(url), self._lineage.id, incarnation)
+            store = self._open(url)
+            file_sink.sweep_staging(store, self._lineage.id, incarnation)
+            file_sink.abort_uploads(store, self._lineage.id, incarnation, since_ms())
 
         self.own.put(drop)
         for url in former:

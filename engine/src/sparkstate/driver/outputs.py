@@ -78,6 +78,7 @@ class Outputs:
                 store = self._stores.get(url)
                 file_sink.sweep_staging(store, self._lineage_id, incarnation)
                 file_sink.end(store, self._lineage_id, incarnation)
+                file_sink.abort_uploads(store, self._lineage_id, incarnation + 1)
 
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
         """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for
@@ -86,7 +87,8 @@ class Outputs:
         if not staged or self._log.state.published >= done:
             return
         doing = f"publish the output of checkpoint {done}"
-        self._publish_all([(self._url_of(c), c) for c in staged], doing, given_up)
+        restored = metadata.incarnation < self._log.state.incarnation
+        self._publish_all([(self._url_of(c), c) for c in staged], doing, given_up, restored=restored)
         record = Tombstone(published=done, reason="published")
         self._insist(
             doing,
@@ -110,14 +112,20 @@ class Outputs:
         return tuple(sorted({c.url for c in restored.metadata.committables if c.url} - set(self.urls)))
 
     def _publish_all(
-        self, staged: list[tuple[str, Committable]], doing: str, given_up: Callable[[], bool]
+        self,
+        staged: list[tuple[str, Committable]],
+        doing: str,
+        given_up: Callable[[], bool],
+        *,
+        restored: bool,
     ) -> None:
         """Side by side: every file takes several requests, one after another, and there is one for each slot and
         sink. All have ended when this returns, or raises what went wrong with the first."""
 
         def publish(url: str, committable: Committable) -> None:
             def show() -> None:
-                publication.publish(self._stores.get(url), committable, self._clock.now_ms())
+                now_ms = self._clock.now_ms()
+                publication.publish(self._stores.get(url), committable, now_ms, restored=restored)
 
             self._places.insist(url, doing, show, given_up)
 

@@ -269,9 +269,14 @@ def discard_staged(store: ObjectStore, lineage: str, incarnation: int, checkpoin
     return len(staged)
 
 
-def abort_uploads(store: ObjectStore, lineage: str, before_incarnation: int, before_ms: int) -> int:
-    """Drop what incarnations before ``before_incarnation`` had sent of files that they staged or copied when they were
-    killed, as far as it was begun before ``before_ms``. Returns the number of uploads."""
+def abort_uploads(
+    store: ObjectStore, lineage: str, before_incarnation: int, before_ms: int | None = None
+) -> int:
+    """Drop what incarnations before ``before_incarnation`` had sent of files that they staged or published when they
+    were killed, as far as it was begun before ``before_ms``. Returns the number of uploads.
+
+    Call it after the committables of the restored record were published: an upload may be the one by which a file is
+    to appear."""
     prefix = f"{STAGING}/{lineage}/"
     final = re.compile(rf"part-(\d+)-.*-{re.escape(lineage[:8])}\.[a-z]+")
 

@@ -23,21 +23,25 @@ _log = logging.getLogger("sparkstate.sinks")
 
 _KEPT_MS = 12 * 3600 * 1000
 """A ticket younger than this that is not honoured was used: rules that drop unfinished uploads count in days."""
+_TICKETS = 3
+"""So many in one call, before the storage counts as one that keeps none."""
 
 
-def publish(store: ObjectStore, staged: Committable, now_ms: int) -> bool:
+def publish(store: ObjectStore, staged: Committable, now_ms: int, *, restored: bool = False) -> bool:
     """Make a staged file visible under its final name. Idempotent; whether this call did it, as far as it knows.
 
     From then on the file is its readers': they may move, rename or delete it. So a note beside the staged file says
-    that it was published, before that goes; :func:`forget` removes note and ticket. Raises ``CorruptData`` if there is
-    neither note nor ticket nor staged file, nor the final one. ``now_ms`` is the wall time.
+    that it was published, before that goes; :func:`forget` removes note and ticket. ``restored``: an earlier driver
+    staged it, and may have begun to publish it as older versions did, without a ticket. ``now_ms`` is the wall time.
+    Raises ``CorruptData`` if there is neither note nor ticket nor staged file, nor the final one.
     """
     shown = False
     if not _is_there(store, _note(staged)):
-        ticket = _ticket(store, staged)
-        if ticket is None:
+        known = restored and not _is_there(store, _ticket_name(staged)) and _is_final(store, staged)
+        found = known or _show(store, staged, now_ms)
+        if found is None:
             return False
-        shown = _show(store, staged, ticket, now_ms)
+        shown = found and not known
         with contextlib.suppress(errors.AlreadyExists):
             store.put_if_absent(_note(staged), b"published\n")
     store.delete([staged.staged])
@@ -49,8 +53,31 @@ def forget(store: ObjectStore, published: Iterable[Committable]) -> None:
     store.delete([name(staged) for staged in published for name in (_note, _ticket_name)])
 
 
+def _show(store: ObjectStore, staged: Committable, now_ms: int) -> bool | None:
+    """Whether it appeared by this call; else it had appeared before. None: and nothing needs to be noted."""
+    for _ in range(_TICKETS):
+        ticket = _ticket(store, staged)
+        if ticket is None:
+            return None
+        try:
+            if store.move(ticket, staged.staged, staged.final, staged.size):
+                return True
+        except errors.NotFound as error:
+            store.drop_move(ticket, staged.final)
+            store.delete([_ticket_name(staged)])
+            _require_published(store, staged, error)
+            return None
+        if not _was_dropped(store, staged, now_ms):
+            return False
+        store.delete([_ticket_name(staged)])
+    raise errors.StorageUnavailable(
+        f"{store.url}/{staged.final}: the storage forgot {_TICKETS} unfinished uploads, each right after it was begun; "
+        "it is tried again"
+    )
+
+
 def _ticket(store: ObjectStore, staged: Committable) -> str | None:
-    """The one that counts, made if there is none; None: it was published by somebody else."""
+    """The one that counts, made if there is none; None: the file was published by somebody else."""
     with contextlib.suppress(errors.NotFound):
         return store.get(_ticket_name(staged)).decode()
     try:
@@ -64,39 +91,25 @@ def _ticket(store: ObjectStore, staged: Committable) -> str | None:
     return counts
 
 
-def _show(store: ObjectStore, staged: Committable, ticket: str, now_ms: int) -> bool:
-    """Whether it appeared by this call; else it had appeared before."""
-    try:
-        if store.move(ticket, staged.staged, staged.final, staged.size):
-            return True
-    except errors.NotFound as error:
-        _require_published(store, staged, error)
-        return False
-    if not _was_dropped(store, staged, now_ms):
-        return False
-    _log.warning(
-        "%s/%s: the storage no longer knows the unfinished upload by which the file was to appear, and it is more "
-        "than %d hours old; the file is published by another. If a reader has taken it before, it comes twice",
-        store.url,
-        staged.final,
-        _KEPT_MS // 3_600_000,
-    )
-    store.delete([_ticket_name(staged)])
-    anew = _ticket(store, staged)
-    return anew is not None and store.move(anew, staged.staged, staged.final, staged.size)
-
-
 def _was_dropped(store: ObjectStore, staged: Committable, now_ms: int) -> bool:
     """Whether a ticket that is not honoured may be one that was never used: then twice is better than never."""
+    if _is_there(store, _note(staged)) or _is_final(store, staged) or _size(store, staged.staged) is None:
+        return False
     try:
         made_ms = store.head(_ticket_name(staged)).modified_ms
     except errors.NotFound:
         return False  # its publication is over and forgotten
-    return (
-        now_ms - made_ms > _KEPT_MS
-        and not _is_final(store, staged)
-        and _size(store, staged.staged) is not None
+    old = now_ms - made_ms > _KEPT_MS
+    _log.warning(
+        "%s/%s: the storage does not know the unfinished upload by which the file was to appear, and the file is not "
+        "there. %s",
+        store.url,
+        staged.final,
+        "It is published by another upload; if a reader has taken it before, it comes twice"
+        if old
+        else "So it has appeared, and a reader has taken it, unless somebody has aborted the upload",
     )
+    return old
 
 
 def _require_published(store: ObjectStore, staged: Committable, error: errors.NotFound) -> None:

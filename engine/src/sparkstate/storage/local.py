@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import IO
 
 from sparkstate import errors
-from sparkstate.storage import mounts, naming
+from sparkstate.storage import mounts, naming, renaming
 from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo, Upload
+from sparkstate.storage.renaming import Renamed
 
 TEMPORARY = ".tmp"
 STALE_TEMPORARY_S = 24 * 3600.0
@@ -114,17 +115,14 @@ class LocalStore:
         path = self._path(source)
         for _ in range(_ATTEMPTS):
             parent = self._make_parent(target)
-            try:
-                os.utime(path)  # readers may look for what is newer than what they have read
-                path.replace(self._path(target))
-            except FileNotFoundError:
-                if path.exists():
-                    continue  # a delete elsewhere pruned the empty folder of the target
-                self._require_root()
-                return False
-            _flush_directory(parent)
-            _flush_directory(path.parent)
-            return True
+            came = renaming.rename(path, self._path(target))
+            if came is Renamed.NO_FOLDER:
+                continue  # a delete elsewhere pruned the empty folder
+            self._require_root()
+            _flush_directory(parent)  # also where another has renamed it, who may have died before this
+            with contextlib.suppress(FileNotFoundError):
+                _flush_directory(path.parent)
+            return came is Renamed.NOW
         raise FileNotFoundError(
             errno.ENOENT, "its folder is deleted again and again", str(self._path(target))
         )

@@ -152,12 +152,15 @@ class S3Store:
         return self._begin_upload(target)
 
     def move(self, ticket: str, source: str, target: str, size: int) -> bool:
+        """A completion is sent once, and repeated with the copies before it: an upload that is complete takes no part
+        any more (``NoSuchUpload``), while servers may answer its repeated completion in any way."""
         name = self._full(target)
-        with self._mapped("move", source), contextlib.suppress(self._client.exceptions.NoSuchUpload):
+        gone = (self._client.exceptions.NoSuchUpload, self._once.exceptions.NoSuchUpload)  # two classes
+        with self._mapped("move", source), contextlib.suppress(*gone):
             parts = s3_moving.copy_parts(
                 self._client, self._bucket, self._full(source), name, ticket, size, self._parts.map
             )
-            self._client.complete_multipart_upload(
+            self._once.complete_multipart_upload(
                 Bucket=self._bucket, Key=name, UploadId=ticket, MultipartUpload={"Parts": parts}
             )
             return True

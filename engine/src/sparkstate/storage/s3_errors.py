@@ -63,8 +63,9 @@ def translate(
         )
     if status == 412 or code == "PreconditionFailed":
         return errors.AlreadyExists(what)
-    if code == "NoSuchUpload":
-        # Completing a multipart upload whose first answer was lost: the object may be there, the upload is not.
+    if code in ("NoSuchUpload", "InvalidPart"):
+        # Completing a multipart upload whose first answer was lost: the object may be there, the upload is not. Or a
+        # part was stored again meanwhile, by a try that had been given up, under another tag.
         return errors.StorageUnavailable(what)
     if status in (409, 429) or code in _SLOW or (status >= 500 and status != 501):
         return errors.StorageUnavailable(what)
