@@ -133,7 +133,9 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     gone.rename(running.out)
     thread.join(60)
     assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
-    until(lambda: [record.epoch for record in running.durable.log.state.checkpoints] == [1])  # 0 is subsumed after it
+    until(
+        lambda: [record.epoch for record in running.durable.log.state.checkpoints] == [1]
+    )  # 0 is subsumed after it
     assert running.durable.places.away == ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,12 +106,11 @@ def restore_again(folder: Path) -> list[Path]:
     return files(folder / "out")
 
 
-def test_a_staged_file_that_somebody_deleted_is_lost_output_and_not_published_output(
+def test_a_staging_folder_that_somebody_emptied_is_lost_output_and_not_published_output(
     running: Running, tmp_path: Path
 ) -> None:
     commit_unpublished(running)
-    for path in running.staged():
-        path.unlink()
+    shutil.rmtree(running.out / file_sink.STAGING)
     with pytest.raises(errors.CorruptData, match="was never published"):
         restore(tmp_path, "out")
 

@@ -180,7 +180,7 @@ def test_a_ticket_that_is_not_old_and_not_honoured_was_used_and_that_is_told(
     (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
     assert not publish(Dropping(store.store), committable, ticket.modified_ms + 3_600_000)
     assert visible(tmp_path / "out") == []
-    assert "unless somebody has aborted the upload" in caplog.text
+    assert "unless somebody has aborted its upload" in caplog.text
 
 
 def test_a_file_that_an_older_version_has_copied_is_not_touched_again(tmp_path: Path) -> None:

@@ -93,21 +93,21 @@ def _ticket(store: ObjectStore, staged: Committable) -> str | None:
 
 def _was_dropped(store: ObjectStore, staged: Committable, now_ms: int) -> bool:
     """Whether a ticket that is not honoured may be one that was never used: then twice is better than never."""
-    if _is_there(store, _note(staged)) or _is_final(store, staged) or _size(store, staged.staged) is None:
+    if _is_there(store, _note(staged)) or _is_final(store, staged):
         return False
     try:
         made_ms = store.head(_ticket_name(staged)).modified_ms
     except errors.NotFound:
         return False  # its publication is over and forgotten
-    old = now_ms - made_ms > _KEPT_MS
+    old = now_ms - made_ms > _KEPT_MS and _size(store, staged.staged) is not None
     _log.warning(
-        "%s/%s: the storage does not know the unfinished upload by which the file was to appear, and the file is not "
-        "there. %s",
+        "%s/%s is not there, and the step by which it was to appear cannot be taken any more. %s",
         store.url,
         staged.final,
-        "It is published by another upload; if a reader has taken it before, it comes twice"
+        "It is published anew; if a reader has taken it before, it comes twice"
         if old
-        else "So it has appeared, and a reader has taken it, unless somebody has aborted the upload",
+        else "So it has appeared, and a reader has taken it; unless somebody has aborted its upload, or deleted what was "
+        f"staged as {staged.staged}",
     )
     return old
 
