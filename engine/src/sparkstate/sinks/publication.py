@@ -106,8 +106,8 @@ def _was_dropped(store: ObjectStore, staged: Committable, now_ms: int) -> bool:
         staged.final,
         "It is published anew; if a reader has taken it before, it comes twice"
         if old
-        else "So it has appeared, and a reader has taken it; unless somebody has aborted its upload, or deleted what was "
-        f"staged as {staged.staged}",
+        else "So it has appeared, and a reader has taken it; unless somebody has aborted its upload, or deleted what "
+        f"was staged as {staged.staged}",
     )
     return old
 
