@@ -27,6 +27,8 @@ from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
 
 _KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
+_STOPS = ("upgrade", "suspend", "restart")
+"""Intents that end an attempt."""
 
 
 def decide(
@@ -98,6 +100,19 @@ def _judge(draft: Draft) -> None:
         status.pop("refused", None)
     draft.before.append(actions.CreateRevision(draft.wanted.name))
     status["observedGeneration"] = job.generation
+    if draft.intent.get("action") in _STOPS:
+        _aim_at(draft, draft.wanted)
+
+
+def _aim_at(draft: Draft, wanted: Revision) -> None:
+    """The spec has changed again while an attempt is being stopped: what follows is what is wanted now. It must be in
+    the status, for the next look at this generation finds nothing new in it."""
+    aimed = draft.revisions.get(str(draft.intent.get("revision") or ""), draft.revision)
+    start = instructing.changed(draft, aimed, wanted)
+    if start is None:
+        return
+    draft.put("start", start.document() or None)
+    draft.status["intent"] = {**draft.intent, "revision": wanted.name}
 
 
 def _step(draft: Draft) -> None:
@@ -112,7 +127,7 @@ def _step(draft: Draft) -> None:
         recovering.go_on(draft, wanted)
     elif action == "start":
         _starting(draft, suspended)
-    elif action in ("upgrade", "suspend", "restart"):
+    elif action in _STOPS:
         _stopping(draft, wanted, str(action), suspended)
     elif suspended:
         _suspend(draft, wanted)
@@ -134,6 +149,9 @@ def _starting(draft: Draft, suspended: bool) -> None:
         draft.phase = "Suspending"
         return
     starting.go_on(draft)
+    if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
+        # The spec has changed again, and what is made can no longer be changed: once it is, that is an upgrade of it.
+        draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
 
 
 def _first(draft: Draft, wanted: Revision) -> None:
