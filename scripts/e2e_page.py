@@ -16,15 +16,14 @@ from typing import NamedTuple
 import faults_page
 import junit
 
-COLUMNS = ("what must come about", "became of it", "runs", "seconds", "on", "test")
-SECONDS = "{:,.0f}"
+COLUMNS = ("what must come about", "became of it", "runs", "on", "test")
 
 HEAD = """# What was tried on real nodes
 
 Written by `make e2e`; do not edit. A line is one test on real nodes: kubelets and containerd that run the containers of
 our images, with the operator as its chart installs it, a real S3 server and real Spark (how, is said in
 [tests/README.md](../tests/README.md)). It shows what became of the test when it was last run, and on which day. `runs`
-counts parameters, `seconds` is the time that all of them took.
+counts parameters.
 """
 
 
@@ -33,7 +32,6 @@ class Result(NamedTuple):
 
     outcome: str = faults_page.NOT_RUN
     runs: int = 0
-    seconds: str = SECONDS.format(0)
     day: str = "-"
 
 
@@ -56,7 +54,6 @@ def from_cases(cases: Iterable[junit.Case], day: str) -> dict[str, Result]:
         node: Result(
             faults_page.outcome(ran),
             sum(case.outcome != junit.SKIPPED for case in ran),
-            SECONDS.format(sum(case.seconds for case in ran)),
             day,
         )
         for node, ran in seen.items()
@@ -81,7 +78,7 @@ def render(results: Mapping[str, Result]) -> str:
 
 def _line(node: str, result: Result) -> str:
     said = node.rpartition("::test_")[2].replace("_", " ")
-    cells = (said, result.outcome, str(result.runs), result.seconds, result.day, f"`{node}`")
+    cells = (said, result.outcome, str(result.runs), result.day, f"`{node}`")
     return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
 
 
@@ -91,5 +88,5 @@ def parse(page: str) -> dict[str, Result]:
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
-            found[cells[-1].strip("`")] = Result(cells[1], int(cells[2]), cells[3], cells[4])
+            found[cells[-1].strip("`")] = Result(cells[1], int(cells[2]), cells[3])
     return found
