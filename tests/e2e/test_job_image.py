@@ -54,7 +54,7 @@ def job(machine: NodeCluster, image: str, bucket: Bucket, tmp_path: Path) -> Ite
 
 
 def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_and_then_the_driver_goes(
-    job: FlightsJob,
+    job: FlightsJob, operator: Operator
 ) -> None:
     manifest = job.manifest(
         {
@@ -73,7 +73,7 @@ def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_
     )
     container = manifest["spec"]["driverTemplate"]["spec"]["containers"][0]
     container["resources"] = {"requests": {"cpu": "100m"}}
-    pods = DriverPods(job.cluster, job.namespace, manifest)
+    pods = DriverPods(job.cluster, job.namespace, manifest, operator.driver_role)
     first = pods.start(1)
     job.feed(1.0)
     status = pods.until(first, lambda seen: seen["checkpoints_completed"] >= 1, "a checkpoint completes", 240)
@@ -98,11 +98,11 @@ def test_a_driver_with_executors_in_pods_of_their_own_is_exact_when_an_executor_
     job.check()
 
 
-def test_a_driver_makes_no_pods_before_it_has_claimed_its_job(job: FlightsJob) -> None:
+def test_a_driver_makes_no_pods_before_it_has_claimed_its_job(job: FlightsJob, operator: Operator) -> None:
     """Spark starts meanwhile: without executors, for another driver may have the job."""
     manifest = job.manifest(IN_THE_CLUSTER)
     manifest["spec"]["s3"] = {**manifest["spec"]["s3"], "endpoint": "http://127.0.0.1:9"}
-    pods = DriverPods(job.cluster, job.namespace, manifest)
+    pods = DriverPods(job.cluster, job.namespace, manifest, operator.driver_role)
     pod = pods.start(1)
     pods.until(pod, lambda seen: seen["phase"] == "PAUSED", "it waits for the storage")
     folders = ("exec", pod, "-n", job.namespace, "--", "ls", "/var/lib/sparkstate/spark")

@@ -14,7 +14,7 @@ from typing import Any
 from support.kubernetes.cluster import Cluster
 
 from sparkstate_operator import actions, observed
-from sparkstate_operator.config import Config
+from sparkstate_operator.config import Config, DriverRole
 from sparkstate_operator.core import keys, naming, settings
 from sparkstate_operator.objects import children, driver, parts
 from sparkstate_operator.plan import Revision
@@ -24,11 +24,12 @@ KEY = b"a key of the tests"
 
 @dataclass
 class DriverPods:
-    """The attempts of one job; ``manifest`` is the StatefulSparkJob."""
+    """The attempts of one job; ``manifest`` is the StatefulSparkJob, ``role`` what its drivers are bound to."""
 
     cluster: Cluster
     namespace: str
     manifest: dict[str, Any]
+    role: DriverRole = DriverRole()
     uid: str = "9c2f4c5e-0000-4000-8000-000000000001"
 
     @property
@@ -46,7 +47,9 @@ class DriverPods:
             status={},
             finalizers=(),
         )
-        return parts.Context(job, Revision("revision", resolved), Config(cluster="tests"))
+        return parts.Context(
+            job, Revision("revision", resolved), Config(cluster="tests", driver_role=self.role)
+        )
 
     def start(self, attempt: int, start: actions.Start | None = None) -> str:
         """Make everything for an attempt; the pod's name."""

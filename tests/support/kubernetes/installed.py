@@ -12,6 +12,9 @@ import yaml
 from support.kubernetes.cluster import Cluster
 from support.kubernetes.pod_logs import PodLogs, complaints
 
+from sparkstate_operator.config import DriverRole
+
+ROLE_OPTION = "--driver-role="
 CHART = Path(__file__).resolve().parents[3] / "charts" / "sparkstate-operator"
 NAMESPACE = "sparkstate-system"
 RELEASE = "sparkstate"
@@ -37,6 +40,15 @@ class Operator:
         """Name of its Deployment."""
         found = self.cluster.items("deployment", NAMESPACE)
         return str(found[0]["metadata"]["name"])
+
+    @property
+    def driver_role(self) -> DriverRole:
+        """The one that it binds drivers to."""
+        found = self.cluster.items("deployment", NAMESPACE)
+        arguments = found[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+        return DriverRole.of(
+            next(one for one in arguments if one.startswith(ROLE_OPTION)).removeprefix(ROLE_OPTION)
+        )
 
     def scale(self, replicas: int) -> None:
         """Returns when so many pods of it are there and ready."""
