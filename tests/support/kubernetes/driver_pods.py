@@ -29,7 +29,7 @@ class DriverPods:
     cluster: Cluster
     namespace: str
     manifest: dict[str, Any]
-    role: DriverRole = DriverRole()
+    role: DriverRole
     uid: str = "9c2f4c5e-0000-4000-8000-000000000001"
 
     @property
