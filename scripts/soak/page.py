@@ -40,8 +40,9 @@ What still grows:
   ever, as the position of the source; and it writes the whole list anew every ten epochs, so that at seven epochs a
   second some eight copies lie there at a time. It is in every checkpoint too, packed to 5 bytes for each file.
 - The resident memory of the driver's Python on HashMap, and less so on RocksDB: within each life of a driver, in steps,
-  with a thousand epochs and more in between that show none. Reading the position is not the reason (40,000 files cost 6 MiB, measured
-  apart). The reason is not known yet.
+  with a thousand epochs and more in between that show none. Reading the position is not the reason (40,000 files cost
+  6 MiB, measured apart), and Python's own objects are not (`tracemalloc` and the collector's count stay as they are).
+  The reason is not known yet.
 - The JVM's live heap. A class histogram of the soak on HashMap had 85.5 MiB after some 7,000 epochs and 88.3 MiB after
   some 14,000, in two lives of about the same age; what grew was what names files. Within a life Spark's status store
   fills up to its bounds.
