@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sparkstate import errors, java, manifest
 from sparkstate.driver import pod, termination
 from sparkstate.slots import left
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
     options = _parse(arguments)
+    settle_arrow()
     try:
         outcome = _run(options)
         return _last_word(options, outcome.reason, outcome.message, 0, outcome.savepoint)
@@ -40,6 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         traceback.print_exc()
         return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)
+
+
+def settle_arrow() -> None:
+    """Arrow takes memory from the allocator of everything else.
+
+    Its own keeps pages for every thread that ever asked for some bytes, and a driver has new threads for each epoch and
+    checkpoint: 4 MiB were kept in 1,000 epochs, of at most 0.1 MiB in use at a time.
+    """
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
