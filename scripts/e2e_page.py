@@ -7,7 +7,6 @@ The rows are the functions of ``tests/e2e``, the results come from JUnit files. 
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -78,15 +77,13 @@ def render(results: Mapping[str, Result]) -> str:
 
 def _line(node: str, result: Result) -> str:
     said = node.rpartition("::test_")[2].replace("_", " ")
-    cells = (said, result.outcome, str(result.runs), result.day, f"`{node}`")
-    return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
+    return faults_page.line_of((said, result.outcome, str(result.runs), result.day, f"`{node}`"))
 
 
 def parse(page: str) -> dict[str, Result]:
     """What :func:`render` wrote."""
     found = {}
     for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
+        if cells := faults_page.cells_of(line, COLUMNS):
             found[cells[-1].strip("`")] = Result(cells[1], int(cells[2]), cells[3])
     return found

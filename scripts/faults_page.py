@@ -99,15 +99,27 @@ def _summary(results: Mapping[Key, Result]) -> str:
 
 
 def _line(key: Key, result: Result) -> str:
-    cells = (key.broken, key.when, key.on, key.expected, result.outcome, str(result.runs), f"`{key.test}`")
+    return line_of(
+        (key.broken, key.when, key.on, key.expected, result.outcome, str(result.runs), f"`{key.test}`")
+    )
+
+
+def line_of(cells: Sequence[str]) -> str:
+    """A line of a table, whose last cell names the test."""
     return f"| {' | '.join(cell.replace('|', '∣') for cell in cells)} |"
+
+
+def cells_of(line: str, columns: Sequence[str]) -> list[str] | None:
+    """What :func:`line_of` wrote; None for every other line of the page."""
+    cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+    ours = line.startswith("|") and len(cells) == len(columns) and re.fullmatch(r"`tests/[^`]+`", cells[-1])
+    return cells if ours else None
 
 
 def parse(page: str) -> dict[Key, Result]:
     """What :func:`render` wrote."""
     found = {}
     for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("|") and len(cells) == len(COLUMNS) and re.fullmatch(r"`tests/[^`]+`", cells[-1]):
+        if cells := cells_of(line, COLUMNS):
             found[Key(*cells[:4], cells[-1].strip("`"))] = Result(cells[4], int(cells[5]))
     return found

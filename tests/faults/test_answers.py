@@ -199,16 +199,7 @@ def test_a_file_whose_publication_is_tried_again_appears_once(proxy, s3, kind, r
     store = through(proxy, f"publication-{kind}", attempts=4)
     direct = open_store(store.url, s3.settings)
     for which in range(1, REQUESTS_OF_A_PUBLICATION + 1):
-        staged = Committable(
-            sink="sum",
-            slot=0,
-            staged=f"staged-{which}",
-            final=f"part-{which}",
-            size=4,
-            checksum="",
-            url=store.url,
-        )
-        direct.put_if_absent(staged.staged, b"rows")
+        staged = stage(direct, which)
         reader = Taking(direct, staged.final)
         proxy.use(WhileAReaderTakes(1, rate=1.0, kinds=(kind,), reader=reader, which=which))
         publication.publish(store, staged, 0)
@@ -234,16 +225,7 @@ def test_two_drivers_that_publish_one_file_at_a_time_show_it_once(proxy, s3, rec
     store = through(proxy, "two-drivers")
     direct = open_store(store.url, s3.settings)
     for which in range(1, REQUESTS_OF_A_PUBLICATION):
-        staged = Committable(
-            sink="sum",
-            slot=0,
-            staged=f"staged-{which}",
-            final=f"part-{which}",
-            size=4,
-            checksum="",
-            url=store.url,
-        )
-        direct.put_if_absent(staged.staged, b"rows")
+        staged = stage(direct, which)
         reader, sleep = Taking(direct, staged.final), Sleep(which)
         proxy.watch = sleep
         older = threading.Thread(target=publish_as_one_that_may_be_fenced, args=(store, staged))
@@ -280,6 +262,21 @@ class Sleep:
         if self._left == 0:
             self.begun.set()
             self.over.wait(20)
+
+
+def stage(store, number):
+    """A file of a committed checkpoint, as its slot has left it."""
+    staged = Committable(
+        sink="sum",
+        slot=0,
+        staged=f"staged-{number}",
+        final=f"part-{number}",
+        size=4,
+        checksum="",
+        url=store.url,
+    )
+    store.put_if_absent(staged.staged, b"rows")
+    return staged
 
 
 REQUESTS_OF_A_PUBLICATION = 9

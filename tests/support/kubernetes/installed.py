@@ -38,14 +38,16 @@ class Operator:
     @property
     def deployment(self) -> str:
         """Name of its Deployment."""
-        found = self.cluster.items("deployment", NAMESPACE)
-        return str(found[0]["metadata"]["name"])
+        return str(self._deployment["metadata"]["name"])
+
+    @property
+    def _deployment(self) -> dict[str, Any]:
+        return self.cluster.items("deployment", NAMESPACE)[0]
 
     @property
     def driver_role(self) -> DriverRole:
         """The one that it binds drivers to."""
-        found = self.cluster.items("deployment", NAMESPACE)
-        arguments = found[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+        arguments = self._deployment["spec"]["template"]["spec"]["containers"][0]["args"]
         return DriverRole.of(
             next(one for one in arguments if one.startswith(ROLE_OPTION)).removeprefix(ROLE_OPTION)
         )

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from sparkstate import errors, storage
 from sparkstate.settings import S3Settings
 from sparkstate.sinks import file_sink, publication
 from sparkstate.sinks.file_sink import FileSink, FileSinkWriter
-from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
 
 LINEAGE = "abcdef0123456789"
 
@@ -155,13 +155,7 @@ def test_what_the_storage_no_longer_knows_of_a_publication_is_published_anew_whe
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As a bucket's rule that drops unfinished uploads does, days after a driver died between two requests."""
-    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
-    store = HookedStore(storage.open_store(str(tmp_path / "out")))
-    store.before = crash_before("move")
-    with pytest.raises(Crash):
-        publish(store, committable)
-    (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
-    dropping = Dropping(store.store)
+    committable, ticket, dropping = cut_off_before_it_appears(tmp_path)
     hours = 3_600_000
     assert publish(dropping, committable, ticket.modified_ms + 13 * hours)
     assert dropping.used == ["rename", "another"]
@@ -172,13 +166,8 @@ def test_what_the_storage_no_longer_knows_of_a_publication_is_published_anew_whe
 def test_a_ticket_that_is_not_old_and_not_honoured_was_used_and_that_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    committable = staged(tmp_path, FileSink(str(tmp_path / "out")), 1)
-    store = HookedStore(storage.open_store(str(tmp_path / "out")))
-    store.before = crash_before("move")
-    with pytest.raises(Crash):
-        publish(store, committable)
-    (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
-    assert not publish(Dropping(store.store), committable, ticket.modified_ms + 3_600_000)
+    committable, ticket, dropping = cut_off_before_it_appears(tmp_path)
+    assert not publish(dropping, committable, ticket.modified_ms + 3_600_000)
     assert visible(tmp_path / "out") == []
     assert "unless somebody has aborted its upload" in caplog.text
 
@@ -212,12 +201,20 @@ def test_a_driver_that_was_fenced_off_and_goes_on_too_late_shows_nothing(tmp_pat
     assert visible(tmp_path / "out") == [committable.final]
 
 
-def crash_before(wanted: str) -> Callable[[str, str], None]:
+def cut_off_before_it_appears(folder: Path) -> tuple[file_sink.Committable, ObjectInfo, Dropping]:
+    """A driver dies when the ticket is stored and not used; then the storage drops it."""
+    committable = staged(folder, FileSink(str(folder / "out")), 1)
+    store = HookedStore(storage.open_store(str(folder / "out")))
+
     def crash(operation: str, _key: str) -> None:
-        if operation == wanted:
+        if operation == "move":
             raise Crash
 
-    return crash
+    store.before = crash
+    with pytest.raises(Crash):
+        publish(store, committable)
+    (ticket,) = (info for info in store.list("") if info.key.endswith(".ticket"))
+    return committable, ticket, Dropping(store.store)
 
 
 class Dropping(HookedStore):

@@ -161,9 +161,10 @@ class Leftovers:
             return self._lineage.store.head(key_of(number)).modified_ms
 
         def drop() -> None:
-            self._lineage.store.abort_uploads("", is_dead, since_ms())
+            before_ms = since_ms()
+            self._lineage.store.abort_uploads("", is_dead, before_ms)
             for url in self._sinks():
-                file_sink.abort_uploads(self._open(url), self._lineage.id, incarnation, since_ms())
+                file_sink.abort_uploads(self._open(url), self._lineage.id, incarnation, before_ms)
 
         def sweep(url: str) -> None:
             store = self._open(url)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SINGLE_PUT_LIMIT = 16 * MIB
 """Files above this size, in bytes, are sent in parts."""
 PART_SIZE = 8 * MIB
-MAX_PARTS = 10_000
 DELETE_BATCH = 1000
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 30.0
@@ -226,7 +225,7 @@ class S3Store:
         return self._prefix + naming.check_key(key)
 
     def _put_parts(self, key: str, source: Path, size: int) -> None:
-        part_size = max(PART_SIZE, -(-size // MAX_PARTS))
+        part_size = s3_wire.part_size(size, PART_SIZE)
         upload = _S3Upload(self, key, self._begin_upload(key))
 
         def put(number: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sparkstate.settings import MIB
+from sparkstate.storage import s3_wire
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -16,14 +17,13 @@ if TYPE_CHECKING:
 PART_SIZE = 16 * MIB
 """Bytes that the server copies for one request, which must not take longer than a read may, though it is one of many at
 once."""
-MAX_PARTS = 10_000
 
 
 def copy_parts(
     client: S3Client, bucket: str, source: str, target: str, upload_id: str, size: int, run: Run
 ) -> list[CompletedPartTypeDef]:
     """Copy the ``size`` bytes of ``source`` into the parts of an upload of ``target``, by ``run``, a ``map``."""
-    part_size = max(PART_SIZE, -(-size // MAX_PARTS))
+    part_size = s3_wire.part_size(size, PART_SIZE)
     parts = -(-size // part_size)
     from_: CopySourceTypeDef = {"Bucket": bucket, "Key": source}
 

@@ -7,6 +7,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+MAX_PARTS = 10_000
+"""Of one multipart upload."""
+
+
+def part_size(size: int, least: int) -> int:
+    """Bytes of each part but the last of an object of ``size`` bytes: ``least``, or more if they would be too many."""
+    return max(least, -(-size // MAX_PARTS))
+
 
 def require_length(found: int, promised: int) -> None:
     """Raise ``ValueError`` for a body that was cut. A head that was cut before its Content-Length makes the body end
