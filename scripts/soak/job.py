@@ -13,6 +13,8 @@ from sparkstate import KeyedProcessFunction, ListStateDescriptor, Types, ValueSt
 
 MINUTE_MS = 60_000
 HEAP_WATCH = "live-heap"
+FILES_REMEMBERED = "10m"
+"""By their modification times, which are a second apart (``supply.py``): 600 files."""
 
 
 class Totals(KeyedProcessFunction):
@@ -37,7 +39,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
     _watch_heap(spark, Path(params["heap"]), float(params["heap_every_s"]))
     reader = spark.readStream.schema("k long, id long, v long, at long").option("maxFilesPerTrigger", 1)
-    rows = reader.parquet(params["input"])
+    rows = reader.option("maxFileAge", FILES_REMEMBERED).parquet(params["input"])
     sparkstate.keyed(rows, "k", event_time="at", delay=1000).process(
         Totals(), uid="totals", output_schema="id long, total long"
     ).sink(sparkstate.FileSink(params["output"]))

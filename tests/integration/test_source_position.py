@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from sparkstate.storage import open_store
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 FILES, AT_ONCE = 140, 7
+FORGETS_AT = 16
+"""The log has 112 files of 600 bytes then."""
 
 
 def many_files(folder: Path) -> list[totals.Row]:
@@ -29,8 +32,9 @@ def many_files(folder: Path) -> list[totals.Row]:
 
 
 def newest_checkpoint(folder: Path) -> tuple[Path, CheckpointMetadata]:
-    """The lineage's folder and what the checkpoint that is retained says of itself."""
-    (path,) = folder.glob("checkpoints/*/chk-*/_metadata")
+    """The lineage's folder and what the newest checkpoint says of itself; the one before may not be deleted yet."""
+    found = folder.glob("checkpoints/*/chk-*/_metadata")
+    path = max(found, key=lambda each: int(each.parent.name.removeprefix("chk-")))
     return path.parents[1], codec.decode(path.read_bytes(), str(path))
 
 
@@ -69,6 +73,50 @@ def test_a_source_that_has_seen_many_files_goes_on_exactly(tmp_path: Path) -> No
     assert archive.count(b".compact") == 2, "one compact entry and its checksum"
     assert part.size + len(archive) < PART_BYTES, "of a log of more than that"
     with driving.Driver(tmp_path, document, attempt=3) as driver:
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.fault(
+    broken="the driver is killed (SIGKILL); then the job is changed to remember files for longer (maxFileAge)",
+    when="its file source has forgotten files that are older than it remembers",
+    expected="the longer time is refused before a file is read twice; with the old one output is exact",
+)
+def test_a_source_forgets_old_files_and_reads_none_of_them_again(tmp_path: Path) -> None:
+    folder = tmp_path / ("in-" + "x" * 240) / ("and-" + "y" * 240)
+    rows = many_files(folder)
+    params = {"input": str(folder), "files": str(AT_ONCE), "delay": "1000000"}
+
+    def document(age: str) -> dict[str, object]:
+        return driving.manifest(
+            tmp_path,
+            "totals.py",
+            params={**params, "max_file_age": age},
+            sparkConf={"spark.sql.streaming.fileSource.log.compactInterval": "4"},
+        )
+
+    with driving.Driver(tmp_path, document("20s"), attempt=1) as driver:
+        driving.wait_for(
+            lambda: any(
+                one["phase"] == "checkpoint-complete" and one["epoch"] >= FORGETS_AT
+                for one in driver.phases()
+            ),
+            driving.PATIENCE_S,
+            f"a checkpoint of epoch {FORGETS_AT}",
+            driver.process,
+        )
+        driver.process.kill()
+        driver.wait()
+    root, metadata = newest_checkpoint(tmp_path)
+    downloader = Downloader(open_store(str(root)), 1)
+    for handle in metadata.source_files:
+        listed = zlib.decompress(downloader.read(handle)).count(b'"path"')
+        assert 20 <= listed <= 12 * AT_ONCE, "of more than a hundred files"
+    downloader.close()
+    with driving.Driver(tmp_path, document("7d"), attempt=2) as driver:
+        assert driver.wait() == 3, driver.log()
+        assert "Set maxFileAge to at most 20000ms" in driver.log()
+    with driving.Driver(tmp_path, document("20s"), attempt=3) as driver:
         driver.finish()
     totals.check(tmp_path / "out", rows)
 

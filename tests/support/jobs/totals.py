@@ -69,6 +69,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
 def source(spark: Any, params: dict[str, str]) -> Any:
     files = int(params.get("files", "1"))
     reader = spark.readStream.schema("k string, id bigint, v bigint, at bigint")
+    reader = reader.option("maxFileAge", params.get("max_file_age", "7d"))
     return reader.option("maxFilesPerTrigger", files).parquet(params["input"])
 
 

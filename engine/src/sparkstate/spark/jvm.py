@@ -46,6 +46,12 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # A compact entry of a file source's log names all files that were ever seen, and Spark keeps each for ten minutes:
     # a soak of 10,000 files and four epochs a second had 150 of them, with 150 MiB. Nobody but the query reads them.
     "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
+    # What Spark's own pages show. Its defaults are a thousand of each, an epoch is one execution and job with its plan:
+    # the heap grew by 20 MiB before they were full. The pages of a stream show its last hundred epochs.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "10000",
+    "spark.sql.ui.retainedExecutions": "100",
     # A stream's thread can overflow the default stack in a regular expression over an error's text.
     "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",
     "spark.executor.extraJavaOptions": _CALM_COMPILER,

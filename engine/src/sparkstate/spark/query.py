@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sparkstate import columns
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph, position
+from sparkstate.spark import graph, position, seen_files
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -51,6 +51,8 @@ class Query:
         self._stopping = threading.Event()
         self._in_callback = threading.Lock()
         self._query: StreamingQuery | None = None
+        self._begun = threading.Event()
+        self._seen = seen_files.SeenFiles(directory, self._file_sources)
         self.failure: BaseException | None = None
         _quiet(session)
 
@@ -68,6 +70,7 @@ class Query:
             .trigger(**arguments)
             .start()
         )
+        self._begun.set()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end; whether it has come. Look at :attr:`failure` then."""
@@ -124,11 +127,18 @@ class Query:
                 raise _Stopping
             idle = not self._trigger.available_now and position.only_heartbeat(self.directory, epoch)
             try:
+                self._seen.check()
                 self._on_epoch(None if idle else frame, epoch)
+                self._seen.forget()
             except BaseException as error:
                 self.failure = error
                 self._stopping.set()
                 raise
+
+    def _file_sources(self) -> Iterator[seen_files.Remembered]:
+        self._begun.wait()  # the first callback may come before Spark's start has returned
+        assert self._query is not None
+        return seen_files.of_query(self._query._jsq.streamingQuery())
 
     def _input(self) -> DataFrame:
         frames = []
