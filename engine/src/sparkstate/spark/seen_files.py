@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,8 +46,10 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct):
+    """What is read of a line; the names are Spark's."""
+
     timestamp: int
-    batchId: int  # noqa: N815 — Spark's name
+    batchId: int
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ def of_query(execution: Any) -> Iterator[Remembered]:
         source = sources.apply(at)
         if source.getClass().getSimpleName() == "FileStreamSource":
             folder = _field(source, "metadataLog").metadataPath().getName()
-            yield Remembered(int(folder), lambda seen=source.seenFiles(): _horizon(seen))  # type: ignore[misc]
+            yield Remembered(int(folder), partial(_horizon, source.seenFiles()))
 
 
 def _horizon(seen: Any) -> Forgotten:
