@@ -85,8 +85,9 @@ class Incarnation:
         with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
             starting = pool.submit(Crew.start, parts, self.number, self._key_space, before)
             try:
+                seed, trigger = self._seed(), parts.settings.trigger
                 self._query = query.Query(
-                    parts.session, parts.declared, self._seed(), parts.settings.trigger, self._on_epoch
+                    parts.session, parts.declared, seed, trigger, self._on_epoch, parts.clock
                 )
                 self._query.start()
             finally:
@@ -173,11 +174,10 @@ class Incarnation:
         return End.CANCELLED
 
     def _terminate(self) -> End:
-        """End after the epoch that runs, with a checkpoint of it if that is worth its time. Who asked for it also ends
-        the process in time.
+        """End after the epoch that runs, with a checkpoint of it if that is worth its time.
 
-        Whoever waits for the next pod waits for this: neither for Spark's next micro-batch, which would end the query,
-        nor for an orderly end of session, slots and folders, which go with the process.
+        The next pod waits for this end. So it waits neither for Spark's next micro-batch, which would end the query,
+        nor for an orderly end of session, slots and folders: they go with the process, which ends soon.
         """
         assert self._query is not None and self._runner is not None and self._checkpoints is not None
         assert self._crew is not None

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from sparkstate import columns
+from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
 from sparkstate.spark import graph, position, seen_files
 
@@ -42,6 +43,7 @@ class Query:
         directory: Path,
         trigger: TriggerSettings,
         on_epoch: OnEpoch,
+        clock: Clock,
     ) -> None:
         self._session = session
         self._sources = declared.sources
@@ -52,12 +54,13 @@ class Query:
         self._in_callback = threading.Lock()
         self._query: StreamingQuery | None = None
         self._begun = threading.Event()
-        self._seen = seen_files.SeenFiles(directory, self._file_sources)
+        self._seen = seen_files.SeenFiles(directory, self._file_sources, clock.now_ms)
         self.failure: BaseException | None = None
         _quiet(session)
 
     def start(self) -> None:
         """Start the query; a seeded directory resumes after its epoch."""
+        self._seen.begin()
         arguments: dict[str, Any] = (
             {"availableNow": True}
             if self._trigger.available_now
@@ -136,7 +139,9 @@ class Query:
                 raise
 
     def _file_sources(self) -> Iterator[seen_files.Remembered]:
-        self._begun.wait()  # the first callback may come before Spark's start has returned
+        while not self._begun.wait(0.2):  # the first callback may come before Spark's start has returned
+            if self._stopping.is_set():
+                raise _Stopping
         assert self._query is not None
         return seen_files.of_query(self._query._jsq.streamingQuery())
 

@@ -16,10 +16,12 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -32,14 +34,14 @@ _LOOK_BYTES: Final = 64 * 1024
 _REPLAYED: Final = 10
 """Entries before the newest whose files stay, however old: Spark reads those of its last two epochs again, when it
 starts and when it cleans up (``cleanSource``)."""
-_COMPACT: Final = re.compile(r"(\d+)\.compact")
+_ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
 _CHUNK: Final = 512
 """Bytes per checksum, as Hadoop's ``ChecksumFileSystem`` has it unless it is told otherwise."""
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """Files that were last changed before ``before_ms`` (Unix time) are not in the log any more. ``max_age_ms`` is the
-    source's ``maxFileAge`` of that time."""
+    """Files that were last changed before ``before_ms`` (Unix time) may not be in the log any more. ``max_age_ms`` is
+    the source's ``maxFileAge`` of that time."""
 
     before_ms: int
     max_age_ms: int
@@ -60,99 +62,190 @@ class Remembered:
     horizon: Callable[[], Forgotten]
 
 
-class SeenFiles:
-    """The logs of a query's file sources, in its ``directory``. ``sources`` gives those that run. To be called within
-    the query's callbacks, where Spark neither reads nor writes them."""
+@dataclass(frozen=True)
+class _Restored:
+    """A log that a position brought: what was forgotten, and the time of the newest file that it names."""
 
-    def __init__(self, directory: Path, sources: Callable[[], Iterable[Remembered]]) -> None:
-        self._directory = directory
+    forgotten: Forgotten
+    newest_ms: int
+
+
+class SeenFiles:
+    """The logs of a query's file sources, in its ``directory``. ``sources`` gives those that run, ``now_ms`` the time.
+
+    :meth:`begin` comes before the query starts; the other calls within its callbacks, where Spark neither reads nor
+    writes the logs.
+    """
+
+    def __init__(
+        self, directory: Path, sources: Callable[[], Iterable[Remembered]], now_ms: Callable[[], int]
+    ) -> None:
+        self._folder = directory / "sources"
         self._find = sources
+        self._now_ms = now_ms
+        self._restored: dict[int, _Restored] = {}
+        self._noted: dict[int, Forgotten] = {}
         self._sources: list[Remembered] | None = None
         self._look_at: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Read what the query's position brought, as Spark does when it starts."""
+        for note in self._folder.glob(f"[0-9]*/{NOTE}"):
+            number = int(note.parent.name)
+            forgotten = msgspec.json.decode(note.read_bytes(), type=Forgotten)
+            self._noted[number] = forgotten
+            self._restored[number] = _Restored(forgotten, _newest_ms(note.parent))
+            compact = newest_compact(note.parent)
+            self._look_at[number] = _next_look(compact.stat().st_size if compact else 0)
 
     def check(self) -> None:
         """Compare with what an earlier run has forgotten; does so once.
 
-        Raises ``RestoreBlocked`` if files that were read could be read again.
+        Raises ``RestoreBlocked`` if files that were read could be read again. The epoch's files are chosen then, and
+        nothing is done with them: the source's present horizon has gone on with the newest of them, so it is the
+        horizon that they were chosen by that is compared.
         """
         if self._sources is not None:
             return
         self._sources = list(self._find())
         for source in self._sources:
-            note = self._folder(source.number) / NOTE
-            if note.is_file():
-                _compare(
-                    source.number, msgspec.json.decode(note.read_bytes(), type=Forgotten), source.horizon()
-                )
+            restored = self._restored.get(source.number)
+            if restored is not None:
+                _compare(source.number, restored, source.horizon().max_age_ms)
 
     def forget(self) -> None:
         """Take out of each log what its source has forgotten, if the newest compact entry has doubled since."""
         for source in self._sources or ():
-            newest = newest_compact(self._folder(source.number))
-            if newest is None:
+            compact = newest_compact(self._folder / str(source.number))
+            if compact is None:
                 continue
-            size = newest.stat().st_size
+            size = compact.stat().st_size
             if size >= self._look_at.get(source.number, _LOOK_BYTES):
-                self._look_at[source.number] = max(2 * self._shorten(newest, source.horizon()), _LOOK_BYTES)
+                self._look_at[source.number] = _next_look(self._shorten(source, compact, size))
 
-    def _shorten(self, compact: Path, horizon: Forgotten) -> int:
+    def _shorten(self, source: Remembered, compact: Path, size: int) -> int:
         """Bytes that are left."""
-        content = compact.read_bytes()
-        left = remembered(content, horizon.before_ms, int(compact.name.split(".")[0]) - _REPLAYED)
-        if len(left) < len(content):
-            _replace(compact.with_name(NOTE), msgspec.json.encode(horizon))
-            _replace(compact, left)
-            _replace(compact.with_name(f".{compact.name}.crc"), checksums(left))
-        return len(left)
+        horizon = source.horizon()
+        # A file with a time to come moves Spark's horizon beyond files that were never read. Who raises maxFileAge to
+        # get them back needs the log.
+        now = Forgotten(min(horizon.before_ms, self._now_ms() - horizon.max_age_ms), horizon.max_age_ms)
+        noted = self._noted.get(source.number)
+        if noted is not None and now.before_ms <= noted.before_ms:
+            return size  # the clock went back, or maxFileAge was raised: the note says more
+        left = _replace(compact, now, size)
+        if left < size:
+            self._noted[source.number] = now
+        return left
 
-    def _folder(self, number: int) -> Path:
-        return self._directory / "sources" / str(number)
+
+def _replace(compact: Path, forgotten: Forgotten, size: int) -> int:
+    """Replace the entry by one without what is forgotten, and note that. Bytes that are left: all if nothing is, or
+    if something went wrong before; that is tried again when the entry has doubled."""
+    files = (compact.with_name(NOTE), compact, compact.with_name(f".{compact.name}.crc"))
+    note, entry, sums = (path.with_name(f".{path.name.removeprefix('.')}.new.tmp") for path in files)
+    try:
+        left = _write_remembered(compact, entry, sums, forgotten.before_ms)
+        note.write_bytes(msgspec.json.encode(forgotten))
+    except (OSError, msgspec.MsgspecError):
+        left = size
+    for hidden, path in zip((note, entry, sums), files, strict=True):
+        if left < size:
+            # A rename: positions are links to what was there, and go on to have that.
+            hidden.rename(path)
+        else:
+            with suppress(OSError):
+                hidden.unlink()
+    return left
 
 
-def _compare(number: int, noted: Forgotten, now: Forgotten) -> None:
-    if now.before_ms >= noted.before_ms:
+def _next_look(size: int) -> int:
+    return max(2 * size, _LOOK_BYTES)
+
+
+def _compare(number: int, restored: _Restored, max_age_ms: int) -> None:
+    noted = restored.forgotten
+    if restored.newest_ms - max_age_ms >= noted.before_ms:
         return
     before = datetime.datetime.fromtimestamp(noted.before_ms / 1000, datetime.UTC)
     raise errors.RestoreBlocked(
-        f"the file source {number} of the job keeps the files that it has read for {now.max_age_ms} ms (maxFileAge, or "
+        f"the file source {number} of the job keeps the files that it has read for {max_age_ms} ms (maxFileAge, or "
         f"latestFirst), and where it goes on it kept them for {noted.max_age_ms} ms: files last changed before "
-        f"{before:%Y-%m-%dT%H:%M:%SZ} would be read a second time. Set maxFileAge to at most "
-        f"{noted.max_age_ms}ms, without latestFirst"
+        f"{before:%Y-%m-%dT%H:%M:%SZ} would be read a second time. Set maxFileAge to at most {noted.max_age_ms}ms, "
+        "without latestFirst; if the source reads another folder now, begin without this position"
     )
 
 
 def newest_compact(folder: Path) -> Path | None:
     """The compact entry with the highest number."""
-    found = [path for path in folder.glob("*.compact") if _COMPACT.fullmatch(path.name)]
-    return max(found, key=lambda path: int(path.name.split(".")[0]), default=None)
+    found = [path for path in folder.glob("*.compact") if _ENTRY.fullmatch(path.name)]
+    return max(found, key=_number_of, default=None)
 
 
-def remembered(content: bytes, before_ms: int, up_to: int) -> bytes:
-    """A compact entry without the files that were changed before ``before_ms`` and read up to entry ``up_to``.
+def _number_of(entry: Path) -> int:
+    return int(entry.name.split(".")[0])
 
-    Its first line is a version, each further line a file.
-    """
-    version, *lines = content.split(b"\n")
+
+def _newest_ms(folder: Path) -> int:
+    """Time of the newest file in the log that Spark starts with: the newest compact entry and what follows it."""
     decoder = msgspec.json.Decoder(_Entry)
-    kept = [version]
-    for line in lines:
-        entry = decoder.decode(line)
-        if entry.timestamp >= before_ms or entry.batchId > up_to:
-            kept.append(line)
-    return b"\n".join(kept)
+    newest = -(2**63)
+    for path in folder.iterdir():
+        if _ENTRY.fullmatch(path.name):
+            with path.open("rb") as file:
+                next(file, None)
+                newest = max(chain([newest], (decoder.decode(line).timestamp for line in file)))
+    return newest
 
 
-def checksums(content: bytes) -> bytes:
-    """The hidden ``.crc`` file of ``content``, as Hadoop's ``ChecksumFileSystem`` compares it."""
-    sums = (zlib.crc32(content[at : at + _CHUNK]) for at in range(0, len(content), _CHUNK))
-    return b"crc\0" + struct.pack(">i", _CHUNK) + b"".join(struct.pack(">I", each) for each in sums)
+def remembered(lines: Iterable[bytes], before_ms: int, up_to: int) -> Iterator[bytes]:
+    """A compact entry's lines without the files that were changed before ``before_ms`` and read up to entry ``up_to``.
+
+    The first line is a version, each further line a file.
+    """
+    decoder = msgspec.json.Decoder(_Entry)
+    for number, line in enumerate(lines):
+        if number:
+            entry = decoder.decode(line)
+            if entry.timestamp < before_ms and entry.batchId <= up_to:
+                continue
+        yield line.rstrip(b"\n")
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """By a rename: positions are links to what was there, and go on to have that."""
-    hidden = path.with_name(f".{path.name.removeprefix('.')}.new.tmp")
-    hidden.write_bytes(content)
-    hidden.rename(path)
+def _write_remembered(compact: Path, to: Path, crc: Path, before_ms: int) -> int:
+    """Write the shorter entry and its checksums, a line at a time: there may be millions. Bytes of the entry."""
+    with compact.open("rb") as file, to.open("wb") as kept, crc.open("wb") as sums:
+        checked = Checksums(sums)
+        for number, line in enumerate(remembered(file, before_ms, _number_of(compact) - _REPLAYED)):
+            piece = b"\n" + line if number else line
+            kept.write(piece)
+            checked.add(piece)
+        checked.close()
+        return kept.tell()
+
+
+class Checksums:
+    """Writes the hidden ``.crc`` file of what is added, as Hadoop's ``ChecksumFileSystem`` compares it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._rest = b""
+        file.write(b"crc\0" + struct.pack(">i", _CHUNK))
+
+    def add(self, content: bytes) -> None:
+        """The next bytes of the content."""
+        content = self._rest + content
+        whole = len(content) - len(content) % _CHUNK
+        for at in range(0, whole, _CHUNK):
+            self._sum(content[at : at + _CHUNK])
+        self._rest = content[whole:]
+
+    def close(self) -> None:
+        """That was all."""
+        if self._rest:
+            self._sum(self._rest)
+
+    def _sum(self, chunk: bytes) -> None:
+        self._file.write(struct.pack(">I", zlib.crc32(chunk)))
 
 
 def of_query(execution: Any) -> Iterator[Remembered]:
@@ -162,7 +255,8 @@ def of_query(execution: Any) -> Iterator[Remembered]:
         source = sources.apply(at)
         if source.getClass().getSimpleName() == "FileStreamSource":
             folder = _field(source, "metadataLog").metadataPath().getName()
-            yield Remembered(int(folder), partial(_horizon, source.seenFiles()))
+            if folder.isdigit():  # named sources have their names there, and positions do not cut those
+                yield Remembered(int(folder), partial(_horizon, source.seenFiles()))
 
 
 def _horizon(seen: Any) -> Forgotten:
