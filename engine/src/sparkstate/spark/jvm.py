@@ -46,8 +46,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # A compact entry of a file source's log names all files that were ever seen, and Spark keeps each for ten minutes:
     # a soak of 10,000 files and four epochs a second had 150 of them, with 150 MiB. Nobody but the query reads them.
     "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
-    # What Spark's own pages show. Its defaults are a thousand of each, an epoch is one execution and job with its plan:
-    # the heap grew by 20 MiB before they were full. The pages of a stream show its last hundred epochs.
+    # What Spark's own pages show. An epoch is a job and an execution with its plan, and Spark keeps a thousand of each:
+    # in a soak the live heap grew until they were full. The pages of a stream show its last hundred epochs as well.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "10000",
