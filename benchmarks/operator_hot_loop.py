@@ -28,7 +28,7 @@ from sparkstate.backends import loader
 from sparkstate.clock import SystemClock
 from sparkstate.functions import MIN_WATERMARK, Context, KeyedProcessFunction, RuntimeContext
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings

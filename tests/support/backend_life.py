@@ -21,7 +21,7 @@ from sparkstate.checkpoint import Downloader, KnownFiles, Uploader, UploadTarget
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings

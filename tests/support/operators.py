@@ -13,10 +13,10 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.budget import EpochBudget
-from sparkstate.operators.overlay import Overlay
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.testing import ManualClock
 

@@ -13,8 +13,8 @@ from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction, TimeDomain
-from sparkstate.operators.budget import EpochBudget
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.state.descriptors import (

@@ -11,7 +11,7 @@ from support import operators as ops
 from sparkstate import columns, errors
 from sparkstate.backends.base import TableChanges
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction, OutputTag
-from sparkstate.operators.runtime import commit_overlays
+from sparkstate.operators.keyed.keyed_operator import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 

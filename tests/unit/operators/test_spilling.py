@@ -16,8 +16,9 @@ from support import operators as ops
 from support.spilling import OPERATIONS, SIDES, Side
 
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
-from sparkstate.operators import firing, sorting
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.keyed import firing
+from sparkstate.operators.rows import sorting
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 

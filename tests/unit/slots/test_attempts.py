@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import slots
 
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import Incoming
 

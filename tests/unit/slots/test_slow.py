@@ -11,8 +11,8 @@ import pytest
 from support import slots
 
 from sparkstate import errors
-from sparkstate.operators.budget import EpochBudget
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 

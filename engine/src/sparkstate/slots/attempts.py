@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.slots.incoming import Incoming
 
 _Closing = list[Callable[[], None]]

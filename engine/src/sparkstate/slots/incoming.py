@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from sparkstate.operators.files import EpochFiles
+from sparkstate.operators.rows.files import EpochFiles
 
 LIMIT_BYTES: Final = 32 << 20
 _LOOK_AGAIN_S: Final = 0.05

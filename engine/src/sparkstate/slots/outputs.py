@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sparkstate import columns, errors
-from sparkstate.operators.overlay import Overlay
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 
 
 def rows_by_tag(operator: KeyedOperator, overlay: Overlay) -> dict[str, int]:

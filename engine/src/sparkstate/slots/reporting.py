@@ -6,7 +6,7 @@ import resource
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.slots import protocol
 
 

@@ -25,10 +25,10 @@ import pyarrow as pa
 from sparkstate import clock, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
-from sparkstate.operators import runtime as operator_runtime
-from sparkstate.operators.budget import EpochBudget
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.keyed import keyed_operator as operator_runtime
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import JobFacts
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import left, outputs, protocol, proven, reporting
 from sparkstate.slots.attempts import Attempts

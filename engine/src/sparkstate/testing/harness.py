@@ -20,9 +20,9 @@ from typing import Any, Literal
 from sparkstate.backends import base, canonical, loader
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.overlay import Overlay
-from sparkstate.operators.runtime import KeyedOperator
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
 from sparkstate.serde.row import Row

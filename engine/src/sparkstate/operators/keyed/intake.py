@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from sparkstate import columns, errors
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators import arrow_rows
-from sparkstate.operators.outputs import Outputs
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 
 
 class Intake:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators import files
+from sparkstate.operators.rows import files
 
 SLICE_ROWS = 65_536
 """Rows in a batch that was sorted in memory."""

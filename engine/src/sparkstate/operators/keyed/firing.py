@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from sparkstate import errors
 from sparkstate.backends.base import Timer
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.overlay import Overlay, TimerKey, TimerOverlay
-from sparkstate.operators.spilled_timers import SpilledTimers
+from sparkstate.operators.memory.spilled_timers import SpilledTimers
+from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
 
 if TYPE_CHECKING:
-    from sparkstate.operators.runtime import KeyedOperator
+    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 
 CHUNK_TIMERS = 1024
 """How many committed timers are taken at once, so that their keys' state is read in one call."""

@@ -8,15 +8,16 @@ from typing import Any, TypeVar
 from sparkstate import errors
 from sparkstate.backends.base import StateKind, TableSpec
 from sparkstate.functions import MetricGroup, RuntimeContext
-from sparkstate.operators import states, user_metrics
-from sparkstate.operators.context import Cursor
+from sparkstate.operators import user_metrics
 from sparkstate.operators.spec import JobFacts
+from sparkstate.operators.state import handles
+from sparkstate.operators.state.context import Cursor
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api, descriptors
 
-H = TypeVar("H", bound=states.StateHandle)
+H = TypeVar("H", bound=handles.StateHandle)
 
-Register = Callable[[TableSpec], states.TableOf]
+Register = Callable[[TableSpec], handles.TableOf]
 """Creates a table in every shard's store; gives key group → table."""
 
 
@@ -47,7 +48,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._facts = facts
         self.metrics = user_metrics.UserMetrics(uid)
         self._identities: dict[str, tuple[str, ...]] = {}
-        self.handles: dict[str, states.StateHandle] = {}
+        self.handles: dict[str, handles.StateHandle] = {}
         self.is_open = True
 
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
@@ -55,24 +56,24 @@ class OperatorRuntimeContext(RuntimeContext):
         return self._handle(
             state_descriptor,
             StateKind.VALUE,
-            states.value_handle_class(state_descriptor.type_info, self._undoes_records),
+            handles.value_handle_class(state_descriptor.type_info, self._undoes_records),
         )
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
         self._check(state_descriptor, descriptors.ListStateDescriptor)
-        return self._handle(state_descriptor, StateKind.LIST, states.ListStateHandle)
+        return self._handle(state_descriptor, StateKind.LIST, handles.ListStateHandle)
 
     def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
         self._check(state_descriptor, descriptors.MapStateDescriptor)
         return self._handle(
-            state_descriptor, StateKind.MAP, states.MapStateHandle, state_descriptor.key_type_info
+            state_descriptor, StateKind.MAP, handles.MapStateHandle, state_descriptor.key_type_info
         )
 
     def get_reducing_state(
         self, state_descriptor: descriptors.ReducingStateDescriptor
     ) -> api.ReducingState[Any]:
         self._check(state_descriptor, descriptors.ReducingStateDescriptor)
-        handle = self._handle(state_descriptor, StateKind.REDUCING, states.ReducingStateHandle)
+        handle = self._handle(state_descriptor, StateKind.REDUCING, handles.ReducingStateHandle)
         handle.function = state_descriptor.get_reduce_function()
         return handle
 
@@ -80,7 +81,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self, state_descriptor: descriptors.AggregatingStateDescriptor
     ) -> api.AggregatingState[Any, Any]:
         self._check(state_descriptor, descriptors.AggregatingStateDescriptor)
-        handle = self._handle(state_descriptor, StateKind.AGGREGATING, states.AggregatingStateHandle)
+        handle = self._handle(state_descriptor, StateKind.AGGREGATING, handles.AggregatingStateHandle)
         handle.function = state_descriptor.get_agg_function()
         return handle
 

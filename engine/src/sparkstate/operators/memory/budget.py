@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
-from sparkstate.operators import spilling, weighing
-from sparkstate.operators.files import EpochFiles
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.memory import spilling, weighing
+from sparkstate.operators.rows.files import EpochFiles
+from sparkstate.operators.state.overlay import Overlay
 
 if TYPE_CHECKING:
-    from sparkstate.operators.runtime import KeyedOperator
+    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 
 _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows: overlays may fill the bound's half."""

@@ -24,23 +24,16 @@ from sparkstate.backends.base import ShardStore, Spill, StateKind, TableSpec
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators import (
-    arrow_rows,
-    commits,
-    firing,
-    garbage,
-    inspection,
-    intake,
-    sorting,
-    spilling,
-    states,
-)
-from sparkstate.operators.budget import EpochBudget
-from sparkstate.operators.context import Cursor
-from sparkstate.operators.outputs import Outputs
-from sparkstate.operators.overlay import Overlay, TableOverlay, undo
-from sparkstate.operators.runtime_context import OperatorRuntimeContext
+from sparkstate.operators.keyed import firing, garbage, intake
+from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.memory import spilling
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.rows import arrow_rows, sorting
 from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.state import changes, handles, inspection
+from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.overlay import Overlay, TableOverlay, undo
+from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
 from sparkstate.serde import row as rows_module
@@ -81,8 +74,8 @@ class KeyedOperator:
         self.shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
         self._owned = {kg for store in stores.values() for kg in _range(store)}
         self._intake = intake.Intake(spec, self._owned, self._outputs)
-        self.handles: list[states.StateHandle] = []
-        self._prefetched: list[states.ValueStateHandle] = []
+        self.handles: list[handles.StateHandle] = []
+        self._prefetched: list[handles.ValueStateHandle] = []
         self._lock = threading.RLock()
         self._context = OperatorRuntimeContext(
             spec.uid,
@@ -115,7 +108,7 @@ class KeyedOperator:
                 ) from error
             self._context.is_open = False
             self.handles = list(self._context.handles.values())
-            self._prefetched = [h for h in self.handles if isinstance(h, states.ValueStateHandle)]
+            self._prefetched = [h for h in self.handles if isinstance(h, handles.ValueStateHandle)]
 
     def close(self) -> None:
         """Close the user's function. Called always, also after a failure."""
@@ -130,7 +123,7 @@ class KeyedOperator:
                     f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
                 ) from error
 
-    def _register(self, spec: TableSpec) -> states.TableOf:
+    def _register(self, spec: TableSpec) -> handles.TableOf:
         tables = {shard: store.table(spec) for shard, store in self.stores.items()}
         shard_of = self.shard_of
         return lambda kg: tables[shard_of[kg]]
@@ -154,7 +147,7 @@ class KeyedOperator:
     def empty_tables(self, spill: Spill | None = None) -> list[TableOverlay]:
         """One for each state; what they do not know is read from ``spill``, if there is one."""
         return [
-            TableOverlay(isinstance(each, states.ValueStateHandle), spill and spill.table(each.spec))
+            TableOverlay(isinstance(each, handles.ValueStateHandle), spill and spill.table(each.spec))
             for each in self.handles
         ]
 
@@ -201,10 +194,10 @@ class KeyedOperator:
         """Make the overlay state."""
         commit_overlays([(self, overlay)])
 
-    def changes(self, overlay: Overlay) -> commits.ShardChanges:
+    def changes(self, overlay: Overlay) -> changes.ShardChanges:
         """What ``commit`` writes, by shard."""
         timer_specs = {d: self.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
-        return commits.changes_of(overlay, self.handles, timer_specs, self.shard_of)
+        return changes.changes_of(overlay, self.handles, timer_specs, self.shard_of)
 
     def _process_held(self, overlay: Overlay) -> None:
         runs = overlay.files.take_runs() if overlay.files is not None else []
@@ -399,7 +392,7 @@ class KeyedOperator:
             )
         return inspection.to_json(self.read_value(state, key, namespace, key_group))
 
-    def _handle(self, state: str) -> states.StateHandle:
+    def _handle(self, state: str) -> handles.StateHandle:
         handle = self._context.handles.get(state)
         if handle is None:
             known = ", ".join(sorted(self._context.handles)) or "none"
@@ -465,9 +458,9 @@ def commit_overlays(parts: Sequence[tuple[KeyedOperator, Overlay]]) -> None:
         if overlay.spill is None
     ]
     stores = {shard: store for operator, _ in parts for shard, store in operator.stores.items()}
-    for shard, calls in commits.merge(changed).items():
-        for changes, kgs in calls:
-            stores[shard].commit(changes, kgs)
+    for shard, calls in changes.merge(changed).items():
+        for shard_changes, kgs in calls:
+            stores[shard].commit(shard_changes, kgs)
     for _, overlay in parts:
         overlay.committed = True
 

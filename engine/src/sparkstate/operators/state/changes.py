@@ -8,8 +8,8 @@ from typing import Any
 
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec, Timer
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.overlay import Overlay, TimerKey
-from sparkstate.operators.states import ListStateHandle, MapStateHandle, StateHandle
+from sparkstate.operators.state.handles import ListStateHandle, MapStateHandle, StateHandle
+from sparkstate.operators.state.overlay import Overlay, TimerKey
 
 ShardChanges = dict[int, list[TableChanges]]
 """By shard."""

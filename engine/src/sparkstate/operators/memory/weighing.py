@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sparkstate.operators.overlay import ListCell, MapCell, Overlay, TableOverlay
+from sparkstate.operators.state.overlay import ListCell, MapCell, Overlay, TableOverlay
 
 _LOOKS: Final = 32
 _DICT_ENTRY: Final = 104

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sparkstate.backends.base import ListChange, MapChange, Spill
 from sparkstate.functions import TimeDomain
-from sparkstate.operators.files import EpochFiles
+from sparkstate.operators.rows.files import EpochFiles
 
 MISSING: Final = object()
 """In a journal: there was no entry."""

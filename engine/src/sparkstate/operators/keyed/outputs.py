@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sparkstate import columns, errors
 from sparkstate.functions import OutputTag
-from sparkstate.operators import arrow_rows
-from sparkstate.operators.overlay import Overlay
+from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 
 
 class Outputs:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
-from sparkstate.operators import unkeyed
+from sparkstate.operators.state import unkeyed
 
 if TYPE_CHECKING:
-    from sparkstate.operators.overlay import Overlay, TimerOverlay
-    from sparkstate.operators.states import StateHandle
+    from sparkstate.operators.state.handles import StateHandle
+    from sparkstate.operators.state.overlay import Overlay, TimerOverlay
 
 
 class Cursor(OnTimerContext):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkstate.functions import TimeDomain
-from sparkstate.operators import commits, sorting
-from sparkstate.operators.files import EpochFiles
-from sparkstate.operators.overlay import Overlay, numbering
+from sparkstate.operators.rows import sorting
+from sparkstate.operators.rows.files import EpochFiles
+from sparkstate.operators.state import changes
+from sparkstate.operators.state.overlay import Overlay, numbering
 
 if TYPE_CHECKING:
-    from sparkstate.operators.budget import EpochBudget
-    from sparkstate.operators.runtime import KeyedOperator
+    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+    from sparkstate.operators.memory.budget import EpochBudget
 
 
 def move_to_disk(operator: KeyedOperator, overlay: Overlay, budget: EpochBudget) -> None:
@@ -23,9 +24,9 @@ def move_to_disk(operator: KeyedOperator, overlay: Overlay, budget: EpochBudget)
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
     specs = {domain: operator.timer_spec(domain) for domain in TimeDomain}
     everywhere = [0] * len(operator.shard_of)  # the spill is one for all shards
-    changes = commits.changes_of(overlay, operator.handles, specs, everywhere, taken)
+    changed = changes.changes_of(overlay, operator.handles, specs, everywhere, taken)
     kgs = dict(zip(overlay.keys, overlay.kgs, strict=True))
-    spill.add(changes.get(0, []), kgs)
+    spill.add(changed.get(0, []), kgs)
     kept = [timer[1] for timers in overlay.timers.values() for timer in timers.changes]
     overlay.numbers, overlay.keys, overlay.kgs = numbering(), [], []
     overlay.tables = operator.empty_tables(spill)

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 from sparkstate import errors
 from sparkstate.backends.base import DELETED, ListChange, MapChange, NamespacedCell, TableSpec
 from sparkstate.functions import AggregateFunction, ReduceFunction
-from sparkstate.operators import unkeyed
-from sparkstate.operators.context import Cursor
-from sparkstate.operators.overlay import MISSING, ListCell, MapCell, TableOverlay
+from sparkstate.operators.state import unkeyed
+from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.overlay import MISSING, ListCell, MapCell, TableOverlay
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
