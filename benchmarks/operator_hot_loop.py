@@ -28,6 +28,7 @@ from sparkstate.backends import loader
 from sparkstate.clock import SystemClock
 from sparkstate.functions import MIN_WATERMARK, Context, KeyedProcessFunction, RuntimeContext
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
@@ -99,7 +100,7 @@ def run_epoch(operator: KeyedOperator, epoch: int, batches: list[pa.RecordBatch]
     times.append(time.process_time())
     operator.finish(overlay, MIN_WATERMARK)
     times.append(time.process_time())
-    operator.commit(overlay)
+    commit_overlays([(operator, overlay)])
     times.append(time.process_time())
     produced = sum(batch.num_rows for batch in overlay.output())
     expected = sum(batch.num_rows for batch in batches)

@@ -21,6 +21,7 @@ from sparkstate.checkpoint import Downloader, KnownFiles, Uploader, UploadTarget
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, TimeDomain
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
@@ -236,7 +237,7 @@ class Engine:
             operator.finish(overlay, watermark)
             outputs += overlay.rows()
             if committed:
-                operator.commit(overlay)
+                commit_overlays([(operator, overlay)])
         return outputs
 
     def snapshot(self, in_canonical: bool, model: Model) -> Callable[[], Taken]:

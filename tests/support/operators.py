@@ -13,6 +13,7 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import OperatorSpec
@@ -33,6 +34,20 @@ def make_stores(shards: range = range(4)) -> dict[int, ShardStore]:
     """Empty hash map stores."""
     factory = HashMapStoreFactory()
     return {n: factory.create(n, KEY_SPACE.key_groups_of_shard(n), Path()) for n in shards}
+
+
+class CountingStore:
+    """Passes everything on to a store, and notes whose changes came in each of its commits."""
+
+    def __init__(self, store: ShardStore, commits: list[list[str]]) -> None:
+        self._store, self._commits = store, commits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, changes: Any, kgs: Any) -> None:
+        self._commits.append([change.spec.uid for change in changes])
+        self._store.commit(changes, kgs)
 
 
 def make_operator(
@@ -91,7 +106,7 @@ def run(
     overlay = operator.begin(epoch, before, 0)
     operator.process_batch(overlay, make_batch(*rows))
     operator.finish(overlay, before if after is None else after)
-    operator.commit(overlay)
+    commit_overlays([(operator, overlay)])
     return overlay
 
 

@@ -12,9 +12,7 @@ from support import tree
 
 LONGEST = 400
 LONGER_FOR_A_REASON = {
-    "engine/src/sparkstate/operators/keyed/keyed_operator.py": "the loop over the rows; a call saved per row",
     "engine/src/sparkstate/testing/conformance.py": "one list of checks, which an author of a store reads through",
-    "tests/unit/operators/test_runtime.py": "every behaviour of one class over one small function that all tests share",
 }
 """Path to reason. Think of splitting first: most files here have 80 to 250 lines."""
 

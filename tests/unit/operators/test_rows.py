@@ -11,6 +11,7 @@ from support import operators as ops
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
@@ -139,7 +140,7 @@ def test_null_and_nan_are_keys_like_others():
         overlay = operator.begin(expected, MIN_WATERMARK, 0)
         operator.process_batch(overlay, batch)
         operator.finish(overlay, MIN_WATERMARK)
-        operator.commit(overlay)
+        commit_overlays([(operator, overlay)])
         assert ops.rows_of(overlay) == [("nan", expected), ("None", expected)]
 
 
@@ -163,7 +164,7 @@ def test_keys_of_every_type_survive_a_snapshot(declared, column, tmp_path):
     overlay = operator.begin(1, MIN_WATERMARK, 0)
     operator.process_batch(overlay, batch)
     operator.finish(overlay, MIN_WATERMARK)
-    operator.commit(overlay)
+    commit_overlays([(operator, overlay)])
     taken = stores[0].prepare_snapshot(1, tmp_path, True)
     restored = ops.make_stores()
     restored[0].restore({file.name: file.path for file in taken.files()}, taken.format)

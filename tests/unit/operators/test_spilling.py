@@ -16,6 +16,7 @@ from support import operators as ops
 from support.spilling import OPERATIONS, SIDES, Side
 
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.state.overlay import Overlay
@@ -49,7 +50,7 @@ def live(side: Side, life: list[Any]) -> list[Any]:
         outputs = {tag: Counter(ops.rows_of(overlay, tag)) for tag in (None, "odd", "errors")}
         counts = (overlay.rows_in, overlay.timers_fired, overlay.rejected_rows, overlay.max_timestamp)
         assert {tag: overlay.row_count(tag) for tag in outputs} == {t: c.total() for t, c in outputs.items()}
-        side.operator.commit(overlay)
+        commit_overlays([(side.operator, overlay)])
         overlay.close()
         found.append((outputs, counts, list(side.state(USERS)), side.operator.next_timer()))
         before = watermark
@@ -113,7 +114,7 @@ def test_an_epoch_of_many_keys_stays_within_its_share_and_is_committed_whole(sid
     assert heaviest <= 100_000
     side.operator.finish(overlay, MIN_WATERMARK)
     assert sorted(ops.rows_of(overlay)) == sorted((f"user-{n}", n) for n in range(20_000))
-    side.operator.commit(overlay)
+    commit_overlays([(side.operator, overlay)])
     assert [side.operator.read_value("count", f"user-{n}") for n in (0, 9_999, 19_999)] == [0, 9_999, 19_999]
     assert side.operator.read_value("seen", "user-7") == [f"{7:0200}"]
 
@@ -128,7 +129,7 @@ def test_two_attempts_at_once_do_not_see_each_other_and_the_one_given_up_leaves_
     other.close()
     side.operator.process_batch(other, users(500))  # a task that was cancelled drains what it has read
     side.operator.finish(one, MIN_WATERMARK)
-    side.operator.commit(one)
+    commit_overlays([(side.operator, one)])
     one.close()
     assert side.operator.read_value("count", "user-2999") == 2_999
     assert side.operator.read_value("seen", "user-0") == [f"{0:0200}"]

@@ -1,9 +1,9 @@
 """The contract between keyed state and the stores that hold it.
 
 A *shard store* holds the committed state of one shard: all states and timers of all operators for a fixed range of key
-groups. It never sees an uncommitted change: an epoch's changes live in an overlay (``operators.overlay``) and arrive
-here whole, by :meth:`ShardStore.commit`, when the driver says so. Reads may run beside a snapshot; ``commit`` and
-``prepare_snapshot`` are never called at the same time as one another.
+groups. It never sees an uncommitted change: an epoch's changes live in an overlay (``operators.state.overlay``) and
+arrive here whole, by :meth:`ShardStore.commit`, when the driver says so. Reads may run beside a snapshot; ``commit``
+and ``prepare_snapshot`` are never called at the same time as one another.
 
 Cells. A state is a table from *cell* to value. A cell is the current key (a scalar for one key column, a tuple for
 more) or, where a namespace other than the default is set, ``NamespacedCell(key, namespace)``.

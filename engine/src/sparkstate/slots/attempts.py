@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.base import EpochOverlay
 from sparkstate.slots.incoming import Incoming
 
 _Closing = list[Callable[[], None]]
@@ -24,9 +24,9 @@ class _Epoch:
     """One epoch of one operator: overlays by attempt until it is finished, then the winner."""
 
     def __init__(self) -> None:
-        self.by_attempt: dict[int, Overlay] = {}
+        self.by_attempt: dict[int, EpochOverlay] = {}
         self.incoming: dict[int, Incoming] = {}
-        self.winner: Overlay | None = None
+        self.winner: EpochOverlay | None = None
 
     def give_up(self) -> _Closing:
         """Forget those that did not win, and what they have on disk."""
@@ -55,7 +55,7 @@ class Attempts:
         self._known: dict[tuple[int, str], _Epoch] = {}
 
     def open(
-        self, epoch: int, uid: str, attempt: int, overlay: Overlay, receive: Callable[[], Incoming]
+        self, epoch: int, uid: str, attempt: int, overlay: EpochOverlay, receive: Callable[[], Incoming]
     ) -> Incoming:
         """A new attempt, and where its batches go."""
         with self._lock:
@@ -75,7 +75,7 @@ class Attempts:
             its_epoch = self._known.get((epoch, uid))
             return None if its_epoch is None else its_epoch.incoming.pop(attempt, None)
 
-    def take(self, epoch: int, uid: str, attempt: int) -> Overlay | None:
+    def take(self, epoch: int, uid: str, attempt: int) -> EpochOverlay | None:
         """That attempt's overlay; the others are given up. None, and nothing happens, if it never came."""
         with self._lock:
             its_epoch = self._known.get((epoch, uid))
@@ -86,7 +86,7 @@ class Attempts:
         _close(closing)
         return overlay
 
-    def set_winner(self, epoch: int, uid: str, overlay: Overlay) -> None:
+    def set_winner(self, epoch: int, uid: str, overlay: EpochOverlay) -> None:
         """This overlay is the epoch's; the others are given up."""
         with self._lock:
             its_epoch = self._known.setdefault((epoch, uid), _Epoch())
@@ -94,7 +94,7 @@ class Attempts:
             closing = its_epoch.give_up()
         _close(closing)
 
-    def winner(self, epoch: int, uid: str) -> Overlay | None:
+    def winner(self, epoch: int, uid: str) -> EpochOverlay | None:
         """The finished overlay, until its release."""
         with self._lock:
             its_epoch = self._known.get((epoch, uid))

@@ -7,25 +7,23 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from sparkstate import columns, errors
-from sparkstate.operators.keyed.keyed_operator import KeyedOperator
-from sparkstate.operators.spec import OperatorSpec
-from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.base import EpochOverlay, Spec
 
 
-def rows_by_tag(operator: KeyedOperator, overlay: Overlay) -> dict[str, int]:
+def rows_by_tag(spec: Spec, overlay: EpochOverlay) -> dict[str, int]:
     """Rows of the main output (``""``) and of each side output."""
-    tags = [None, *operator.spec.side_schemas]
+    tags = [None, *spec.side_schemas]
     return {tag or "": overlay.row_count(tag) for tag in tags}
 
 
-def visible(spec: OperatorSpec, tag: str | None, overlay: Overlay) -> Iterator[pa.RecordBatch]:
+def visible(spec: Spec, tag: str | None, overlay: EpochOverlay) -> Iterator[pa.RecordBatch]:
     """An output without the hidden timestamps that it may carry for a next operator."""
     schema = spec.output_schema if tag is None and spec.emit_timestamps else None
     for batch in overlay.output(tag):
         yield batch if schema is None else batch.select(schema.names)
 
 
-def output_schema(spec: OperatorSpec, tag: str | None) -> pa.Schema:
+def output_schema(spec: Spec, tag: str | None) -> pa.Schema:
     """The columns that a reader of an output gets."""
     schema = spec.output_schema if tag is None else spec.side_schemas[tag]
     if schema is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sparkstate import settings
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.base import Spec
 from sparkstate.sinks.file_sink import FileSink
 
 
@@ -30,7 +30,7 @@ class SlotPlan:
     incarnation: int
     lineage: str
     key_space: KeySpace
-    operators: tuple[OperatorSpec, ...]
+    operators: tuple[Spec, ...]
     """In topological order."""
     sinks: tuple[SinkPlan, ...]
     backend: settings.StateBackendSettings

@@ -5,12 +5,13 @@ from __future__ import annotations
 import resource
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
-from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.base import Operator
 from sparkstate.slots import protocol
 
 
-def user_metrics(operators: Mapping[str, KeyedOperator], now_s: float) -> tuple[protocol.UserMetric, ...]:
+def user_metrics(operators: Mapping[str, Operator[Any]], now_s: float) -> tuple[protocol.UserMetric, ...]:
     """The functions' own metrics. ``now_s``: a clock that only goes forward."""
     return tuple(
         protocol.UserMetric(operator=uid, **asdict(reading))
@@ -19,7 +20,7 @@ def user_metrics(operators: Mapping[str, KeyedOperator], now_s: float) -> tuple[
     )
 
 
-def metrics_not_shown(operators: Mapping[str, KeyedOperator]) -> int:
+def metrics_not_shown(operators: Mapping[str, Operator[Any]]) -> int:
     """How many metrics were made beyond those that operators show."""
     return sum(operator.metrics.not_shown for operator in operators.values())
 

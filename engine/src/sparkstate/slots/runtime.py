@@ -25,10 +25,11 @@ import pyarrow as pa
 from sparkstate import clock, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
-from sparkstate.operators.keyed import keyed_operator as operator_runtime
+from sparkstate.operators import kinds
+from sparkstate.operators.base import EpochOverlay, Operator
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import JobFacts
-from sparkstate.operators.state.overlay import Overlay
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import left, outputs, protocol, proven, reporting
 from sparkstate.slots.attempts import Attempts
@@ -57,7 +58,7 @@ class SlotRuntime:
         self._incoming_numbers = itertools.count()
         self._commit_gate = threading.Condition()
         self._attempts = Attempts()
-        self._operators: dict[str, operator_runtime.KeyedOperator] = {}
+        self._operators: dict[str, Operator[Any]] = {}
         self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / "db")
         self._stores: dict[int, ShardStore] = {}
         self._budget = EpochBudget(directory / "overlays", self._factory)
@@ -93,7 +94,7 @@ class SlotRuntime:
             self._snapshots.restored(request.checkpoint_id, request.shards)
         facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
         for spec in plan.operators:
-            operator = operator_runtime.KeyedOperator(
+            operator = kinds.make(
                 spec, self._stores, plan.key_space, self._clock, plan.slot, plan.slots, self._budget, facts
             )
             self._operators[spec.uid] = operator
@@ -138,9 +139,7 @@ class SlotRuntime:
         )
         return self._attempts.open(request.epoch, request.operator, request.attempt, overlay, receive)
 
-    def _feed(
-        self, operator: operator_runtime.KeyedOperator, overlay: Overlay, batch: pa.RecordBatch
-    ) -> None:
+    def _feed(self, operator: Operator[Any], overlay: EpochOverlay, batch: pa.RecordBatch) -> None:
         with self._run:
             operator.process_batch(overlay, batch)
 
@@ -171,7 +170,7 @@ class SlotRuntime:
             self._attempts.set_winner(epoch, uid, overlay)
             return protocol.Finished(
                 rows_in=overlay.rows_in,
-                rows_by_tag=outputs.rows_by_tag(operator, overlay),
+                rows_by_tag=outputs.rows_by_tag(operator.spec, overlay),
                 late_rows=overlay.late_rows,
                 timers_fired=overlay.timers_fired,
                 dropped_rows=overlay.dropped_rows,
@@ -222,7 +221,7 @@ class SlotRuntime:
             overlay = self._attempts.winner(epoch, spec.uid)
             if overlay is not None:
                 winners.append((self._operators[spec.uid], overlay))
-        operator_runtime.commit_overlays(winners)
+        commit_overlays(winners)
         by_uid = {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
         for sink in self.plan.sinks:
             if sink.operator in by_uid:
@@ -377,7 +376,7 @@ class SlotRuntime:
 
     # -- details ------------------------------------------------------------------------------------------------
 
-    def _operator(self, uid: str) -> operator_runtime.KeyedOperator:
+    def _operator(self, uid: str) -> Operator[Any]:
         try:
             return self._operators[uid]
         except KeyError:

@@ -20,9 +20,10 @@ from typing import Any, Literal
 from sparkstate.backends import base, canonical, loader
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators import kinds
+from sparkstate.operators.base import EpochOverlay
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.spec import JobFacts, OperatorSpec
-from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
 from sparkstate.serde.row import Row
@@ -121,7 +122,7 @@ class KeyedProcessHarness:
             if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlay.late_rows += 1
                 if self._spec.late_tag is not None:
-                    self._operator.outputs.put_side(overlay, self._spec.late_tag, [row])
+                    self._operator.put_side(overlay, self._spec.late_tag, [row])
                     continue
             kept.append((row, timestamp))
         if self._spec.sort_by_event_time:
@@ -244,9 +245,7 @@ class KeyedProcessHarness:
                 store.restore({canonical.FORMAT: file}, canonical.FORMAT)
             self._stores[number] = store
         facts = JobFacts(parameters=self._parameters, attempt=self._lives)
-        self._operator = KeyedOperator(
-            self._spec, self._stores, self._key_space, self._clock, 0, 1, facts=facts
-        )
+        self._operator = kinds.make(self._spec, self._stores, self._key_space, self._clock, 0, 1, facts=facts)
         self._lives += 1
         self._operator.open()
 
@@ -261,17 +260,18 @@ class KeyedProcessHarness:
         path.mkdir()
         return path
 
-    def _begin(self) -> Overlay:
+    def _begin(self) -> EpochOverlay:
         self._epoch += 1
-        return self._operator.begin(self._epoch, self._watermark, self._clock.now_ms())
+        overlay: EpochOverlay = self._operator.begin(self._epoch, self._watermark, self._clock.now_ms())
+        return overlay
 
-    def _end(self, overlay: Overlay, watermark: int | None = None) -> None:
+    def _end(self, overlay: EpochOverlay, watermark: int | None = None) -> None:
         if watermark is not None:
             self._watermark = max(self._watermark, watermark)
         self._operator.finish(overlay, self._watermark)
-        self._operator.commit(overlay)
-        for tag in overlay.unconverted:
-            self._outputs.setdefault(tag, []).extend(overlay.rows(tag))
+        commit_overlays([(self._operator, overlay)])
+        for tag, rows in overlay.unconverted.items():
+            self._outputs.setdefault(tag, []).extend(rows)
 
     def _normal_key(self, key: Any) -> Any:
         return None if key is None else self._spec.key_type.normalize(key)

@@ -15,55 +15,60 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.base import Timer
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.keyed.calls import Calls
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.memory.spilled_timers import SpilledTimers
 from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
-
-if TYPE_CHECKING:
-    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 
 CHUNK_TIMERS = 1024
 """How many committed timers are taken at once, so that their keys' state is read in one call."""
 FLUSH_ROWS = 16_384
 
 
-def fire_all(operator: KeyedOperator, overlay: Overlay, watermark: int) -> None:
+def fire_all(calls: Calls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
-    operator.bind(overlay, overlay.watermark)
-    _Firing(operator, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time).run()
+    calls.bind(overlay, overlay.watermark)
+    _Firing(calls, budget, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time).run()
     if watermark > overlay.watermark:
-        operator.bind(overlay, watermark)
-        _Firing(operator, overlay, TimeDomain.EVENT_TIME, watermark).run()
+        calls.bind(overlay, watermark)
+        _Firing(calls, budget, overlay, TimeDomain.EVENT_TIME, watermark).run()
 
 
 class _Firing:
     """One pass over the due timers of one domain."""
 
-    def __init__(self, operator: KeyedOperator, overlay: Overlay, domain: TimeDomain, until: int) -> None:
-        self._operator = operator
+    def __init__(
+        self, calls: Calls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
+    ) -> None:
+        self._calls = calls
+        self._tables = calls.tables
+        self._budget = budget
         self._overlay = overlay
         self._domain = domain
         self._timers: TimerOverlay = overlay.timers[domain]
         self._until = until
-        self._watermark = operator.cursor.service.watermark
+        self._watermark = calls.cursor.service.watermark
         self._chunk: deque[Timer] = deque()
         self._spilled = SpilledTimers(
-            overlay.spill, operator.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
+            overlay.spill, self._tables.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
         )
         self._yielded: list[Any] = []
         self._emitted: list[int | None] = []
         self._rejected: list[Any] = []
 
     def run(self) -> None:
-        operator, until = self._operator, self._until
-        operator.cursor.domain = self._domain
+        until = self._until
+        self._calls.cursor.domain = self._domain
         self._timers.start_firing(until, new_ones_too=self._domain is TimeDomain.EVENT_TIME)
-        tables = operator.timer_tables(self._domain)
-        committed = heapq.merge(*(table.due(until) for table in tables), key=lambda timer: timer.timestamp)
+        committed = heapq.merge(
+            *(table.due(until) for table in self._tables.timer_tables(self._domain)),
+            key=lambda timer: timer.timestamp,
+        )
         try:
             for timer in self._in_order(committed):
                 self._fire(timer)
@@ -74,7 +79,7 @@ class _Firing:
         finally:
             self._timers.stop_firing()
         self._flush()
-        operator.reject(self._overlay, self._rejected)
+        self._calls.reject(self._overlay, self._rejected)
 
     def _in_order(self, committed: Iterator[Timer]) -> Iterator[TimerKey]:
         """Committed, spilled and own timers by time; each is marked deleted before it fires."""
@@ -111,37 +116,37 @@ class _Firing:
     def _prefetch(self, timers: Iterable[Timer]) -> None:
         timers = list(timers)
         keys, kgs = [timer.key for timer in timers], [timer.key_group for timer in timers]
-        self._operator.prefetch(self._overlay, keys, kgs)
+        self._tables.prefetch(self._overlay, keys, kgs)
 
     def _settle(self) -> None:
         """Between two timers: when the overlay's entries and timers went to disk, look for them there."""
-        operator, overlay = self._operator, self._overlay
+        overlay = self._overlay
         least = self._timers.least_waiting()
-        if operator.budget is None or not operator.budget.settle(operator, overlay):
+        if self._budget is None or not self._budget.settle(self._tables, overlay):
             return
-        operator.bind(overlay, self._watermark)
+        self._calls.bind(overlay, self._watermark)
         self._spilled.restart(overlay.spill, least)
         self._chunk = deque(self._spilled.standing(list(self._chunk)))
         self._prefetch(self._chunk)
 
     def _fire(self, timer: TimerKey) -> None:
-        operator, cursor = self._operator, self._operator.cursor
+        calls, cursor = self._calls, self._calls.cursor
         timestamp, key, cursor.timer_namespace = timer
         cursor.number = self._overlay.numbers[key]
         cursor.stamp = timestamp
         before = len(self._yielded)
         self._overlay.timers_fired += 1
         try:
-            result = operator.spec.function.on_timer(timestamp, cursor)
+            result = calls.spec.function.on_timer(timestamp, cursor)
             if result is not None:
                 self._yielded.extend(result)
         except Exception as error:
-            failure = operator.user_error(self._overlay, error, self._describe(timer))
-            if operator.spec.on_error == "fail" or not isinstance(failure, errors.UserCodeError):
+            failure = calls.user_error(self._overlay, error, self._describe(timer))
+            if calls.spec.on_error == "fail" or not isinstance(failure, errors.UserCodeError):
                 raise failure from error
-            operator.undo_record(self._yielded, before)
+            calls.undo_record(self._yielded, before)
             # The timer itself stays fired, or it would fail again in every epoch to come.
-            self._rejected.append((*(None for _ in operator.spec.row_columns), str(failure)))
+            self._rejected.append((*(None for _ in calls.spec.row_columns), str(failure)))
         if cursor.journal:
             cursor.journal.clear()
         if cursor.namespaced:
@@ -154,6 +159,6 @@ class _Firing:
         return f"{domain} timer {timer[0]}" + ("" if timer[2] is None else f" of namespace {timer[2]!r}")
 
     def _flush(self) -> None:
-        stamps = self._emitted if self._operator.spec.emit_timestamps else None
-        self._operator.outputs.put(self._overlay, self._yielded, stamps)
+        stamps = self._emitted if self._calls.spec.emit_timestamps else None
+        self._calls.outputs.put(self._overlay, self._yielded, stamps)
         self._yielded, self._emitted = [], []

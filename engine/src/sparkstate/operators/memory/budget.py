@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,9 +15,7 @@ from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
 from sparkstate.operators.memory import spilling, weighing
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.overlay import Overlay
-
-if TYPE_CHECKING:
-    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.state.tables import OperatorTables
 
 _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
@@ -45,7 +43,7 @@ class EpochBudget:
         """How often an overlay went to disk."""
         self._row_bytes: dict[str, int] = {}
         self._numbers = itertools.count()
-        self._overlays: weakref.WeakKeyDictionary[Overlay, KeyedOperator] = weakref.WeakKeyDictionary()
+        self._overlays: weakref.WeakKeyDictionary[Overlay, OperatorTables] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     @property
@@ -57,11 +55,12 @@ class EpochBudget:
         """How many bytes of batches may wait in memory for their turn, for each attempt: ``most``, or less."""
         return most if (bound := self.bound_bytes) is None else min(most, bound // 8)
 
-    def parts(self, operator: KeyedOperator, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """The batch in parts that take at most about an eighth of the bound each, judged by the rows before."""
+    def parts(self, uid: str, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """A batch of operator ``uid`` in parts that take at most about an eighth of the bound each, judged by its rows
+        before."""
         if (bound := self.bound_bytes) is None:
             return (batch,)
-        row_bytes = self._row_bytes.get(operator.spec.uid, _UNKNOWN_ROW_BYTES)
+        row_bytes = self._row_bytes.get(uid, _UNKNOWN_ROW_BYTES)
         size = max(_LEAST_ROWS, bound // 8 // max(1, row_bytes))
         if batch.num_rows <= size:
             return (batch,)
@@ -79,19 +78,19 @@ class EpochBudget:
             overlays = list(self._overlays)
         return sum(overlay.weight for overlay in overlays if not overlay.dropped)
 
-    def _note(self, overlay: Overlay, operator: KeyedOperator) -> None:
+    def _note(self, overlay: Overlay, tables: OperatorTables) -> None:
         with self._lock:
-            self._overlays[overlay] = operator
+            self._overlays[overlay] = tables
 
-    def settle(self, operator: KeyedOperator, overlay: Overlay, rows: int = 0) -> bool:
+    def settle(self, tables: OperatorTables, overlay: Overlay, rows: int = 0) -> bool:
         """Called between two batches: weigh this overlay; while all of them take too much, the heaviest go to
-        disk. ``rows``: how many it has taken in since the last time.
+        disk. ``tables`` are those of its operator; ``rows``: how many it has taken in since the last time.
 
         Answers whether this one's entries did: numbers of keys are then no longer valid.
         """
         before, overlay.weight = overlay.weight, weighing.weigh(overlay)
-        self._note(overlay, operator)
-        self._learn(operator.spec.uid, overlay.weight - before, rows)
+        self._note(overlay, tables)
+        self._learn(tables.uid, overlay.weight - before, rows)
         if (bound := self.bound_bytes) is None:
             return False
         moved = False
@@ -99,26 +98,30 @@ class EpochBudget:
         with self._lock:
             overlays = list(self._overlays.items())
         living = [item for item in overlays if not (item[0].dropped or item[0].committed)]
-        for each, its_operator in sorted(living, key=lambda item: item[0].weight, reverse=True):
+        for each, its_tables in sorted(living, key=lambda item: item[0].weight, reverse=True):
             if self.used_bytes() <= allowed:
                 break
-            moved |= self._relieve(its_operator, each, allowed // _SMALL) and each is overlay
+            moved |= self._relieve(its_tables, each, allowed // _SMALL) and each is overlay
         return moved
 
-    def _relieve(self, operator: KeyedOperator, overlay: Overlay, small: int) -> bool:
+    def _relieve(self, tables: OperatorTables, overlay: Overlay, small: int) -> bool:
         moved = False
         if not overlay.finished:
             # What is finished may be read at this moment, by another thread.
             if weighing.output_bytes(overlay) > small:
                 self.write_outputs(overlay)
             if weighing.held_bytes(overlay) > small:
-                spilling.sort_to_disk(overlay, self.files_of(overlay), operator.spec.event_time_column)
+                spilling.sort_to_disk(overlay, self.files_of(overlay))
         if weighing.state_bytes(overlay) > small:
-            spilling.move_to_disk(operator, overlay, self)
+            self.move_to_disk(tables, overlay)
             moved = True
         overlay.weight = weighing.weigh(overlay)
         self.spilled += 1
         return moved
+
+    def move_to_disk(self, tables: OperatorTables, overlay: Overlay) -> None:
+        """Entries and timers of the overlay go to its spill; its keys are numbered anew."""
+        spilling.move_to_disk(tables, overlay, self.spill_of(overlay, tables.stores, tables.shard_of))
 
     def write_outputs(self, overlay: Overlay) -> None:
         """The batches put out so far go to files."""

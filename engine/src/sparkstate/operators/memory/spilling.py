@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from sparkstate.backends.base import Spill
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state import changes
 from sparkstate.operators.state.overlay import Overlay, numbering
-
-if TYPE_CHECKING:
-    from sparkstate.operators.keyed.keyed_operator import KeyedOperator
-    from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.state.tables import OperatorTables
 
 
-def move_to_disk(operator: KeyedOperator, overlay: Overlay, budget: EpochBudget) -> None:
+def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None:
     """Fold entries and timers into the overlay's spill and forget them here: keys are numbered anew.
 
     What was only read is forgotten as well, and read again when it is asked for.
     """
-    spill = budget.spill_of(overlay, operator.stores, operator.shard_of)
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
-    specs = {domain: operator.timer_spec(domain) for domain in TimeDomain}
-    everywhere = [0] * len(operator.shard_of)  # the spill is one for all shards
-    changed = changes.changes_of(overlay, operator.handles, specs, everywhere, taken)
+    specs = {domain: tables.timer_spec(domain) for domain in TimeDomain}
+    everywhere = [0] * len(tables.shard_of)  # the spill is one for all shards
+    changed = changes.changes_of(overlay, tables.handles, specs, everywhere, taken)
     kgs = dict(zip(overlay.keys, overlay.kgs, strict=True))
     spill.add(changed.get(0, []), kgs)
     kept = [timer[1] for timers in overlay.timers.values() for timer in timers.changes]
     overlay.numbers, overlay.keys, overlay.kgs = numbering(), [], []
-    overlay.tables = operator.empty_tables(spill)
+    overlay.tables = tables.empty_tables(spill)
     if kept:
-        operator.prefetch(overlay, kept, [kgs[key] for key in kept])
+        tables.prefetch(overlay, kept, [kgs[key] for key in kept])
 
 
-def sort_to_disk(overlay: Overlay, files: EpochFiles, column: str | None) -> None:
+def sort_to_disk(overlay: Overlay, files: EpochFiles) -> None:
     """Write the batches that wait to be sorted as one sorted run."""
-    assert column is not None
-    files.add_run(sorting.sort_run(overlay.held, column))
+    assert overlay.sort_column is not None
+    files.add_run(sorting.sort_run(overlay.held, overlay.sort_column))
     overlay.held = []
     overlay.measured.pop(("held",), None)

@@ -1,4 +1,4 @@
-"""From overlays to the shard stores: one commit per shard, for all operators of an epoch at once."""
+"""What an overlay changes, as the shard stores take it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec, Timer
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.base import ShardChanges
 from sparkstate.operators.state.handles import ListStateHandle, MapStateHandle, StateHandle
 from sparkstate.operators.state.overlay import Overlay, TimerKey
-
-ShardChanges = dict[int, list[TableChanges]]
-"""By shard."""
 
 
 def changes_of(
@@ -72,28 +70,3 @@ def _collect(
 
 def _cell(key: Any, namespace: Any) -> Cell:
     return key if namespace is None else NamespacedCell(key, namespace)
-
-
-def merge(
-    parts: Sequence[tuple[ShardChanges, Mapping[Any, int]]],
-) -> dict[int, list[tuple[list[TableChanges], Mapping[Any, int]]]]:
-    """The commits of every shard, as few as can be: one, unless two operators know one key by different key
-    groups.
-
-    That happens when keys are equal in Python but not in Spark (the int 1 and the long 1 hash differently):
-    then the operators' changes go to the store one after another.
-    """
-    shards: dict[int, list[tuple[list[TableChanges], Mapping[Any, int]]]] = defaultdict(list)
-    for changes_by_shard, kgs in parts:
-        for shard, changes in changes_by_shard.items():
-            calls = shards[shard]
-            if calls and _agree(calls[-1][1], kgs):
-                before, known = calls[-1]
-                calls[-1] = (before + changes, {**known, **kgs})
-            else:
-                calls.append((changes, kgs))
-    return dict(shards)
-
-
-def _agree(one: Mapping[Any, int], other: Mapping[Any, int]) -> bool:
-    return one is other or all(one[key] == other[key] for key in one.keys() & other.keys())

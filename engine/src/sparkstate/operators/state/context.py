@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
 from sparkstate.operators.state import unkeyed
+from sparkstate.operators.state.overlay import Overlay, TimerOverlay
 
-if TYPE_CHECKING:
-    from sparkstate.operators.state.handles import StateHandle
-    from sparkstate.operators.state.overlay import Overlay, TimerOverlay
+
+class Namespaced(Protocol):
+    """A state handle, as the cursor knows it."""
+
+    def leave_namespace(self) -> None:
+        """Back to the default namespace."""
 
 
 class Cursor(OnTimerContext):
@@ -46,7 +50,7 @@ class Cursor(OnTimerContext):
         self.unbind()
         self.journal: list[Any] | None = None
         """What must be put back to undo the current record; None where nothing is ever undone."""
-        self.namespaced: list[StateHandle] = []
+        self.namespaced: list[Namespaced] = []
         """Handles that stand in a namespace other than the default one."""
         self.service = BoundTimerService(self)
         self.domain = TimeDomain.EVENT_TIME

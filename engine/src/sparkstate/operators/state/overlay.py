@@ -1,7 +1,7 @@
 """The uncommitted changes of one epoch by one task attempt, and what they read, wrote and put out.
 
-An overlay belongs to one operator in one slot. Nothing in it is state until ``KeyedOperator.commit``; to give
-it up is to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the
+An overlay belongs to one operator in one slot. Nothing in it is state until ``epoch.commit_overlays``; to
+give it up is to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the
 user's code.
 """
 
@@ -212,6 +212,8 @@ class Overlay:
     unconverted: dict[str | None, list[Any]] = field(default_factory=dict)
     held: list[pa.RecordBatch] = field(default_factory=list)
     """Batches that wait to be sorted by event time."""
+    sort_column: str | None = None
+    """Their column of event time; None: the operator has none, and nothing is held."""
     finished: bool = False
     committed: bool = False
     dropped: bool = False

@@ -9,9 +9,8 @@ import pytest
 from support import operators as ops
 
 from sparkstate import columns, errors
-from sparkstate.backends.base import TableChanges
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction, OutputTag
-from sparkstate.operators.keyed.keyed_operator import commit_overlays
+from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
@@ -88,7 +87,7 @@ def test_attempts_of_one_epoch_do_not_see_one_another():
     for overlay in (one, other):
         operator.finish(overlay, MIN_WATERMARK)
         assert ops.rows_of(overlay) == [("a", 1), ("a", 3)]
-    operator.commit(other)
+    commit_overlays([(operator, other)])
     assert operator.read_state("all", "a") == [1, 2]
 
 
@@ -235,7 +234,7 @@ def test_rows_are_sorted_by_event_time_over_the_whole_epoch_if_asked_for():
     operator.process_batch(overlay, ops.make_batch(("a", 1, 30), ("b", 2, 10)))
     operator.process_batch(overlay, ops.make_batch(("a", 3, 20), ("a", 4, None)))
     operator.finish(overlay, 25)
-    operator.commit(overlay)
+    commit_overlays([(operator, overlay)])
     assert ops.rows_of(overlay) == [("a", 4), ("b", 2), ("a", 7), ("a", 8)]
     assert operator.read_state("all", "a") == [4, 3, 1]
 
@@ -262,83 +261,7 @@ def test_without_event_time_timestamps_are_none():
     assert ops.rows_of(ops.run(operator, ("a", 1, 5), before=100)) == [("a", None)]
 
 
-# --- commit
-
-
-class CountingStore:
-    """Passes everything on to a store, and keeps its commits."""
-
-    def __init__(self, store, commits):
-        self._store, self._commits = store, commits
-
-    def __getattr__(self, name):
-        return getattr(self._store, name)
-
-    def commit(self, changes, kgs):
-        self._commits.append([change.spec.uid for change in changes])
-        self._store.commit(changes, kgs)
-
-
-def two_operators(**second):
-    commits: list[list[TableChanges]] = []
-    stores = {shard: CountingStore(store, commits) for shard, store in ops.make_stores().items()}
-    made = ops.make_operator(Sum(), stores, uid="one"), ops.make_operator(Sum(), stores, uid="two", **second)
-    return made, commits
-
-
-def test_all_operators_of_an_epoch_are_committed_in_one_call_per_shard():
-    made, commits = two_operators()
-    overlays = []
-    for operator in made:
-        overlay = operator.begin(1, MIN_WATERMARK, 0)
-        operator.process_batch(overlay, ops.make_batch(("a", 1, 1)))
-        operator.finish(overlay, MIN_WATERMARK)
-        overlays.append(overlay)
-    commit_overlays(list(zip(made, overlays, strict=True)))
-    assert len(commits) == 1
-    assert set(commits[0]) == {"one", "two"}
-    assert [operator.read_state("total", "a") for operator in made] == [1, 1]
-
-
-def test_equal_keys_of_different_key_groups_are_committed_one_operator_after_the_other():
-    made, commits = two_operators()
-    overlays = []
-    for operator, group in zip(made, (0, 1), strict=True):
-        overlay = operator.begin(1, MIN_WATERMARK, 0)
-        operator.process_batch(overlay, ops.make_batch(("a", 1, 1), key_groups=[group]))
-        operator.finish(overlay, MIN_WATERMARK)
-        overlays.append(overlay)
-    commit_overlays(list(zip(made, overlays, strict=True)))
-    assert [set(commit) for commit in commits] == [{"one"}, {"two"}]
-    assert [o.read_state("total", "a", key_group=g) for o, g in zip(made, (0, 1), strict=True)] == [1, 1]
-
-
-def test_an_unchanged_epoch_commits_nothing():
-    (operator, _), commits = two_operators()
-
-    class Silent(KeyedProcessFunction):
-        def open(self, ctx):
-            self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
-
-        def process_element(self, value, ctx):
-            self.total.value()
-
-    operator = ops.make_operator(Silent(), operator.stores, uid="silent")
-    ops.run(operator, ("a", 1, 1))
-    assert commits == []
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_an_overlay_is_finished_once_and_committed_once(finished):
-    operator = ops.make_operator(Sum())
-    overlay = operator.begin(1, MIN_WATERMARK, 0)
-    if finished:
-        operator.finish(overlay, MIN_WATERMARK)
-        with pytest.raises(errors.StateError, match="finished twice"):
-            operator.finish(overlay, MIN_WATERMARK)
-        operator.commit(overlay)
-    with pytest.raises(errors.StateError, match="committed already" if finished else "not finished"):
-        operator.commit(overlay)
+# --- looking in, and what surrounds a batch
 
 
 def test_reading_an_unknown_or_a_pickled_state_is_refused():

@@ -1,0 +1,168 @@
+"""The contract of an operator: all that a slot, the commit of an epoch and a harness for tests know of one.
+
+An operator is a node of the job that keeps state in the stores of a slot. Operators are of several kinds, and each
+kind has a room of its own (``keyed``); ``kinds`` finds the kind that a spec asks for. Nothing outside a kind's room
+names its classes or asks which kind an operator is.
+
+What an operator does in an epoch lives in an *overlay*: ``begin`` gives an empty one, ``process_batch`` and ``finish``
+write to it alone, and ``epoch.commit_overlays`` makes it state. Several attempts of one task give several overlays of
+one epoch; those that do not win are dropped without a trace. What else an overlay holds is between an operator and
+its own overlays, so that a kind is free to choose its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from sparkstate.backends.base import ShardStore, TableChanges, TimerTable
+from sparkstate.functions import TimeDomain
+from sparkstate.operators.user_metrics import UserMetrics
+
+ShardChanges: TypeAlias = dict[int, list[TableChanges]]
+"""By shard."""
+
+
+@dataclass(frozen=True)
+class EpochChanges:
+    """What an overlay wants written into the stores."""
+
+    by_shard: ShardChanges = field(default_factory=dict)
+    key_groups: Mapping[Any, int] = field(default_factory=dict)
+    """The key group of every key in them."""
+
+
+class Spec(Protocol):
+    """What the driver tells a slot of an operator, whatever its kind. Specs are frozen, and travel pickled."""
+
+    @property
+    def uid(self) -> str:
+        """Its identity: state is restored by it."""
+
+    @property
+    def output_schema(self) -> pa.Schema | None:
+        """Columns of the main output; None keeps rows as they were yielded."""
+
+    @property
+    def side_schemas(self) -> Mapping[str, pa.Schema]:
+        """Columns of the side outputs, by tag id."""
+
+    @property
+    def emit_timestamps(self) -> bool:
+        """Whether the main output has the hidden column ``columns.TIMESTAMP`` behind its own."""
+
+
+class EpochOverlay(Protocol):
+    """What one attempt did in one epoch, by one operator in one slot: changes that are not state yet, and output."""
+
+    epoch: int
+    rows_in: int
+    late_rows: int
+    timers_fired: int
+    dropped_rows: int
+    """Rows for side outputs that nothing in the job reads."""
+    finished: bool
+    """``Operator.finish`` is through; only then may it be committed."""
+    committed: bool
+    dropped: bool
+    """Given up, or committed and forgotten: what still comes for it goes nowhere. Any thread may set it."""
+
+    @property
+    def unconverted(self) -> Mapping[str | None, Sequence[Any]]:
+        """Rows of the outputs that have no schema, as they were yielded, by tag (None: the main output)."""
+
+    def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
+        """Batches of the main output (``None``) or of a side output, to be read once; complete after
+        ``finish``."""
+
+    def row_count(self, tag: str | None = None) -> int:
+        """Rows of that output."""
+
+    def forget_state(self) -> None:
+        """After the commit: keep the output alone."""
+
+    def close(self) -> None:
+        """Give up memory and disk. Closing twice is no error."""
+
+
+O = TypeVar("O", bound=EpochOverlay)  # noqa: E741 - the overlay of a kind
+
+
+class Operator(Protocol[O]):
+    """One operator of one slot, over the stores of the slot's shards. Calls may come from several threads; it runs
+    them one after another."""
+
+    @property
+    def spec(self) -> Spec:
+        """What the driver told of it."""
+
+    @property
+    def stores(self) -> Mapping[int, ShardStore]:
+        """The stores of the slot's shards, by shard: all operators of a slot have the same ones."""
+
+    @property
+    def metrics(self) -> UserMetrics:
+        """What the user's code counts by itself; may be read from any thread."""
+
+    # --- life
+
+    def open(self) -> None:
+        """Open the user's code, which asks for its state. The stores are restored before."""
+
+    def close(self) -> None:
+        """Close the user's code. Called always, also after a failure. The stores are another's to close."""
+
+    # --- one epoch
+
+    def begin(self, epoch: int, watermark: int, processing_time: int) -> O:
+        """An empty overlay. ``watermark`` is that of the epoch before; both times are in ms and stand still until
+        ``finish``."""
+
+    def process_batch(self, overlay: O, batch: pa.RecordBatch) -> None:
+        """Run the user's code over a batch, which has the hidden columns of ``sparkstate.columns``. Does nothing to a
+        dropped overlay. Raises ``UserCodeError``; the overlay is then to be dropped."""
+
+    def finish(self, overlay: O, watermark: int) -> None:
+        """End the epoch: what waits is processed, timers that are due fire under the new watermark, the output is
+        complete. Raises ``StateError`` when called twice."""
+
+    def commit_spilled(self, overlay: O) -> None:
+        """Write what lies on disk because it did not fit in memory into the stores. Called in a commit, before
+        ``changes`` of any operator; does nothing if nothing lies there."""
+
+    def changes(self, overlay: O) -> EpochChanges:
+        """What is still to be written; ``epoch.commit_overlays`` writes it, with that of all other operators."""
+
+    # --- looking in
+
+    def next_timer(self) -> tuple[int | None, int | None]:
+        """The least committed timestamp of event and of processing time timers; None: there is none."""
+
+    def timer_tables(self, domain: TimeDomain) -> Sequence[TimerTable]:
+        """The committed timer tables of the shards that have one."""
+
+    def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """The committed value of one state and key, as JSON can carry it; None if there is none. Without its key
+        group every key group of the slot is tried. Runs no code that was stored."""
+
+    def read_value(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """The same as Python values."""
+
+    # --- by hand, for tests of a function
+
+    def process_rows(
+        self,
+        overlay: O,
+        keys: Sequence[Any],
+        kgs: Sequence[int],
+        stamps: Iterable[int | None],
+        rows: Iterable[Any],
+    ) -> None:
+        """Run the user's code over rows that are Python values already, with their keys, key groups and event times.
+        Nothing is checked, sorted, or late."""
+
+    def put_side(self, overlay: O, tag: str, rows: list[Any]) -> None:
+        """Send rows to a side output."""

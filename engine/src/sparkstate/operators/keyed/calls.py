@@ -1,0 +1,163 @@
+"""The calls of the user's code, and the record loop: the hot path of the engine.
+
+The function object and its handles are one per operator, overlays are many. So an overlay is *bound* to them for the
+time of a piece of work: the cursor and every handle then read and write it, and the loop sets nothing per record but
+the number of the key and the time.
+
+Per record there is one call, the user's; what can be done per batch is done by those who call this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sparkstate import errors
+from sparkstate.functions import RuntimeContext
+from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.overlay import Overlay, undo
+from sparkstate.operators.state.tables import OperatorTables
+
+_SHOWN_CHARACTERS: Final = 500
+
+
+class Calls:
+    """Not thread-safe: one piece of work at a time."""
+
+    def __init__(self, spec: OperatorSpec, tables: OperatorTables) -> None:
+        self.spec = spec
+        self.tables = tables
+        self.outputs = Outputs(spec)
+        self.cursor = Cursor()
+
+    # --- life
+
+    def open(self, context: RuntimeContext) -> None:
+        """Open the function, which declares its state."""
+        try:
+            self.spec.function.open(context)
+        except errors.StateMigrationError:
+            raise
+        except errors.StateError as error:  # whatever open() declares, it declares again after a restart
+            raise errors.DeclarationError(str(error)) from error
+        except errors.SparkstateError:
+            raise
+        except Exception as error:
+            raise errors.UserCodeError(
+                f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
+            ) from error
+
+    def close(self, handles: Iterable[StateHandle]) -> None:
+        """Close the function, which no longer has a key; ``handles`` are all that it was given."""
+        self.cursor.unbind()
+        for handle in handles:
+            handle.unbind()
+        try:
+            self.spec.function.close()
+        except Exception as error:
+            raise errors.UserCodeError(
+                f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
+            ) from error
+
+    # --- the record loops
+
+    def bind(self, overlay: Overlay, watermark: int) -> None:
+        """Point cursor, handles and timer service at this overlay."""
+        cursor = self.cursor
+        cursor.keys, cursor.kgs = overlay.keys, overlay.kgs
+        cursor.journal = [] if self.spec.on_error == "side-output" else None
+        cursor.service.bind(overlay, watermark)
+        for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
+            handle.bind(table)
+
+    def run(self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]]) -> None:
+        """Call the function for each record (number of its key, event time, row), and put out what it yields. The
+        overlay is bound."""
+        yielded: list[Any] = []
+        emitted: list[int | None] | None = None
+        if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
+            emitted = self._loop_with_care(overlay, records, yielded)
+        else:
+            self._loop(overlay, records, yielded)
+        self.outputs.put(overlay, yielded, emitted)
+
+    def _loop(
+        self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]], yielded: list[Any]
+    ) -> None:
+        cursor = self.cursor
+        process = self.spec.function.process_element
+        extend = yielded.extend
+        row: Any = None
+        try:
+            for cursor.number, cursor.stamp, row in records:
+                result = process(row, cursor)
+                if result is not None:
+                    extend(result)
+                if cursor.namespaced:
+                    cursor.reset_namespaces()
+        except Exception as error:
+            raise self.user_error(overlay, error, f"row {_shorten(row)}") from error
+
+    def _loop_with_care(
+        self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]], yielded: list[Any]
+    ) -> list[int | None] | None:
+        """The loop for operators that may reject records, or emit timestamps."""
+        cursor = self.cursor
+        process = self.spec.function.process_element
+        emitted: list[int | None] = []
+        rejected: list[Any] = []
+        for cursor.number, cursor.stamp, row in records:
+            before = len(yielded)
+            try:
+                result = process(row, cursor)
+                if result is not None:
+                    yielded.extend(result)
+            except Exception as error:
+                failure = self.user_error(overlay, error, f"row {_shorten(row)}")
+                if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:
+                    raise failure from error
+                self.undo_record(yielded, before)
+                rejected.append((*(row if isinstance(row, tuple) else (row,)), str(failure)))
+            if cursor.journal:
+                cursor.journal.clear()
+            if cursor.namespaced:
+                cursor.reset_namespaces()
+            emitted.extend([cursor.stamp] * (len(yielded) - before))
+        self.reject(overlay, rejected)
+        return emitted if self.spec.emit_timestamps else None
+
+    # --- what the user's code raises
+
+    def undo_record(self, yielded: list[Any], length: int) -> None:
+        """Put back all that the current record or timer changed or put out."""
+        del yielded[length:]
+        if self.cursor.journal is not None:
+            undo(self.cursor.journal)
+
+    def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
+        """Send rejected rows (columns and error) to the error output."""
+        if rejected:
+            overlay.rejected_rows += len(rejected)
+            self.outputs.put_side(overlay, self.spec.error_tag, rejected)
+
+    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
+        """The error to raise for an exception within the user's code: its own, unless the engine failed
+        beneath it."""
+        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
+            return error
+        return errors.UserCodeError(
+            f"operator {self.spec.uid!r}, key {self.cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
+            f"{_describe(error)}"
+        )
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__qualname__}: {error}"
+
+
+def _shorten(row: Any) -> str:
+    shown = repr(row)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

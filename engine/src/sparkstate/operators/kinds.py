@@ -1,0 +1,32 @@
+"""Which kind of operator a spec asks for. A new kind has a room of its own, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sparkstate.backends.base import ShardStore
+from sparkstate.clock import Clock
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators import base
+from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.spec import JobFacts, OperatorSpec
+
+KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {OperatorSpec: KeyedOperator}
+"""By the class of the spec. Each is called with what ``make`` is given."""
+
+
+def make(
+    spec: base.Spec,
+    stores: Mapping[int, ShardStore],
+    key_space: KeySpace,
+    clock: Clock,
+    subtask: int,
+    parallelism: int,
+    budget: EpochBudget | None = None,
+    facts: JobFacts | None = None,
+) -> base.Operator[Any]:
+    """The operator of a spec, not opened yet, in slot ``subtask`` of ``parallelism``. ``budget`` bounds the memory of
+    all overlays of the slot; None: they are not counted."""
+    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts)
