@@ -14,6 +14,9 @@ due timer; the current key is set for it. What it yields is its output::
 
 Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
 several attempts at the same epoch, so they must not hold anything that depends on the records seen.
+
+``AggregateFunction`` and ``ReduceFunction`` are written by the author too and are offered here; they stand in
+``state.folding``, because descriptors hold them.
 """
 
 from __future__ import annotations
@@ -22,10 +25,28 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from sparkstate.state import api, descriptors
+from sparkstate.state import api, descriptors
+from sparkstate.state.folding import AggregateFunction, ReduceFunction
+
+__all__ = [
+    "MAX_WATERMARK",
+    "MIN_WATERMARK",
+    "AggregateFunction",
+    "Context",
+    "Counter",
+    "Distribution",
+    "KeyedProcessFunction",
+    "Meter",
+    "MetricGroup",
+    "OnTimerContext",
+    "OutputTag",
+    "ReduceFunction",
+    "RuntimeContext",
+    "TimeDomain",
+    "TimerService",
+]
 
 MIN_WATERMARK: Final = -(2**63)
 """No event time has passed."""
@@ -269,31 +290,3 @@ class KeyedProcessFunction:
 
     def close(self) -> None:
         """Called once at the end, also after a failure."""
-
-
-class ReduceFunction(ABC):
-    """Combines two values of a ``ReducingState`` into one of the same type."""
-
-    @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
-        """``value1`` is what is stored, ``value2`` what is added."""
-
-
-class AggregateFunction(ABC):
-    """Folds the values added to an ``AggregatingState`` into an accumulator, which is what is stored."""
-
-    @abstractmethod
-    def create_accumulator(self) -> Any:
-        """An empty accumulator."""
-
-    @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with ``value`` added; it may be the one given, changed."""
-
-    @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
-        """What ``AggregatingState.get`` returns for this accumulator."""
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """One accumulator out of two. Needed only where windows merge."""
-        raise NotImplementedError(f"{type(self).__qualname__} does not define merge")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sparkstate import errors
-from sparkstate.functions import AggregateFunction, ReduceFunction
 from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state.folding import AggregateFunction, ReduceFunction
 
 RESERVED_PREFIX = "_timer_state/"
 """Names of the engine's own tables."""

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 from sparkstate import errors
 from sparkstate.backends.base import DELETED, ListChange, MapChange, NamespacedCell, TableSpec
-from sparkstate.functions import AggregateFunction, ReduceFunction
 from sparkstate.operators.state import unkeyed
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.overlay import MISSING, ListCell, MapCell, TableOverlay
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
+from sparkstate.state.folding import AggregateFunction, ReduceFunction
 
 TableOf = Callable[[int], Any]
 """Key group → committed table of the shard that owns it."""
