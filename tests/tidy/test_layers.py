@@ -15,6 +15,14 @@ from support import tree
 PLANTED = {
     "errors.py": ("from sparkstate import settings", "Engine: each layer knows only those below it"),
     "new_module_of_no_layer.py": ("", "Engine: each layer knows only those below it"),
+    "operators/state/overlay.py": (
+        "from sparkstate.operators import memory",
+        "Engine: under operators each floor knows only those below it",
+    ),
+    "slots/outputs.py": (
+        "from sparkstate.operators.keyed import keyed_operator",
+        "Engine: a kind of operator has one importer, sparkstate.operators.kinds",
+    ),
     "backends/hashmap/__init__.py": (
         "from sparkstate.backends import rocksdb",
         "Engine: the two state backends do not know each other",
