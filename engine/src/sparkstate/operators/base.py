@@ -88,10 +88,11 @@ class EpochOverlay(Protocol):
         """Give up memory and disk. Closing twice is no error."""
 
 
-O = TypeVar("O", bound=EpochOverlay)  # noqa: E741 - the overlay of a kind
+E = TypeVar("E", bound=EpochOverlay)
+"""The overlays of one kind."""
 
 
-class Operator(Protocol[O]):
+class Operator(Protocol[E]):
     """One operator of one slot, over the stores of the slot's shards. Calls may come from several threads; it runs
     them one after another."""
 
@@ -117,23 +118,23 @@ class Operator(Protocol[O]):
 
     # --- one epoch
 
-    def begin(self, epoch: int, watermark: int, processing_time: int) -> O:
+    def begin(self, epoch: int, watermark: int, processing_time: int) -> E:
         """An empty overlay. ``watermark`` is that of the epoch before; both times are in ms and stand still until
         ``finish``."""
 
-    def process_batch(self, overlay: O, batch: pa.RecordBatch) -> None:
+    def process_batch(self, overlay: E, batch: pa.RecordBatch) -> None:
         """Run the user's code over a batch, which has the hidden columns of ``sparkstate.columns``. Does nothing to a
         dropped overlay. Raises ``UserCodeError``; the overlay is then to be dropped."""
 
-    def finish(self, overlay: O, watermark: int) -> None:
+    def finish(self, overlay: E, watermark: int) -> None:
         """End the epoch: what waits is processed, timers that are due fire under the new watermark, the output is
         complete. Raises ``StateError`` when called twice."""
 
-    def commit_spilled(self, overlay: O) -> None:
+    def commit_spilled(self, overlay: E) -> None:
         """Write what lies on disk because it did not fit in memory into the stores. Called in a commit, before
         ``changes`` of any operator; does nothing if nothing lies there."""
 
-    def changes(self, overlay: O) -> EpochChanges:
+    def changes(self, overlay: E) -> EpochChanges:
         """What is still to be written; ``epoch.commit_overlays`` writes it, with that of all other operators."""
 
     # --- looking in
@@ -155,7 +156,7 @@ class Operator(Protocol[O]):
 
     def process_rows(
         self,
-        overlay: O,
+        overlay: E,
         keys: Sequence[Any],
         kgs: Sequence[int],
         stamps: Iterable[int | None],
@@ -164,5 +165,5 @@ class Operator(Protocol[O]):
         """Run the user's code over rows that are Python values already, with their keys, key groups and event times.
         Nothing is checked, sorted, or late."""
 
-    def put_side(self, overlay: O, tag: str, rows: list[Any]) -> None:
+    def put_side(self, overlay: E, tag: str, rows: list[Any]) -> None:
         """Send rows to a side output."""
