@@ -39,6 +39,7 @@ RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secr
 COPY packaging/install.sh packaging/prune.py /opt/packaging/
 WORKDIR /src
 COPY pyproject.toml uv.lock ./
+COPY spec/pyproject.toml spec/pyproject.toml
 COPY engine/pyproject.toml engine/pyproject.toml
 COPY operator/pyproject.toml operator/pyproject.toml
 
@@ -49,8 +50,9 @@ RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secr
     sh /opt/packaging/install.sh locked sparkstate-operator && python3 /opt/packaging/prune.py /opt/sparkstate
 FROM operator-packages AS operator-code
 COPY LICENSE NOTICE ./
+COPY spec spec
 COPY operator operator
-RUN sh /opt/packaging/install.sh own operator /opt/own
+RUN sh /opt/packaging/install.sh own /opt/own spec operator
 
 FROM runtime AS operator
 LABEL org.opencontainers.image.title="sparkstate operator" \
@@ -70,8 +72,9 @@ RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secr
  && python3 /opt/packaging/prune.py /opt/sparkstate
 FROM job-packages AS job-code
 COPY LICENSE NOTICE ./
+COPY spec spec
 COPY engine engine
-RUN sh /opt/packaging/install.sh own engine /opt/own
+RUN sh /opt/packaging/install.sh own /opt/own spec engine
 
 # A Java of the modules that Spark, its libraries and whoever looks at a running job may use; compilers are not among
 # them. The class files are packed: nearly all that are loaded come from the archives of classes, of which this writes

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Used by the Dockerfile.
 #   install.sh locked DISTRIBUTION [--extra NAME]...   its dependencies, versions and hashes from uv.lock, into /opt/sparkstate
-#   install.sh own FOLDER TARGET                       the distribution itself, into TARGET, to be laid over /opt/sparkstate
+#   install.sh own TARGET FOLDER...                    our own distributions, into TARGET, to be laid over /opt/sparkstate
 set -eu
 [ ! -s /run/secrets/pipconf ] || export PIP_CONFIG_FILE=/run/secrets/pipconf
 [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca
@@ -14,17 +14,21 @@ locked)
         --requirement /tmp/locked.txt
     ;;
 own)
+    target=$2
+    shift 2
     # Built without network: the build backend is in the build environment already.
-    $pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /tmp/own "./$2"
+    for folder; do $pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /tmp/own "./$folder"; done
     $pip --python /opt/sparkstate/bin/python install --quiet --no-cache-dir --no-compile --no-deps --no-index /tmp/own/*.whl
     # What this added to the environment is copied to a place of its own: a layer of a few hundred kilobytes, so that
     # a change of our code leaves the large layers as they are.
-    name=$(basename /tmp/own/*.whl | cut -d- -f1)
     site=$(/opt/sparkstate/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     below=${site#/opt/sparkstate/}
-    mkdir -p "$3/$below" "$3/bin"
-    cp -a "$site/$name" "$site/$name"-*.dist-info "$3/$below/"
-    for script in /opt/sparkstate/bin/sparkstate*; do [ ! -f "$script" ] || cp -a "$script" "$3/bin/"; done
-    /opt/sparkstate/bin/python -m compileall -q --invalidation-mode unchecked-hash "$3/$below"
+    mkdir -p "$target/$below" "$target/bin"
+    for wheel in /tmp/own/*.whl; do
+        name=$(basename "$wheel" | cut -d- -f1)
+        cp -a "$site/$name" "$site/$name"-*.dist-info "$target/$below/"
+    done
+    for script in /opt/sparkstate/bin/sparkstate*; do [ ! -f "$script" ] || cp -a "$script" "$target/bin/"; done
+    /opt/sparkstate/bin/python -m compileall -q --invalidation-mode unchecked-hash "$target/$below"
     ;;
 esac

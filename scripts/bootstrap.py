@@ -29,7 +29,9 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".sparkstate-bootstrap.json"
-LOCKED = ("uv.lock", "pyproject.toml", "engine/pyproject.toml", "operator/pyproject.toml")
+MEMBERS = ("spec", "engine", "operator")
+"""Folders of the distributions."""
+LOCKED = ("uv.lock", "pyproject.toml", *(f"{member}/pyproject.toml" for member in MEMBERS))
 
 UV_MINIMUM = (0, 8)
 UV_REQUIREMENT = "uv>=0.8,<1"
@@ -228,7 +230,7 @@ def sync_from_own_index(uv: Path, env: Environment, extras: Sequence[str]) -> No
     pip: Command = [uv, "pip"]
     target: Command = ["--python", VENV / "bin" / "python"]
     run([*pip, "sync", *target, requirements], "the locked packages from your index", env)
-    members: Command = ["--editable", ROOT / "engine", "--editable", ROOT / "operator"]
+    members = [word for member in MEMBERS for word in ("--editable", ROOT / member)]
     run([*pip, "install", *target, "--no-deps", *members], "the project itself", env)
 
 

@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 from sparkstate import manifest
-from sparkstate.manifest import flink_keys, units
+from sparkstate.manifest import flink_keys
 from sparkstate.settings import JobSettings
 from sparkstate_operator.core import flink, memory, revisions, settings
-from sparkstate_operator.core import units as operator_units
 
 GOOD = sorted((Path(__file__).parent / "manifests" / "good").glob("*.yaml"))
 BASE = {"image": "shop:1", "checkpointing": {"storage": "s3://bucket/prefix"}}
@@ -126,17 +125,3 @@ def test_both_sides_read_flinks_values_alike(key: flink_keys.FlinkKey) -> None:
     for text in texts:
         for spelling in key.spellings:
             assert flink.read(spelling, text) == (key.path, key.read(text)), text
-
-
-@pytest.mark.parametrize("text", ["0s", "500ms", "1h30m", "90s", "1m1s1ms", "24h"])
-def test_both_sides_read_durations_alike(text: str) -> None:
-    assert operator_units.duration_ms(text) == units.parse_duration_ms(text)
-    millis = units.parse_duration_ms(text)
-    assert operator_units.format_duration(millis) == units.format_duration(millis)
-
-
-@pytest.mark.parametrize("text", ["0", "1", "1000", "256Mi", "1.5Gi", "0.1k", "1G", "2Ti", "3P"])
-def test_both_sides_read_sizes_alike(text: str) -> None:
-    size = units.parse_quantity(text)
-    assert operator_units.size_bytes(text) == size
-    assert operator_units.format_size(size) == units.format_quantity(size)

@@ -13,7 +13,7 @@ from typing import Any
 
 from cel_expr_python import cel
 
-from sparkstate.manifest import units
+from sparkstate_spec import units
 
 
 def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -71,7 +71,7 @@ def _program(expression: str) -> cel.Expression:
 
 @functools.cache
 def _environment() -> cel.Env:
-    quantity = cel.Overload("quantity_string", cel.Type.INT, [cel.Type.STRING], False, units.parse_quantity)
+    quantity = cel.Overload("quantity_string", cel.Type.INT, [cel.Type.STRING], False, units.quantity_bytes)
     compare = cel.Overload("compare", cel.Type.INT, [cel.Type.INT, cel.Type.INT], True, _compare)
     functions = [cel.FunctionDecl("quantity", [quantity]), cel.FunctionDecl("compareTo", [compare])]
     extension = cel.CelExtension("kubernetes", functions)

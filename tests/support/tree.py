@@ -9,8 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "engine" / "src" / "sparkstate"
 OPERATOR = ROOT / "operator" / "src" / "sparkstate_operator"
+SPEC = ROOT / "spec" / "src" / "sparkstate_spec"
+PROJECTS = ("engine", "operator", "spec")
+"""Folders of the distributions."""
 
-PLACES = ("engine", "operator", "tests", "scripts", "examples", "benchmarks", "docs", "crds", ".ci")
+PLACES = (*PROJECTS, "tests", "scripts", "examples", "benchmarks", "docs", "crds", ".ci")
 NOT_OURS = {"__pycache__", ".venv", "build", "dist", "node_modules", ".hypothesis", ".pytest_cache"}
 
 
@@ -28,8 +31,8 @@ def files(*suffixes: str, below: Path | None = None) -> Iterator[Path]:
 
 
 def sources() -> Iterator[Path]:
-    """The Python files of both distributions."""
-    for package in (ENGINE, OPERATOR):
+    """The Python files of all distributions."""
+    for package in (ENGINE, OPERATOR, SPEC):
         yield from files(".py", below=package)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support import tree
 
+SHARED = "Engine and operator know nothing of each other; they share the reading of the spec and documented formats"
 PLANTED = {
     "errors.py": ("from sparkstate import settings", "Engine: each layer knows only those below it"),
     "new_module_of_no_layer.py": ("", "Engine: each layer knows only those below it"),
@@ -41,7 +42,7 @@ PLANTED = {
     ),
     "manifest/__init__.py": (
         "import sparkstate_operator",
-        "Engine and operator share no code; they meet in documented formats",
+        SHARED,
     ),
     "keygroups.py": ("import pyspark", "PySpark only in sparkstate.spark"),
     "state/__init__.py": ("import rocksdict", "rocksdict only in sparkstate.backends.rocksdb"),
@@ -59,7 +60,7 @@ PLANTED_IN_THE_OPERATOR = {
         "from sparkstate_operator import model",
         "Operator: the arithmetic knows models and errors, and no others",
     ),
-    "core/units.py": (
+    "core/quota.py": (
         "from sparkstate_operator import observe",
         "Operator: models and arithmetic reach no edge",
     ),
@@ -72,9 +73,13 @@ PLANTED_IN_THE_OPERATOR = {
         "Operator: watch, reconcile, read and write, build, decide, compute",
     ),
 }
+PLANTED_IN_THE_SPEC = {
+    "units.py": ("from sparkstate import errors", "Spec: one reading for both sides, which knows neither"),
+}
 PLACES = {
     **{f"engine/src/sparkstate/{name}": planted for name, planted in PLANTED.items()},
     **{f"operator/src/sparkstate_operator/{name}": each for name, each in PLANTED_IN_THE_OPERATOR.items()},
+    **{f"spec/src/sparkstate_spec/{name}": each for name, each in PLANTED_IN_THE_SPEC.items()},
 }
 CONTRACTS = {contract for _, contract in PLACES.values()}
 
@@ -83,7 +88,7 @@ def verdicts(folder: Path) -> Mapping[str, str]:
     """What import-linter says of a copy of the sources: KEPT or BROKEN by contract."""
     linter = Path(sys.executable).parent / "lint-imports"
     environment = {
-        "PYTHONPATH": f"{folder / 'engine' / 'src'}:{folder / 'operator' / 'src'}",
+        "PYTHONPATH": ":".join(str(folder / project / "src") for project in tree.PROJECTS),
         "COLUMNS": "200",
     }
     done = subprocess.run(
@@ -100,7 +105,7 @@ def verdicts(folder: Path) -> Mapping[str, str]:
 
 
 def copy_of_the_sources(folder: Path) -> Path:
-    for project in ("engine", "operator"):
+    for project in tree.PROJECTS:
         shutil.copytree(
             tree.ROOT / project / "src",
             folder / project / "src",

@@ -22,14 +22,12 @@ def test_no_module_of_ours_has_the_name_of_the_standard_library_operator() -> No
     assert "operator" not in modules
 
 
-def test_both_distributions_say_that_they_are_typed_and_carry_their_licence() -> None:
+def test_every_distribution_says_that_it_is_typed_and_carries_its_licence() -> None:
     assert (tree.ENGINE / "py.typed").exists()
+    assert (tree.SPEC / "py.typed").exists()
     for name, says in (("LICENSE", "END OF TERMS AND CONDITIONS"), ("NOTICE", "The sparkstate authors")):
         text = (tree.ROOT / name).read_text()
         assert says in text
-        assert [(tree.ROOT / project / name).read_text() for project in ("engine", "operator")] == [
-            text,
-            text,
-        ]
-    for project in ("engine", "operator"):
+        assert {(tree.ROOT / project / name).read_text() for project in tree.PROJECTS} == {text}
+    for project in tree.PROJECTS:
         assert 'license = "Apache-2.0"' in (tree.ROOT / project / "pyproject.toml").read_text()

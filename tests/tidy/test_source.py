@@ -107,7 +107,9 @@ def public_definitions(path: Path) -> Iterator[tuple[str, ast.AST]]:
                     yield inner.name, inner
 
 
-@pytest.mark.parametrize("package", [tree.ENGINE, tree.OPERATOR], ids=["engine", "operator"])
+@pytest.mark.parametrize(
+    "package", [tree.ENGINE, tree.OPERATOR, tree.SPEC], ids=["engine", "operator", "spec"]
+)
 def test_everything_public_says_what_it_means(package: Path) -> None:
     # A method may leave it to the protocol that it implements: one docstring under that name is enough.
     definitions = [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("engine/src/sparkstate", "operator/src/sparkstate_operator")
+SOURCES = ("engine/src/sparkstate", "operator/src/sparkstate_operator", "spec/src/sparkstate_spec")
 LEAST_S = 5.0
 NO_WAITS = {
     "runner.progress.PLAIN_PERIOD_S",  # how often a line is printed

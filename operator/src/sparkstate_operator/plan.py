@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator.core import naming, revisions, units
+from sparkstate_operator.core import naming, revisions
 from sparkstate_operator.core.settings import Resolved
+from sparkstate_spec import units
 
 DEATH_MARGIN_S = 10.0
 """Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -129,28 +128,6 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
 @pytest.mark.parametrize("text", ["", "no", 'admission webhook "x" denied the request', "exceeded quota: x"])
 def test_no_other_refusal_is_taken_for_a_quota(text: str) -> None:
     assert not quota.fits_after(text, ASKS)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("1", 1),
-        ("500m", Fraction(1, 2)),
-        ("2Gi", 2**31),
-        ("1.5k", 1500),
-        ("1e3", 1000),
-        ("0", 0),
-        ("3E", 3 * 10**18),
-    ],
-)
-def test_a_quantity_is_a_number(text: str, value: Any) -> None:
-    assert quota.amount(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "x", "1X", "-1", "1mi"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"quantity|unit"):
-        quota.amount(text)
 
 
 def test_what_a_pod_asks_for_is_named_as_quotas_name_it() -> None:

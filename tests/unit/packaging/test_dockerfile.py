@@ -95,6 +95,18 @@ def test_the_operator_installs_no_extra_and_the_job_no_operator() -> None:
     assert "install.sh locked sparkstate --extra rocksdb --extra s3 &&" in locked["job-packages"]
 
 
+@pytest.mark.parametrize(("target", "folder"), [("operator", "operator"), ("job", "engine")])
+def test_an_image_gets_its_own_code_and_the_reading_of_the_spec_in_one_layer(
+    target: str, folder: str
+) -> None:
+    code = f"{target}-code"
+    copied = [args for stage, name, args in instructions() if stage == code and name == "COPY"]
+    assert copied == ["LICENSE NOTICE ./", "spec spec", f"{folder} {folder}"]
+    (built,) = [args for stage, name, args in instructions() if stage == code and name == "RUN"]
+    assert built == f"sh /opt/packaging/install.sh own /opt/own spec {folder}"
+    assert f"--from={code} /opt/own /opt/sparkstate" in of(target, "COPY")
+
+
 def test_packages_come_from_the_lock_with_their_hashes() -> None:
     script = (ROOT / "packaging" / "install.sh").read_text()
     assert "uv export --quiet --frozen" in script

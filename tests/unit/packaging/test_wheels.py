@@ -22,7 +22,7 @@ SOURCE_ALONE = {"pyspark"}
 
 
 def packages(name: str, extras: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """What is installed for a distribution, itself left out."""
+    """What is installed for a distribution from the package index: ours are built beside it."""
     found: dict[str, dict[str, Any]] = {}
     left = list(dependencies(LOCK[name], extras))
     while left:
@@ -30,7 +30,7 @@ def packages(name: str, extras: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         if one not in found:
             found[one] = LOCK[one]
             left.extend(dependencies(LOCK[one], more))
-    return found
+    return {one: package for one, package in found.items() if "editable" not in package["source"]}
 
 
 def dependencies(package: dict[str, Any], extras: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -66,3 +66,21 @@ def test_every_locked_package_of_an_image_has_a_wheel_for_its_python(image: str,
         )
     }
     assert without - SOURCE_ALONE == set()
+
+
+@pytest.mark.parametrize("project", ["engine", "operator"])
+def test_each_side_takes_the_reading_of_the_spec_in_exactly_its_own_version(project: str) -> None:
+    spec, own = (
+        tomllib.loads((ROOT / one / "pyproject.toml").read_text())["project"] for one in ("spec", project)
+    )
+    assert spec["name"] == "sparkstate-spec"
+    assert own["version"] == spec["version"]
+    assert f"sparkstate-spec=={spec['version']}" in own["dependencies"]
+
+
+def test_the_reading_of_the_spec_needs_nothing_that_one_side_does_not_carry() -> None:
+    def needed(folder: str) -> set[str]:
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        return {re.split("[=<>]", one)[0] for one in project["dependencies"]}
+
+    assert needed("spec") <= needed("engine") & needed("operator")

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkstate import keygroups
-from sparkstate.manifest import layers, schema, units
+from sparkstate.manifest import layers, schema
 from sparkstate.manifest.fields import PLAIN, Field
 from sparkstate.manifest.layers import Given
 from sparkstate.settings import JobSettings
+from sparkstate_spec import units
 
 if TYPE_CHECKING:
     from sparkstate.manifest.resolve import Resolved
@@ -62,16 +63,16 @@ def _derived(job: JobSettings) -> dict[str, str]:
         found["restoreFrom.uri"] = job.restore_from
     if job.deployment == "cluster":
         found["executor.cores"] = job.spark_conf["spark.executor.cores"]
-        memory = units.parse_flink_memory(job.spark_conf["spark.executor.memory"])
-        found["executor.memory"] = units.format_quantity(memory)
+        memory = units.flink_bytes(job.spark_conf["spark.executor.memory"])
+        found["executor.memory"] = units.format_bytes(memory)
     return found
 
 
 def _memory(job: JobSettings) -> dict[str, str]:
     if job.backend.fixed_memory_bytes is not None:
-        return {"fixedMemoryPerSlot": units.format_quantity(job.backend.fixed_memory_bytes)}
+        return {"fixedMemoryPerSlot": units.format_bytes(job.backend.fixed_memory_bytes)}
     if job.backend.managed_memory_bytes is not None:
-        return {"managedMemoryPerSlot": units.format_quantity(job.backend.managed_memory_bytes)}
+        return {"managedMemoryPerSlot": units.format_bytes(job.backend.managed_memory_bytes)}
     return {"managedMemory": "false"}
 
 

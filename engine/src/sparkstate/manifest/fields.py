@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate.manifest import units
+from sparkstate_spec import units
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ def _optional(show: Callable[[Any], str]) -> Callable[[Any], str]:
 PLAIN = Kind(lambda value: value, _optional(_plain))
 TUPLE = Kind(tuple, lambda value: ", ".join(value) if value else "none")
 NUMBER = Kind(float, _plain)
-SECONDS = Kind(units.parse_duration_s, _optional(lambda value: units.format_duration(round(value * 1000))))
-MILLIS = Kind(units.parse_duration_ms, _optional(units.format_duration))
-BYTES = Kind(units.parse_quantity, _optional(units.format_quantity))
+SECONDS = Kind(units.duration_s, _optional(lambda value: units.format_duration(round(value * 1000))))
+MILLIS = Kind(units.duration_ms, _optional(units.format_duration))
+BYTES = Kind(units.quantity_bytes, _optional(units.format_bytes))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkstate.manifest import units
 from sparkstate.state_backend import normalize_backend_name
+from sparkstate_spec import units
 
 ROCKSDB = "state.backend.rocksdb"
 METRICS_PREFIX = f"{ROCKSDB}.metrics."
@@ -39,11 +39,11 @@ STRATEGIES = {
 
 
 def _duration(text: str) -> str:
-    return units.format_duration(units.parse_flink_duration_ms(text))
+    return units.format_duration(units.flink_duration_ms(text))
 
 
 def _memory(text: str) -> str:
-    return units.format_quantity(units.parse_flink_memory(text))
+    return units.format_bytes(units.flink_bytes(text))
 
 
 def _paths(text: str) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sparkstate.manifest import units
 from sparkstate.manifest.judging import Rule, View, no_secrets, shown
+from sparkstate_spec import units
 
 NAME_LIMIT = 40
 """Spark adds up to 17 characters to an executor's name, the operator an attempt's number: 63 in all."""
@@ -23,7 +23,7 @@ def _below(path: str, least: str) -> Rule:
         "Spark needs at least 512Mi" if path.endswith(".memory") else f"must be at least {least}",
         lambda view: (
             view[f"spec.{path}"] is not None
-            and units.parse_quantity(view[f"spec.{path}"]) < units.parse_quantity(least)
+            and units.quantity_bytes(view[f"spec.{path}"]) < units.quantity_bytes(least)
         ),
         shown(f"spec.{path}"),
     )

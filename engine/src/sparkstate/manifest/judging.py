@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate.manifest import units
 from sparkstate.manifest.problems import NOT_IN_THIS_VERSION, Problem
+from sparkstate_spec import units
 
 LATER_SCHEMES = re.compile("^(gs|gcs|abfs|abfss|wasb|wasbs|hdfs|viewfs)://")
 SECRET_NAMES = re.compile("(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)")
@@ -67,7 +67,7 @@ def positive(*paths: str) -> tuple[Rule, ...]:
             f"{path} is positive",
             path,
             "must be more than 0",
-            lambda view: view[path] is not None and units.parse_duration_ms(view[path]) == 0,
+            lambda view: view[path] is not None and units.duration_ms(view[path]) == 0,
             shown(path),
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkstate import errors
-from sparkstate.manifest import units
 from sparkstate.settings import MIB, JobSettings, StateBackendSettings
+from sparkstate_spec import units
 
 MIN_JVM_OVERHEAD = 384 * MIB
 JVM_OVERHEAD_PERCENT = 10
@@ -95,7 +95,7 @@ def _jvm(heap: int, process: str, conf: Mapping[str, str]) -> tuple[MemoryItem, 
 def _spark_size(process: str, text: str) -> int:
     """Spark's sizes: ``512m``, ``1g``; a number alone counts MiB."""
     try:
-        return int(text) * MIB if text.isdecimal() else units.parse_flink_memory(text)
+        return int(text) * MIB if text.isdecimal() else units.flink_bytes(text)
     except ValueError as error:
         name = f"spec.sparkConf['spark.{process}.memoryOverhead']"
         raise errors.SpecInvalid(f"{name} is {text!r}; it must be a size such as 512m or 1g") from error
@@ -156,7 +156,7 @@ def _executor(settings: JobSettings) -> tuple[MemoryItem, ...]:
 
 
 def _executor_heap(settings: JobSettings) -> int:
-    return units.parse_flink_memory(settings.spark_conf.get("spark.executor.memory", "1g"))
+    return units.flink_bytes(settings.spark_conf.get("spark.executor.memory", "1g"))
 
 
 def executor_bytes(settings: JobSettings) -> tuple[int, int]:

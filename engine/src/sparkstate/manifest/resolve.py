@@ -13,11 +13,12 @@ import croniter
 
 from sparkstate import errors, settings
 from sparkstate.backends.rocksdb import keys
-from sparkstate.manifest import explain, layers, notices, rules, schema, units
+from sparkstate.manifest import explain, layers, notices, rules, schema
 from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.layers import Given
 from sparkstate.manifest.problems import Problem, raise_if_any
+from sparkstate_spec import units
 
 DEFAULT_EXECUTOR_CORES = 2
 DEFAULT_EXECUTOR_MEMORY = "1Gi"
@@ -167,7 +168,7 @@ def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
         return {}
     cores = given["executor.cores"].value if "executor.cores" in given else DEFAULT_EXECUTOR_CORES
     memory = given["executor.memory"].value if "executor.memory" in given else DEFAULT_EXECUTOR_MEMORY
-    mebibytes = units.parse_quantity(memory) // settings.MIB
+    mebibytes = units.quantity_bytes(memory) // settings.MIB
     conf = {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
     for path, name in _IMAGE_CONF.items():
         if path in given:
@@ -213,11 +214,11 @@ def _absolute(location: str, base: Path) -> str:
 def _memory(job: settings.JobSettings, given: Mapping[str, Given]) -> settings.JobSettings:
     backend = job.backend
     if "fixedMemoryPerSlot" in given:
-        fixed = units.parse_quantity(given["fixedMemoryPerSlot"].value)
+        fixed = units.quantity_bytes(given["fixedMemoryPerSlot"].value)
         backend = replace(backend, managed_memory_bytes=None, fixed_memory_bytes=fixed)
     elif "managedMemory" in given and not given["managedMemory"].value:
         backend = replace(backend, managed_memory_bytes=None)
     elif "managedMemoryPerSlot" in given:
-        managed = units.parse_quantity(given["managedMemoryPerSlot"].value)
+        managed = units.quantity_bytes(given["managedMemoryPerSlot"].value)
         backend = replace(backend, managed_memory_bytes=managed)
     return replace(job, backend=backend)

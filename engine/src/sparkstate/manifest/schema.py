@@ -14,9 +14,9 @@ import jsonschema
 import yaml
 from jsonschema.protocols import Validator
 
-from sparkstate.manifest import units
 from sparkstate.manifest.judging import SECRET_NAMES
 from sparkstate.manifest.problems import Problem
+from sparkstate_spec import units
 
 Schema = Mapping[str, Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from sparkstate.manifest import units
 from sparkstate.manifest.flink_tables import ROCKSDB, ROCKSDB_OPTIONS
 from sparkstate.manifest.judging import Rule, View, location, not_in_this_version, positive, shown
+from sparkstate_spec import units
 
 
 def _only_rocksdb(field: str) -> Rule:
@@ -78,7 +78,7 @@ def _backoffs_disagree(view: View) -> bool:
     first, longest = (
         view[f"spec.restart.exponentialDelay.{name}"] for name in ("initialBackoff", "maxBackoff")
     )
-    return bool(first and longest) and units.parse_duration_ms(first) > units.parse_duration_ms(longest)
+    return bool(first and longest) and units.duration_ms(first) > units.duration_ms(longest)
 
 
 PROGRESS = (
@@ -93,20 +93,20 @@ PROGRESS = (
         "inline threshold",
         "spec.checkpointing.inlineThreshold",
         "cannot be larger than 1Mi",
-        lambda view: units.parse_quantity(view["spec.checkpointing.inlineThreshold"] or "0") > 2**20,
+        lambda view: units.quantity_bytes(view["spec.checkpointing.inlineThreshold"] or "0") > 2**20,
         shown("spec.checkpointing.inlineThreshold"),
     ),
     Rule(
         "write buffer",
         "spec.checkpointing.writeBufferSize",
         "must be more than 0",
-        lambda view: units.parse_quantity(view["spec.checkpointing.writeBufferSize"] or "1") < 1,
+        lambda view: units.quantity_bytes(view["spec.checkpointing.writeBufferSize"] or "1") < 1,
     ),
     Rule(
         "held output",
         "spec.checkpointing.maxHeldOutput",
         "must be more than 0",
-        lambda view: units.parse_quantity(view["spec.checkpointing.maxHeldOutput"] or "1") < 1,
+        lambda view: units.quantity_bytes(view["spec.checkpointing.maxHeldOutput"] or "1") < 1,
     ),
     Rule(
         "storage for a cluster",
@@ -149,7 +149,7 @@ PROGRESS = (
         "fence timeout",
         "spec.fenceTimeout",
         "must be at least 3s: the log is read again every third of it",
-        lambda view: units.parse_duration_ms(view["spec.fenceTimeout"] or "3s") < 3000,
+        lambda view: units.duration_ms(view["spec.fenceTimeout"] or "3s") < 3000,
         shown("spec.fenceTimeout"),
     ),
     *positive("spec.sinkTimeout", "spec.deletion.deadline"),

@@ -11,12 +11,13 @@ from typing import Any
 import croniter
 import pydantic
 
-from sparkstate_operator.core import layers, units
+from sparkstate_operator.core import layers
 from sparkstate_operator.core.layers import Given
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_operator.model.values import LATER_SCHEMES
+from sparkstate_spec import units
 
 Leaves = Mapping[str, Given]
 
@@ -101,7 +102,7 @@ def _overhead(given: Leaves) -> Iterator[Problem]:
         path = f"sparkConf['spark.{process}.memoryOverhead']"
         text = _value(given, path)
         try:
-            text is None or text.isdecimal() or units.flink_size_bytes(text)
+            text is None or text.isdecimal() or units.flink_bytes(text)
         except ValueError:
             yield Problem(f"spec.{path}", "must be a size such as 512m or 1g", _told(given, path))
 
@@ -171,7 +172,7 @@ def _places(given: Leaves) -> Iterator[Problem]:
 
 def _least(given: Leaves) -> Iterator[Problem]:
     bounds = [(path, least, units.duration_ms) for path, least in LEAST_DURATIONS.items()]
-    bounds += [(path, least, units.size_bytes) for path, least in LEAST_SIZES.items()]
+    bounds += [(path, least, units.quantity_bytes) for path, least in LEAST_SIZES.items()]
     for path, least, read in bounds:
         if path in given and read(given[path].value) < read(least):
             yield Problem(f"spec.{path}", f"must be at least {least}", _told(given, path))

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparkstate_operator.core import units
 from sparkstate_operator.model.flink_tables import METRICS, FlinkKey, flink_keys
 from sparkstate_operator.model.state import NATIVE_METRICS, ROCKSDB, ROCKSDB_OPTIONS
+from sparkstate_spec import units
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "stateBackend.type": {
@@ -32,7 +32,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 
 READERS: Mapping[str, Callable[[str], Any]] = {
     "duration": lambda text: units.format_duration(units.flink_duration_ms(text)),
-    "memory": lambda text: units.format_size(units.flink_size_bytes(text)),
+    "memory": lambda text: units.format_bytes(units.flink_bytes(text)),
     "boolean": lambda text: text == "true",
     "integer": int,
     "number": float,

@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sparkstate_operator.core import templates, units
+from sparkstate_operator.core import templates
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.core.settings import Resolved
+from sparkstate_spec import units
 
 MIB = 1024 * 1024
 MIN_JVM_OVERHEAD = 384 * MIB
@@ -126,14 +127,14 @@ def jvm_overhead(heap: int) -> int:
 
 
 def _jvm(resolved: Resolved, role: Role) -> tuple[Item, ...]:
-    heap = units.size_bytes(resolved.get(f"{role}.memory"))
+    heap = units.quantity_bytes(resolved.get(f"{role}.memory"))
     if role == "executor":
         heap = heap // MIB * MIB  # Spark is told in whole MiB
     name = f"spark.{role}.memoryOverhead"
     told = (resolved.get("sparkConf") or {}).get(name)
     if told is None:
         return (Item("JVM heap", heap), Item("JVM overhead (10 %, at least 384 MiB)", jvm_overhead(heap)))
-    size = int(told) * MIB if told.isdecimal() else units.flink_size_bytes(told)
+    size = int(told) * MIB if told.isdecimal() else units.flink_bytes(told)
     return (Item("JVM heap", heap), Item(f"JVM overhead ({name})", size))
 
 
@@ -145,7 +146,7 @@ def _workers(tasks: int) -> Item:
 def _slots(resolved: Resolved, slots: int) -> tuple[Item, ...]:
     items = [_budget(resolved, slots), Item("slots: Python", PYTHON_PER_SLOT, slots)]
     if resolved.backend == "hashmap":
-        state = units.size_bytes(resolved.get("stateMemoryPerSlot"))
+        state = units.quantity_bytes(resolved.get("stateMemoryPerSlot"))
         items.append(Item("slots: state on the heap (stateMemoryPerSlot)", state, slots))
     return tuple(items)
 
@@ -153,15 +154,15 @@ def _slots(resolved: Resolved, slots: int) -> tuple[Item, ...]:
 def _budget(resolved: Resolved, slots: int) -> Item:
     fixed, managed = resolved.get("fixedMemoryPerSlot"), resolved.get("managedMemoryPerSlot")
     if fixed is not None:
-        return Item("slots: fixed memory", units.size_bytes(fixed), slots)
+        return Item("slots: fixed memory", units.quantity_bytes(fixed), slots)
     if managed is not None:
-        return Item("slots: managed memory", units.size_bytes(managed), slots)
+        return Item("slots: managed memory", units.quantity_bytes(managed), slots)
     return Item("slots: unmanaged (an estimate, not bounded)", UNMANAGED_PER_SLOT, slots)
 
 
 def _storage(resolved: Resolved) -> int | None:
     told = resolved.get("localStorage.sizeLimit")
-    return None if told is None else units.size_bytes(told)
+    return None if told is None else units.quantity_bytes(told)
 
 
 def _mib(size: int) -> str:

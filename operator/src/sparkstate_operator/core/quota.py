@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from sparkstate_spec import units
+
 _REFUSAL = re.compile(
     r"exceeded quota: [^,]+, requested: (\S+), used: (\S+), limited: (\S+?)(?: \([0-9]+\))?$", re.MULTILINE
 )
 """Of the API server's admission: resources as ``name=quantity``, with commas between them."""
-_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,2})|([numkKMGTPE]i?)?)")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BARE = ("cpu", "memory", "ephemeral-storage")
 """Quotas name the requests of these with and without ``requests.``."""
 
@@ -46,7 +45,7 @@ def fits_after(refusal: str, freed: Iterable[tuple[str, str]]) -> bool:
     try:
         requested, used, limited = (_quantities(text) for text in match.groups())
         for name, quantity in freed:
-            free[name] = free.get(name, Fraction(0)) + amount(quantity)
+            free[name] = free.get(name, Fraction(0)) + units.amount(quantity)
         return all(
             requested[name] + max(used[name] - free.get(name, Fraction(0)), Fraction(0)) <= limited[name]
             for name in requested
@@ -57,19 +56,4 @@ def fits_after(refusal: str, freed: Iterable[tuple[str, str]]) -> bool:
 
 def _quantities(text: str) -> dict[str, Fraction]:
     pairs = (pair.partition("=") for pair in text.split(","))
-    return {name: amount(value) for name, _, value in pairs}
-
-
-def amount(quantity: str) -> Fraction:
-    """A Kubernetes quantity as a number. Raises ValueError."""
-    match = _QUANTITY.fullmatch(quantity)
-    if match is None:
-        raise ValueError(f"{quantity[:80]!r} is no quantity")
-    number, exponent, suffix = Fraction(match[1]), match[2], match[3]
-    if exponent is not None:
-        return number * Fraction(f"1e{int(exponent)}")
-    if suffix in _BINARY:
-        return number * Fraction(1024 ** (_BINARY.index(suffix) + 1))
-    if suffix is not None and suffix not in _DECIMAL:
-        raise ValueError(f"{quantity[:80]!r} has a unit that is none")
-    return number * Fraction(f"1e{_DECIMAL.get(suffix or '', 0)}")
+    return {name: units.amount(value) for name, _, value in pairs}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sparkstate_operator.core import units
 from sparkstate_operator.core.settings import Resolved
+from sparkstate_spec import units
 
 FAILED_KEPT = 5
 """Failed ones hold no state; the newest few tell why."""

@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 
 import croniter
 
-from sparkstate_operator.core import naming, units
+from sparkstate_operator.core import naming
 from sparkstate_operator.core.settings import Resolved
+from sparkstate_spec import units
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 MAX_CRON_JITTER_S = 60

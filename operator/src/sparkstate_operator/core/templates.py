@@ -4,14 +4,12 @@ through there; what is no concern of ours the API server judges when the pod is 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any, Literal
 
-from sparkstate_operator.core import units
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.core.settings import Resolved
+from sparkstate_spec import units
 
 Role = Literal["driver", "executor"]
 ROLES: tuple[Role, ...] = ("driver", "executor")
@@ -21,10 +19,6 @@ ADJUSTABLE = ("tmp", "work")
 """Volumes of the operator's that a template may say more of, such as a size."""
 _LISTS = ("containers", "initContainers", "volumes", "imagePullSecrets")
 _LISTS_OF_CONTAINER = ("env", "volumeMounts", "ports")
-_QUANTITY = re.compile(
-    r"([+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))(?:[eE]([+-]?[0-9]{1,3})|(\D*))"
-)
-_SMALL = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6)}
 
 
 def of(resolved: Resolved, role: Role) -> dict[str, Any]:
@@ -52,17 +46,11 @@ def _own(template: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
 
 def quantity_bytes(value: Any) -> int:
     """Bytes of a quantity as pod specs have it: also a number, a sign, an exponent. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{str(value)[:80]!r} is no quantity; write it as 512Mi or 1Gi")
     text = str(value)
-    match = _QUANTITY.fullmatch(text)
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or not match:
-        raise ValueError(f"{text[:80]!r} is no quantity; write it as 512Mi or 1Gi")
-    number, exponent, suffix = match.groups()
-    if exponent is not None:
-        return math.ceil(Fraction(number) * Fraction(10) ** int(exponent))
-    if suffix in _SMALL:
-        return math.ceil(Fraction(number) * _SMALL[suffix])
-    sign = -1 if number.startswith("-") else 1
-    return sign * units.size_bytes(number.lstrip("+-") + suffix)
+    size = math.ceil(units.amount(text[1:] if text.startswith(("+", "-")) else text))
+    return -size if text.startswith("-") else size
 
 
 def problems(resolved: Resolved) -> list[Problem]:

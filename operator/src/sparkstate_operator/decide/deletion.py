@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, units
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide import commanding, starting, stopping
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
+from sparkstate_spec import units
 
 POLL_S = 2.0
 PURGE = "purge"

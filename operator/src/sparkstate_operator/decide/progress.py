@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkstate_operator import answers, clock
-from sparkstate_operator.core import units
 from sparkstate_operator.decide.draft import Draft
+from sparkstate_spec import units
 
 PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage")
 """Written at most once a minute unless something else changes too."""

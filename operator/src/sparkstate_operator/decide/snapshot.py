@@ -11,13 +11,14 @@ from typing import Any
 
 from sparkstate_operator import actions, answers, clock, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions, naming, units
+from sparkstate_operator.core import conditions, naming
 from sparkstate_operator.decide import commanding, progress, snapshot_deletion
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft as _Draft
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.plan import Revision
+from sparkstate_spec import units
 
 POLL_S = 2.0
 WAIT_S = 15.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, labels
-from sparkstate_operator.core import units
 from sparkstate_operator.decide import commanding
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
+from sparkstate_spec import units
 
 POLL_S = 2.0
 DEADLINE = "5m"

@@ -7,9 +7,10 @@ from typing import Any
 
 from sparkstate_operator import actions, clock, kept_name, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, placing, templates, units
+from sparkstate_operator.core import naming, placing, templates
 from sparkstate_operator.decide.draft import Pending
 from sparkstate_operator.plan import Revision
+from sparkstate_spec import units
 
 IN_FLIGHT = ("Triggered", "InProgress")
 UNKNOWN = ("Timeout", "JobNotFound")

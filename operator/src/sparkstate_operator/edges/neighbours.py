@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from sparkstate_operator import clock, errors, labels, managing, observed
-from sparkstate_operator.core import units
 from sparkstate_operator.decide import deletion
 from sparkstate_operator.edges import kube as k
+from sparkstate_spec import units
 
 GONE_S = 600.0
 """A Lease that is not renewed for this long, or not there, is that of an operator that is gone. Longer than an upgrade,

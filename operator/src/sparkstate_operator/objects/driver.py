@@ -8,11 +8,12 @@ from typing import Any
 
 from sparkstate_operator import labels
 from sparkstate_operator.config import DRIVER_PORT
-from sparkstate_operator.core import keys, memory, naming, templates, units
+from sparkstate_operator.core import keys, memory, naming, templates
 from sparkstate_operator.decide import restarts
 from sparkstate_operator.objects import merging, parts
 from sparkstate_operator.objects.parts import Context, Object
 from sparkstate_operator.plan import AWAY_S, TERMINATION_GRACE_S
+from sparkstate_spec import units
 
 EVICTABLE: Object = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 """The cluster autoscaler leaves a node alone that has a pod with local volumes, or one whose controller it does not
@@ -158,7 +159,7 @@ def _larger(ours: Object, theirs: Any) -> Object:
         if (
             name in ours
             and name in theirs
-            and templates.quantity_bytes(theirs[name]) > units.size_bytes(ours[name])
+            and templates.quantity_bytes(theirs[name]) > units.quantity_bytes(ours[name])
         ):
             both[name] = theirs[name]
     if "cpu" in theirs:

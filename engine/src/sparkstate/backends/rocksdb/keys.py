@@ -16,26 +16,19 @@ from types import MappingProxyType
 from typing import Any
 
 from sparkstate import errors
+from sparkstate_spec import units
 
 PREFIX = "state.backend.rocksdb."
-_UNITS = {"": 1, "b": 1, "bytes": 1}
-for _letter, _word, _factor in (
-    ("k", "kibibytes", 1),
-    ("m", "mebibytes", 2),
-    ("g", "gibibytes", 3),
-    ("t", "tebibytes", 4),
-):
-    for _name in (_letter, f"{_letter}b", _word):
-        _UNITS[_name] = 1024**_factor
-_SIZE = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 def parse_bytes(key: str, text: str) -> int:
     """Flink's memory sizes: ``64mb``, ``4 kb``, ``1g``, or a plain number of bytes (powers of 1024)."""
-    match = _SIZE.fullmatch(text.strip().lower())
-    if match is None or match.group(2) not in _UNITS:
-        raise errors.SpecInvalid(f"{key} is {text!r}; it must be a size such as 64mb, 4kb or 1048576")
-    return int(match.group(1)) * _UNITS[match.group(2)]
+    try:
+        return units.flink_bytes(text)
+    except ValueError:
+        raise errors.SpecInvalid(
+            f"{key} is {text!r}; it must be a size such as 64mb, 4kb or 1048576"
+        ) from None
 
 
 def parse_bool(key: str, text: str) -> bool:

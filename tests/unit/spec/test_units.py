@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkstate.manifest import units
+from sparkstate_spec import units
 
 
 @pytest.mark.parametrize(
@@ -16,23 +18,26 @@ from sparkstate.manifest import units
         ("500ms", 500),
         ("0s", 0),
         ("1h1s1ms", 3_601_001),
+        ("90s", 90_000),
+        ("1m1s1ms", 61_001),
+        ("24h", 86_400_000),
     ],
 )
 def test_durations_are_gos(text: str, millis: int) -> None:
-    assert units.parse_duration_ms(text) == millis
-    assert units.parse_duration_s(text) == millis / 1000
+    assert units.duration_ms(text) == millis
+    assert units.duration_s(text) == millis / 1000
 
 
 @pytest.mark.parametrize("text", ["", "30", "30 s", "1d", "-5s", "1.5h", "s", "5m\n", "٣s"])
 def test_other_durations_are_refused_with_the_value_and_the_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a duration such as 500ms, 30s") as raised:
-        units.parse_duration_ms(text)
+        units.duration_ms(text)
     assert repr(text) in str(raised.value)
 
 
 @given(st.integers(min_value=0, max_value=10**12))
 def test_a_formatted_duration_reads_back(millis: int) -> None:
-    assert units.parse_duration_ms(units.format_duration(millis)) == millis
+    assert units.duration_ms(units.format_duration(millis)) == millis
 
 
 @pytest.mark.parametrize(
@@ -46,21 +51,57 @@ def test_a_formatted_duration_reads_back(millis: int) -> None:
         ("4096", 4096),
         ("0", 0),
         ("0.1Ki", 103),
+        ("1", 1),
+        ("1000", 1000),
+        ("0.1k", 100),
+        ("2Ti", 2**41),
+        ("3P", 3 * 10**15),
     ],
 )
 def test_quantities_are_kubernetes(text: str, size: int) -> None:
-    assert units.parse_quantity(text) == size
+    assert units.quantity_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "64mb", "1 Gi", "1KB", "-1Mi", "1e3", "Mi", "01Mi"])
 def test_other_quantities_are_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a quantity such as 512Mi or 1Gi"):
-        units.parse_quantity(text)
+        units.quantity_bytes(text)
 
 
 @given(st.integers(min_value=0, max_value=2**60))
 def test_a_formatted_quantity_reads_back(size: int) -> None:
-    assert units.parse_quantity(units.format_quantity(size)) == size
+    assert units.quantity_bytes(units.format_bytes(size)) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("500m", Fraction(1, 2)),
+        ("1n", Fraction(1, 10**9)),
+        ("3u", Fraction(3, 10**6)),
+        (".5", Fraction(1, 2)),
+        ("1", 1),
+        ("2Gi", 2**31),
+        ("1.5k", 1500),
+        ("0", 0),
+        ("3E", 3 * 10**18),
+        ("1.", Fraction(1)),
+        ("1e3", Fraction(1000)),
+        ("12E-1", Fraction(6, 5)),
+        ("2E", Fraction(2 * 10**18)),
+        ("2Ei", Fraction(2**61)),
+    ],
+)
+def test_pods_and_quotas_have_more_spellings_of_a_quantity(text: str, exact: Fraction | int) -> None:
+    assert units.amount(text) == exact
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1X", "-1", "1mi", "4GB", "1e", "Mi", "1 Gi", "1ki", "1e1000", "9" * 41, "nan", "٣"]
+)
+def test_what_kubernetes_does_not_read_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="is no quantity; write it as 512Mi or 1Gi"):
+        units.amount(text)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +116,18 @@ def test_a_formatted_quantity_reads_back(size: int) -> None:
     ],
 )
 def test_flinks_durations_are_read(text: str, millis: int) -> None:
-    assert units.parse_flink_duration_ms(text) == millis
+    assert units.flink_duration_ms(text) == millis
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("64mb", 64 * 2**20), ("20 kb", 20480), ("4096", 4096), ("1G", 2**30)]
 )
 def test_flinks_sizes_are_powers_of_1024(text: str, size: int) -> None:
-    assert units.parse_flink_memory(text) == size
+    assert units.flink_bytes(text) == size
 
 
 def test_flinks_spellings_are_not_guessed() -> None:
     with pytest.raises(ValueError, match="'soon'; it must be a Flink duration"):
-        units.parse_flink_duration_ms("soon")
+        units.flink_duration_ms("soon")
     with pytest.raises(ValueError, match="'1 pound'; it must be a Flink memory size"):
-        units.parse_flink_memory("1 pound")
+        units.flink_bytes("1 pound")
