@@ -15,6 +15,8 @@ from sparkstate import settings
 from sparkstate.manifest import fields, schema
 from sparkstate_operator import crdgen
 from sparkstate_operator.model import resources
+from sparkstate_spec import built_in, flink_tables, given, values
+from sparkstate_spec import fields as spec_fields
 
 FIRST = "crds/statefulsparkjobs.yaml"
 CRD = yaml.safe_load((tree.ROOT / "crds/statefulsparkjobs.yaml").read_text())
@@ -103,6 +105,38 @@ def test_what_a_field_is_without_a_default_is_said() -> None:
         and not re.search("Built-in|Helm value|[Nn]ot in this version", node["description"])
     }
     assert silent == set()
+
+
+KINDS = {"duration": values.DURATION, "memory": values.QUANTITY, "location": values.LOCATION}
+TYPES = {"paths": "array", "boolean": "boolean", "integer": "integer", "number": "number"}
+
+
+@pytest.mark.parametrize("known", spec_fields.TABLE, ids=lambda known: known.path)
+def test_a_field_is_spelled_as_its_line_says_and_described_with_its_keys_and_built_in_value(
+    known: spec_fields.Field,
+) -> None:
+    node = NODES[f"spec.{known.path}"]
+    assert node["type"] == TYPES.get(known.kind, "string")
+    if known.kind in KINDS:
+        assert node["pattern"] == KINDS[known.kind]
+    elif known.kind == "text":
+        assert node.get("pattern") not in KINDS.values()
+    if known.words and "enum" in node:
+        assert set(known.words.values()) <= set(node["enum"])
+    told = f" Flink: {' or '.join(known.flink)}." if known.flink else " Flink: "
+    assert (told in node["description"]) == bool(known.flink)
+    if known.built_in is not None and "default" not in node:
+        assert f"Built-in: {built_in.shown(known.path)}" in node["description"]
+    assert node.get("default") in (None, known.built_in)
+
+
+def test_a_field_that_is_taken_whole_is_one_whose_inside_the_schema_leaves_open() -> None:
+    opened = {path for path, node in NODES.items() if node.get("x-kubernetes-preserve-unknown-fields")}
+    assert {path.removeprefix("spec.") for path in opened} == set(given.OPAQUE)
+
+
+def test_the_metrics_that_the_schema_names_are_those_that_flinks_keys_switch_on() -> None:
+    assert NODES["spec.stateBackend.nativeMetrics[]"]["enum"] == list(flink_tables.NATIVE_METRICS)
 
 
 def test_the_built_in_values_are_the_engines() -> None:

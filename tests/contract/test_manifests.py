@@ -16,8 +16,9 @@ import yaml
 from support import crd_judge
 
 from sparkstate import errors
-from sparkstate.manifest import Manifest, document, flink_keys, flink_rules, load, rules, schema
-from sparkstate_operator.model import StatefulSparkJob, flink_tables, state
+from sparkstate.manifest import Manifest, document, load, rules, schema
+from sparkstate_operator.model import StatefulSparkJob
+from sparkstate_spec import fields, flink
 
 MANIFESTS = Path(__file__).parent / "manifests"
 GOOD = sorted((MANIFESTS / "good").glob("*.yaml"))
@@ -54,24 +55,24 @@ def given_twice() -> Iterator[tuple[str, dict[str, Any]]]:
     samples |= {"number": "0.5"}
     words = {"stateBackend.type": "rocksdb", "restart.strategy": "none", "stateBackend.timerService": "heap"}
     words["restart.exponentialDelay.backoffMultiplier"] = "2"
-    for known in flink_keys.KEYS:
+    for known in (one for one in fields.TABLE if one.flink):
         text = words.get(
             known.path, samples.get(known.kind, "DEFAULT" if "predefined" in known.path else "m:C")
         )
         text = "s3://bucket/a" if known.kind == "location" else text
         text = "http://minio" if known.path == "s3.endpoint" else text
-        spec: dict[str, Any] = {"pythonFile": "job.py", "configuration": {known.spellings[0]: text}}
+        spec: dict[str, Any] = {"pythonFile": "job.py", "configuration": {known.flink[0]: text}}
         node = spec
         *parents, last = known.path.split(".")
         for name in parents:
             node = node.setdefault(name, {})
-        node[last] = known.read(text)
+        node[last] = flink.read(known, text)
         if known.path.startswith("restart.") and len(parents) == 2:
             strategies = {"fixedDelay": "fixed-delay", "exponentialDelay": "exponential-delay"}
             spec["restart"]["strategy"] = strategies.get(parents[1], "failure-rate")
         yield known.path, wrap(spec)
-        if len(known.spellings) == 2:
-            both = {"pythonFile": "job.py", "configuration": dict.fromkeys(known.spellings, text)}
+        if len(known.flink) == 2:
+            both = {"pythonFile": "job.py", "configuration": dict.fromkeys(known.flink, text)}
             yield f"{known.path} in both spellings", wrap(both)
 
 
@@ -159,19 +160,6 @@ def test_the_engine_has_exactly_the_crds_rules() -> None:
     engine = {("" if rule.path == "metadata.name" else rule.path, rule.message) for rule in rules.ALL}
     assert engine == crd
     assert len(rules.ALL) == len(CRD_RULES)
-
-
-def test_both_sides_read_the_same_keys_of_flink_in_the_same_way() -> None:
-    operator = {(key.name, key.path, key.kind) for key in flink_tables.flink_keys()}
-    engine = {(name, known.path, known.kind) for name, known in flink_keys.BY_SPELLING.items()}
-    assert {key[:2] for key in operator} == {key[:2] for key in engine}
-    lists = {"stateBackend.storagePaths"}
-    assert {key for key in operator if key[1] not in lists} == {key for key in engine if key[1] not in lists}
-
-
-def test_both_sides_know_the_same_options_and_metrics_of_rocksdb() -> None:
-    assert set(flink_rules.ROCKSDB_OPTIONS) == set(state.ROCKSDB_OPTIONS)
-    assert set(flink_rules.native_metrics()) == set(state.NATIVE_METRICS)
 
 
 @pytest.mark.parametrize(

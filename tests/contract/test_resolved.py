@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from sparkstate import manifest
-from sparkstate.manifest import flink_keys
 from sparkstate.settings import JobSettings
-from sparkstate_operator.core import flink, memory, revisions, settings
+from sparkstate_operator.core import memory, revisions, settings
 
 GOOD = sorted((Path(__file__).parent / "manifests" / "good").glob("*.yaml"))
 BASE = {"image": "shop:1", "checkpointing": {"storage": "s3://bucket/prefix"}}
@@ -96,32 +95,16 @@ def test_the_engine_reads_the_same_from_the_resolved_spec(name: str, layer: str)
 
 
 @pytest.mark.parametrize(("name", "layer"), CASES, ids=[f"{name}-{layer}" for name, layer in CASES])
-def test_both_sides_reckon_the_same_memory(name: str, layer: str) -> None:
+def test_the_pods_are_given_what_the_engine_reckons_with(name: str, layer: str) -> None:
     resolved = settings.resolve(restorable(SPECS[name]), {**DEFAULTS[layer], **BASE})
     engine = manifest.memory_sum(by_engine(revisions.data(resolved)["spec"], {}))
     operator = memory.sums(resolved)
-    assert [
-        (part.count, [(item.name, item.each, item.count) for item in part.items]) for part in engine.parts
-    ] == [(pod.count, [(item.name, item.each, item.count) for item in pod.items]) for pod in operator.pods]
+    assert [(part.process, part.count, part.items) for part in engine.parts] == [
+        (pod.role, pod.count, pod.items) for pod in operator.pods
+    ]
 
 
 def test_every_default_may_be_one() -> None:
     for name, defaults in DEFAULTS.items():
         settings.check_defaults({**defaults, **BASE})
         assert name
-
-
-@pytest.mark.parametrize("key", flink_keys.KEYS, ids=lambda key: str(key.path))
-def test_both_sides_read_flinks_values_alike(key: flink_keys.FlinkKey) -> None:
-    samples = {
-        "duration": ("10 min", "500", "3 d", "90s"),
-        "memory": ("64mb", "20 kb", "7", "1g"),
-        "boolean": ("true", "false"),
-        "integer": ("12",),
-        "number": ("0.25", "2"),
-        "paths": ("/a", "/a,/b:/c", " /a ; /b"),
-    }
-    texts = (*key.words, *samples.get(key.kind, ("s3://bucket/a",)))
-    for text in texts:
-        for spelling in key.spellings:
-            assert flink.read(spelling, text) == (key.path, key.read(text)), text

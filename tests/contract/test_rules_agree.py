@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import crd_judge
 
-from sparkstate.manifest import flink_keys, flink_rules, rules, schema
+from sparkstate.manifest import rules, schema
+from sparkstate_spec import flink_tables
 
 DURATIONS = st.sampled_from(["0s", "0m", "1ms", "2999ms", "3s", "30s", "5m", "1h30m", "61s"])
 QUANTITIES = st.sampled_from(
@@ -92,7 +93,7 @@ VALUES += [
     "5min",
 ]
 CONFIGURATION = st.dictionaries(
-    st.sampled_from(sorted({*flink_rules.understood(), *ANSWERED})), st.sampled_from(VALUES), max_size=6
+    st.sampled_from(sorted({*flink_tables.understood(), *ANSWERED})), st.sampled_from(VALUES), max_size=6
 )
 MAPS = {
     "configuration": CONFIGURATION,
@@ -181,4 +182,3 @@ def agree(name: str, spec: dict[str, Any]) -> None:
 def test_every_rule_has_a_name_of_its_own() -> None:
     names = [rule.name for rule in rules.ALL]
     assert len(set(names)) == len(names)
-    assert len({known.path for known in flink_keys.KEYS}) == len(flink_keys.KEYS)

@@ -11,7 +11,7 @@ from typing import Any
 
 from support.admission_rows import INLINE, LATER, OPTION, ROWS, SECRET_URL, C, R, Spec
 
-from sparkstate_operator.model.flink_tables import FlinkKey, flink_keys
+from sparkstate_spec import fields
 
 
 @dataclass(frozen=True)
@@ -128,18 +128,14 @@ OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
     "restart.exponentialDelay.backoffMultiplier": ("2", 2.0),
     "s3.endpoint": ("http://minio", "http://minio"),
 }
-STRATEGIES = {
-    "fixedDelay": "fixed-delay", "exponentialDelay": "exponential-delay", "failureRate": "failure-rate",
-}  # fmt: skip
+STRATEGIES = {section: strategy for strategy, section in fields.STRATEGY_SECTIONS.items()}
 
 
 def _twice() -> Iterator[Case]:
     """Each field that one of Flink's keys means: the key alone, and the key beside the field."""
-    by_path: dict[str, list[FlinkKey]] = {}
-    for each in flink_keys():
-        by_path.setdefault(each.path, []).append(each)
-    for path, (key, *others) in by_path.items():
-        text, value = OWN_SAMPLES.get(path) or SAMPLES[key.kind]
+    for known in (one for one in fields.TABLE if one.flink):
+        path, (key, *others) = known.path, known.flink
+        text, value = OWN_SAMPLES.get(path) or SAMPLES[known.kind]
         field: dict[str, Any] = {}
         node = field
         *sections, last = path.split(".")
@@ -148,7 +144,7 @@ def _twice() -> Iterator[Case]:
         node[last] = value
         if path.startswith("restart.") and len(sections) == 2:
             field["restart"]["strategy"] = STRATEGIES[sections[1]]
-        alone = {"configuration": {key.name: text}}
+        alone = {"configuration": {key: text}}
         said = f"spec.{path}, " if others else f"spec.{path} and "
         yield Case("statefulsparkjobs", "spec.configuration", said, alone, {**alone, **field})
 

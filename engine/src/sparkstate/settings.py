@@ -5,11 +5,12 @@ Units stand last in the names. Bytes are integers, durations are seconds (float)
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-MIB = 1024 * 1024
+from sparkstate_spec import built_in, memory, units
+
+MIB = units.MIB
 CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
 """Environment variable with the cluster's name in the storage."""
 
@@ -20,32 +21,32 @@ class S3Settings:
 
     endpoint: str | None = None
     region: str | None = None
-    path_style: bool = False
+    path_style: bool = built_in.value("s3.pathStyle")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateBackendSettings:
     """``type`` is ``hashmap`` or ``rocksdb``; ``options`` are RocksDB's configurable keys (Flink's spelling)."""
 
-    type: Literal["hashmap", "rocksdb"] = "hashmap"
-    incremental: bool = True
-    predefined_options: str = "DEFAULT"
+    type: Literal["hashmap", "rocksdb"] = built_in.value("stateBackend.type")
+    incremental: bool = built_in.value("stateBackend.incremental")
+    predefined_options: str = built_in.value("stateBackend.predefinedOptions")
     options: dict[str, str] = field(default_factory=dict)
     options_factory: str | None = None
     """``module:Class`` of the user's RocksDBOptionsFactory."""
-    timer_service: Literal["heap", "rocksdb"] = "rocksdb"
+    timer_service: Literal["heap", "rocksdb"] = built_in.value("stateBackend.timerService")
     storage_paths: tuple[str, ...] = ()
-    local_recovery: bool = True
+    local_recovery: bool = built_in.value("stateBackend.localRecovery")
     """Restore from files that an earlier slot left on the same disk, where their checksums are right."""
-    transfer_threads: int = 4
-    managed_memory_bytes: int | None = 256 * MIB
+    transfer_threads: int = built_in.value("stateBackend.transferThreads")
+    managed_memory_bytes: int | None = built_in.plain("managedMemoryPerSlot")
     """Per slot; None = unmanaged."""
     fixed_memory_bytes: int | None = None
     """Per slot, instead of managed."""
-    heap_state_bytes: int = 256 * MIB
+    heap_state_bytes: int = built_in.plain("stateMemoryPerSlot")
     """Per slot: what the state itself may take with ``hashmap``, beside managed memory; enters the memory sum."""
-    write_buffer_ratio: float = 0.5
-    high_prio_pool_ratio: float = 0.1
+    write_buffer_ratio: float = built_in.value("stateBackend.writeBufferRatio")
+    high_prio_pool_ratio: float = built_in.value("stateBackend.highPrioPoolRatio")
     native_metrics: tuple[str, ...] = ()
     """Flink's names of the native metrics that are on, e.g. ``estimate-num-keys``."""
 
@@ -56,17 +57,17 @@ class CheckpointSettings:
 
     storage: str = ""
     """URL of the checkpoint storage: ``file:///…``, a path, or ``s3://bucket/prefix``."""
-    interval_s: float = 60.0
-    timeout_s: float = 600.0
-    min_pause_s: float = 0.0
-    tolerable_failures: int = 0
-    retained: int = 1
-    inline_threshold_bytes: int = 20 * 1024
-    write_buffer_bytes: int = 4096
-    max_held_bytes: int = 1024 * MIB
+    interval_s: float = built_in.plain("checkpointing.interval")
+    timeout_s: float = built_in.plain("checkpointing.timeout")
+    min_pause_s: float = built_in.plain("checkpointing.minPause")
+    tolerable_failures: int = built_in.value("checkpointing.tolerableFailures")
+    retained: int = built_in.value("checkpointing.retained")
+    inline_threshold_bytes: int = built_in.plain("checkpointing.inlineThreshold")
+    write_buffer_bytes: int = built_in.plain("checkpointing.writeBufferSize")
+    max_held_bytes: int = built_in.plain("checkpointing.maxHeldOutput")
     """Per slot: output of file sinks that waits for a checkpoint. At half of it a checkpoint is due; at all of it the
     job takes nothing in until one has completed."""
-    max_time_without_s: float = 600.0
+    max_time_without_s: float = built_in.plain("checkpointing.maxTimeWithoutCheckpoint")
     """While a storage is away, the job takes nothing in when its newest checkpoint is older than that."""
 
 
@@ -80,7 +81,7 @@ class SavepointSettings:
     schedule: str | None = None
     max_age_s: float | None = None
     max_count: int | None = None
-    on_stop: bool = False
+    on_stop: bool = built_in.value("savepoints.onStop")
     """Take a savepoint when the job is stopped from outside (Ctrl-C, SIGTERM)."""
 
 
@@ -88,25 +89,27 @@ class SavepointSettings:
 class RestartSettings:
     """Flink's restart strategies by their names and defaults."""
 
-    strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] = "exponential-delay"
-    attempts: int = 3
-    delay_s: float = 1.0
-    initial_backoff_s: float = 1.0
-    max_backoff_s: float = 60.0
-    backoff_multiplier: float = 1.5
-    reset_after_s: float = 3600.0
-    jitter: float = 0.1
+    strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] = built_in.value(
+        "restart.strategy"
+    )
+    attempts: int = built_in.value("restart.fixedDelay.attempts")
+    delay_s: float = built_in.plain("restart.fixedDelay.delay")
+    initial_backoff_s: float = built_in.plain("restart.exponentialDelay.initialBackoff")
+    max_backoff_s: float = built_in.plain("restart.exponentialDelay.maxBackoff")
+    backoff_multiplier: float = built_in.value("restart.exponentialDelay.backoffMultiplier")
+    reset_after_s: float = built_in.plain("restart.exponentialDelay.resetBackoffThreshold")
+    jitter: float = built_in.value("restart.exponentialDelay.jitterFactor")
     max_attempts: int | None = None
-    max_failures_per_interval: int = 1
-    failure_rate_interval_s: float = 60.0
+    max_failures_per_interval: int = built_in.value("restart.failureRate.maxFailuresPerInterval")
+    failure_rate_interval_s: float = built_in.plain("restart.failureRate.failureRateInterval")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSettings:
     """When epochs start. ``available_now``: work through what is there, then end with watermark +∞ (bounded input)."""
 
-    processing_time_ms: int = 0
-    available_now: bool = False
+    processing_time_ms: int = units.duration_ms(built_in.value("trigger.processingTime"))
+    available_now: bool = built_in.value("trigger.availableNow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +118,7 @@ class EntryPoint:
 
     python_file: str | None = None
     module: str | None = None
-    function: str = "job"
+    function: str = built_in.value("function")
     params: dict[str, str] = field(default_factory=dict)
 
 
@@ -150,13 +153,13 @@ class JobSettings:
     namespace: str = "default"
     cluster: str = "local"
     entry: EntryPoint
-    deployment: Literal["local", "cluster"] = "local"
-    slots: int = 2
+    deployment: Literal["local", "cluster"] = built_in.value("deployment")
+    slots: int = built_in.value("slots")
     max_parallelism: int | None = None
     shards: int | None = None
-    cores: int = 2
-    jvm_memory_bytes: int = 1024 * MIB
-    slots_per_executor: int = 2
+    cores: int = built_in.value("driver.cores")
+    jvm_memory_bytes: int = built_in.plain("driver.memory")
+    slots_per_executor: int = built_in.value("slotsPerExecutor")
     spark_conf: dict[str, str] = field(default_factory=dict)
     backend: StateBackendSettings = field(default_factory=StateBackendSettings)
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
@@ -166,11 +169,11 @@ class JobSettings:
     s3: S3Settings = field(default_factory=S3Settings)
     restore_from: str | None = None
     """URL of a savepoint or checkpoint folder, or ``latest``; used when the lineage has no completed checkpoint."""
-    start_empty: bool = False
-    allow_non_restored_state: bool = False
-    fence_timeout_s: float = 30.0
-    sink_timeout_s: float = 60.0
-    ui: bool = False
+    start_empty: bool = built_in.value("startEmpty")
+    allow_non_restored_state: bool = built_in.value("allowNonRestoredState")
+    fence_timeout_s: float = built_in.plain("fenceTimeout")
+    sink_timeout_s: float = built_in.plain("sinkTimeout")
+    ui: bool = built_in.value("ui")
     """Spark's own UI."""
     metrics_port: int | None = None
     """Of the driver, where ``/metrics`` answers without a token; None: nowhere."""
@@ -185,4 +188,4 @@ class JobSettings:
     @property
     def executors(self) -> int:
         """How many executor pods a job with ``deployment: cluster`` has."""
-        return math.ceil(self.slots / self.slots_per_executor)
+        return memory.executors(self.slots, self.slots_per_executor)

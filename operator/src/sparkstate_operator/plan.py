@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator.core import naming, revisions
 from sparkstate_operator.core.settings import Resolved
-from sparkstate_spec import units
+from sparkstate_spec import built_in, units
 
 DEATH_MARGIN_S = 10.0
 """Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""
@@ -31,9 +31,13 @@ class Revision:
         found = self.resolved.get(path)
         return default if found is None else found
 
-    def seconds(self, path: str, default: str) -> float:
+    def effective(self, path: str) -> Any:
+        """The value at a dotted path; the built-in one where an earlier version's revision has none."""
+        return self.get(path, built_in.value(path))
+
+    def seconds(self, path: str) -> float:
         """A duration of the spec."""
-        return units.duration_s(str(self.get(path, default)))
+        return units.duration_s(str(self.effective(path)))
 
     @property
     def cluster(self) -> bool:
@@ -47,12 +51,12 @@ class Revision:
     @property
     def death_s(self) -> float:
         """After this time a driver whose end nobody confirms can do no more harm."""
-        return self.seconds("fenceTimeout", "30s") + self.seconds("sinkTimeout", "1m") + DEATH_MARGIN_S
+        return self.seconds("fenceTimeout") + self.seconds("sinkTimeout") + DEATH_MARGIN_S
 
     @property
     def savepoint_s(self) -> float:
         """How long a savepoint may take."""
-        return self.seconds("checkpointing.timeout", "10m")
+        return self.seconds("checkpointing.timeout")
 
     @property
     def service_account(self) -> str | None:

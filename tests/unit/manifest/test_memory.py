@@ -6,7 +6,7 @@ import pytest
 
 from sparkstate import errors, settings
 from sparkstate.manifest import memory_sum
-from sparkstate.manifest.memory import (
+from sparkstate_spec.memory import (
     PYTHON_OF_DRIVER,
     PYTHON_PER_SLOT,
     PYTHON_PER_WORKER,

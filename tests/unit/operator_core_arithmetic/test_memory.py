@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparkstate_operator.core import memory, settings
-from sparkstate_operator.core.memory import MIB
+from sparkstate_spec.units import MIB
 
 BASE: dict[str, Any] = {
     "image": "shop:1",

@@ -8,6 +8,7 @@ from support.cells import VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import metrics
+from sparkstate_spec import flink_tables
 
 
 def busy(slot):
@@ -17,6 +18,10 @@ def busy(slot):
         commit(store, cells.values({key: key for key in range(300)}), cells.appended(1, "a"))
         store.prepare_snapshot(1, slot.folder(), canonical=False)
         store.table(VALUES).get_many([group_of(key) for key in range(300)], range(300))
+
+
+def test_every_metric_that_the_spec_may_name_is_measured():
+    assert metrics.short_names(flink_tables.NATIVE_METRICS) == flink_tables.NATIVE_METRICS
 
 
 def test_metrics_are_off_unless_named(slot):

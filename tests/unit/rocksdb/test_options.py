@@ -13,6 +13,7 @@ from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, keys, memory, predefined
 from sparkstate.backends.rocksdb.options import BlockBasedTableConfig, ColumnFamilyOptions, DBOptions
 from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate_spec import flink_tables
 
 FACTORIES = "support.options_factories"
 UNMANAGED = {"managed_memory_bytes": None}
@@ -122,6 +123,11 @@ def test_an_unknown_predefined_set_is_refused_with_the_choices():
 
 
 # ---- configurable keys
+
+
+def test_every_option_that_the_spec_may_have_is_read():
+    assert {*keys.KEYS, *keys.OWN_KEYS, *keys.WITHOUT_EFFECT} == set(flink_tables.ROCKSDB_OPTIONS)
+
 
 KEYS = [
     ("thread.num", "7", "db", "max_background_jobs", "7"),

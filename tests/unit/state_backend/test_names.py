@@ -14,6 +14,7 @@ from sparkstate.state_backend import (
     implied_checkpoint_storage,
     normalize_backend_name,
 )
+from sparkstate_spec import fields
 
 NAMES = [
     ("hashmap", "hashmap", None),
@@ -33,6 +34,11 @@ NAMES = [
     ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend", "rocksdb", None),
     ("sparkstate.state_backend:EmbeddedRocksDBStateBackend", "rocksdb", None),
 ]
+
+
+@pytest.mark.parametrize(("name", "backend"), fields.BY_PATH["stateBackend.type"].words.items())
+def test_a_name_means_the_same_in_code_as_by_flinks_keys_in_a_manifest(name: str, backend: str) -> None:
+    assert normalize_backend_name(name) == backend
 
 
 @pytest.mark.parametrize(("name", "backend", "storage"), NAMES, ids=[name for name, _, _ in NAMES])

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkstate import keygroups
-from sparkstate.manifest import layers, schema
+from sparkstate.manifest import schema
 from sparkstate.manifest.fields import PLAIN, Field
-from sparkstate.manifest.layers import Given
 from sparkstate.settings import JobSettings
+from sparkstate_spec import fields as spec_fields
 from sparkstate_spec import units
+from sparkstate_spec.given import BUILT_IN, Leaves
 
 if TYPE_CHECKING:
     from sparkstate.manifest.resolve import Resolved
@@ -21,9 +22,7 @@ def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:
     return [(path, value, resolved.origins[path]) for path, value in resolved.values.items()]
 
 
-def rows(
-    given: Mapping[str, Given], job: JobSettings, fields: Sequence[Field]
-) -> tuple[dict[str, str], dict[str, str]]:
+def rows(given: Leaves, job: JobSettings, fields: Sequence[Field]) -> tuple[dict[str, str], dict[str, str]]:
     """Values and origins by path. Built-in values that the job's backend or deployment cannot use are left
     out."""
     by_path = {field.path: field for field in fields}
@@ -34,11 +33,11 @@ def rows(
         if path not in given and not _applies(path, job):
             continue
         values[path] = derived.get(path) or _shown(path, given, by_path, job)
-        origins[path] = given[path].origin if path in given else layers.BUILT_IN
+        origins[path] = given[path].source if path in given else BUILT_IN
     return values, origins
 
 
-def _shown(path: str, given: Mapping[str, Given], by_path: Mapping[str, Field], job: JobSettings) -> str:
+def _shown(path: str, given: Leaves, by_path: Mapping[str, Field], job: JobSettings) -> str:
     if path not in by_path:
         return PLAIN.show(given[path].value)
     value: Any = job
@@ -81,7 +80,7 @@ def _applies(path: str, job: JobSettings) -> bool:
         return job.backend.type == "hashmap"
     if path == "slotsPerExecutor":
         return job.deployment == "cluster"
-    only_rocksdb = (*layers.ONLY_ROCKSDB, "stateBackend.incremental")
+    only_rocksdb = (*spec_fields.ONLY_ROCKSDB, "stateBackend.incremental")
     return job.backend.type == "rocksdb" or not path.startswith(only_rocksdb)
 
 

@@ -1,13 +1,14 @@
-"""Which field of the manifest is which setting, as one table; built-in values are the settings' own defaults."""
+"""Which field of the manifest is which setting, as one table. How a field's value is spelled stands in
+``sparkstate_spec.fields``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_spec import units
+from sparkstate_spec import fields, units
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ NUMBER = Kind(float, _plain)
 SECONDS = Kind(units.duration_s, _optional(lambda value: units.format_duration(round(value * 1000))))
 MILLIS = Kind(units.duration_ms, _optional(units.format_duration))
 BYTES = Kind(units.quantity_bytes, _optional(units.format_bytes))
+KINDS: Mapping[fields.Kind, Kind] = {"duration": SECONDS, "memory": BYTES, "number": NUMBER, "paths": TUPLE}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,14 @@ class Field:
 
     path: str
     setting: str
-    kind: Kind = PLAIN
+
+    @property
+    def kind(self) -> Kind:
+        """By what the field's value is, and for durations by the setting's unit."""
+        line = fields.BY_PATH.get(self.path)
+        if line is None:
+            return PLAIN
+        return MILLIS if self.setting.endswith("_ms") else KINDS.get(line.kind, PLAIN)
 
 
 FIELDS = (
@@ -55,40 +64,40 @@ FIELDS = (
     Field("maxParallelism", "max_parallelism"),
     Field("shards", "shards"),
     Field("driver.cores", "cores"),
-    Field("driver.memory", "jvm_memory_bytes", BYTES),
-    Field("stateMemoryPerSlot", "backend.heap_state_bytes", BYTES),
+    Field("driver.memory", "jvm_memory_bytes"),
+    Field("stateMemoryPerSlot", "backend.heap_state_bytes"),
     Field("stateBackend.type", "backend.type"),
     Field("stateBackend.incremental", "backend.incremental"),
     Field("stateBackend.localRecovery", "backend.local_recovery"),
     Field("stateBackend.predefinedOptions", "backend.predefined_options"),
     Field("stateBackend.optionsFactory", "backend.options_factory"),
     Field("stateBackend.timerService", "backend.timer_service"),
-    Field("stateBackend.storagePaths", "backend.storage_paths", TUPLE),
+    Field("stateBackend.storagePaths", "backend.storage_paths"),
     Field("stateBackend.transferThreads", "backend.transfer_threads"),
-    Field("stateBackend.nativeMetrics", "backend.native_metrics", TUPLE),
-    Field("stateBackend.writeBufferRatio", "backend.write_buffer_ratio", NUMBER),
-    Field("stateBackend.highPrioPoolRatio", "backend.high_prio_pool_ratio", NUMBER),
-    Field("checkpointing.interval", "checkpoint.interval_s", SECONDS),
-    Field("checkpointing.timeout", "checkpoint.timeout_s", SECONDS),
-    Field("checkpointing.minPause", "checkpoint.min_pause_s", SECONDS),
+    Field("stateBackend.nativeMetrics", "backend.native_metrics"),
+    Field("stateBackend.writeBufferRatio", "backend.write_buffer_ratio"),
+    Field("stateBackend.highPrioPoolRatio", "backend.high_prio_pool_ratio"),
+    Field("checkpointing.interval", "checkpoint.interval_s"),
+    Field("checkpointing.timeout", "checkpoint.timeout_s"),
+    Field("checkpointing.minPause", "checkpoint.min_pause_s"),
     Field("checkpointing.tolerableFailures", "checkpoint.tolerable_failures"),
     Field("checkpointing.storage", "checkpoint.storage"),
     Field("checkpointing.retained", "checkpoint.retained"),
-    Field("checkpointing.inlineThreshold", "checkpoint.inline_threshold_bytes", BYTES),
-    Field("checkpointing.writeBufferSize", "checkpoint.write_buffer_bytes", BYTES),
-    Field("checkpointing.maxHeldOutput", "checkpoint.max_held_bytes", BYTES),
-    Field("checkpointing.maxTimeWithoutCheckpoint", "checkpoint.max_time_without_s", SECONDS),
+    Field("checkpointing.inlineThreshold", "checkpoint.inline_threshold_bytes"),
+    Field("checkpointing.writeBufferSize", "checkpoint.write_buffer_bytes"),
+    Field("checkpointing.maxHeldOutput", "checkpoint.max_held_bytes"),
+    Field("checkpointing.maxTimeWithoutCheckpoint", "checkpoint.max_time_without_s"),
     Field("savepoints.storage", "savepoint.storage"),
-    Field("savepoints.interval", "savepoint.interval_s", SECONDS),
+    Field("savepoints.interval", "savepoint.interval_s"),
     Field("savepoints.schedule", "savepoint.schedule"),
-    Field("savepoints.maxAge", "savepoint.max_age_s", SECONDS),
+    Field("savepoints.maxAge", "savepoint.max_age_s"),
     Field("savepoints.maxCount", "savepoint.max_count"),
     Field("savepoints.onStop", "savepoint.on_stop"),
-    Field("trigger.processingTime", "trigger.processing_time_ms", MILLIS),
+    Field("trigger.processingTime", "trigger.processing_time_ms"),
     Field("trigger.availableNow", "trigger.available_now"),
     Field("restart.strategy", "restart.strategy"),
-    Field("fenceTimeout", "fence_timeout_s", SECONDS),
-    Field("sinkTimeout", "sink_timeout_s", SECONDS),
+    Field("fenceTimeout", "fence_timeout_s"),
+    Field("sinkTimeout", "sink_timeout_s"),
     Field("startEmpty", "start_empty"),
     Field("allowNonRestoredState", "allow_non_restored_state"),
     Field("s3.endpoint", "s3.endpoint"),
@@ -102,20 +111,20 @@ STRATEGY_FIELDS = {
     "none": (),
     "fixed-delay": (
         Field("restart.fixedDelay.attempts", "restart.attempts"),
-        Field("restart.fixedDelay.delay", "restart.delay_s", SECONDS),
+        Field("restart.fixedDelay.delay", "restart.delay_s"),
     ),
     "exponential-delay": (
-        Field("restart.exponentialDelay.initialBackoff", "restart.initial_backoff_s", SECONDS),
-        Field("restart.exponentialDelay.maxBackoff", "restart.max_backoff_s", SECONDS),
-        Field("restart.exponentialDelay.backoffMultiplier", "restart.backoff_multiplier", NUMBER),
-        Field("restart.exponentialDelay.resetBackoffThreshold", "restart.reset_after_s", SECONDS),
-        Field("restart.exponentialDelay.jitterFactor", "restart.jitter", NUMBER),
+        Field("restart.exponentialDelay.initialBackoff", "restart.initial_backoff_s"),
+        Field("restart.exponentialDelay.maxBackoff", "restart.max_backoff_s"),
+        Field("restart.exponentialDelay.backoffMultiplier", "restart.backoff_multiplier"),
+        Field("restart.exponentialDelay.resetBackoffThreshold", "restart.reset_after_s"),
+        Field("restart.exponentialDelay.jitterFactor", "restart.jitter"),
         Field("restart.exponentialDelay.attemptsBeforeResetBackoff", "restart.max_attempts"),
     ),
     "failure-rate": (
         Field("restart.failureRate.maxFailuresPerInterval", "restart.max_failures_per_interval"),
-        Field("restart.failureRate.failureRateInterval", "restart.failure_rate_interval_s", SECONDS),
-        Field("restart.failureRate.delay", "restart.delay_s", SECONDS),
+        Field("restart.failureRate.failureRateInterval", "restart.failure_rate_interval_s"),
+        Field("restart.failureRate.delay", "restart.delay_s"),
     ),
 }
 """The parameters of a restart strategy; only those of the chosen one are settings."""

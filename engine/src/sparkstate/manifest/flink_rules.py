@@ -7,19 +7,19 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from sparkstate.manifest import flink_keys, schema
-from sparkstate.manifest.flink_tables import (
+from sparkstate.manifest.judging import Rule, View
+from sparkstate_spec import fields
+from sparkstate_spec.flink_tables import (
     CHOICES,
     FIXED,
     LATER,
     LOCATIONS,
     METRICS,
+    NATIVE_METRICS,
     NOT_APPLICABLE,
-    ROCKSDB,
-    ROCKSDB_OPTIONS,
     VALUES,
+    understood,
 )
-from sparkstate.manifest.judging import Rule, View
 
 PATH = "spec.configuration"
 VARIABLE = f"{METRICS}.column-family-as-variable"
@@ -36,34 +36,18 @@ def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], ob
 
 
 def _twice() -> Iterator[Rule]:
-    for known in flink_keys.KEYS:
-        names = [f"spec.{known.path}", *(f"configuration['{key}']" for key in known.spellings)]
+    for known in (one for one in fields.TABLE if one.flink):
+        names = [f"spec.{known.path}", *(f"configuration['{key}']" for key in known.flink)]
         yield Rule(
             f"{known.path} once",
             PATH,
             f"{', '.join(names[:-1])} and {names[-1]} say the same; keep one",
             lambda view, known=known: (  # type: ignore[misc]
                 (view[f"spec.{known.path}"] is not None)
-                + sum(key in view.entries(PATH) for key in known.spellings)
+                + sum(key in view.entries(PATH) for key in known.flink)
                 > 1
             ),
         )
-
-
-def native_metrics() -> list[str]:
-    """The names of RocksDB's metrics, from the schema."""
-    names: list[str] = schema.spec()["properties"]["stateBackend"]["properties"]["nativeMetrics"]["items"][
-        "enum"
-    ]
-    return names
-
-
-def understood() -> set[str]:
-    """Every key that stands for something, or is answered by a rule of its own."""
-    fixed = [key for keys, _, _ in FIXED for key in keys]
-    options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
-    metrics = [f"{METRICS}.{name}" for name in native_metrics()]
-    return {*flink_keys.BY_SPELLING, *fixed, *options, *metrics}
 
 
 def _unknown() -> Rule:
@@ -88,8 +72,8 @@ def _unknown() -> Rule:
 
 
 def _values() -> Iterator[Rule]:
-    kinds = {**{key: known.kind for key, known in flink_keys.BY_SPELLING.items()}}
-    kinds |= {f"{METRICS}.{name}": "boolean" for name in native_metrics()}
+    kinds: dict[str, str] = {key: known.kind for key, known in fields.BY_KEY.items()}
+    kinds |= {f"{METRICS}.{name}": "boolean" for name in NATIVE_METRICS}
     for kind, (pattern, message) in VALUES.items():
         matches = re.compile(re.sub(r"\$$", r"\\Z", pattern))
         yield _rule(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkstate.manifest.problems import NOT_IN_THIS_VERSION, Problem
-from sparkstate_spec import units
+from sparkstate_spec import units, values
 
-LATER_SCHEMES = re.compile("^(gs|gcs|abfs|abfss|wasb|wasbs|hdfs|viewfs)://")
+LATER_SCHEMES = re.compile(values.LATER_SCHEMES)
 SECRET_NAMES = re.compile("(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)")
 SECRET_REFERENCES = re.compile("(?i)secretkeyref")
 """``spark.kubernetes.driver.secretKeyRef.X`` names a Secret; it holds none."""

@@ -3,10 +3,8 @@ and refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from sparkstate.manifest.layers import Given
 from sparkstate.manifest.problems import Problem
+from sparkstate_spec.given import Leaves, below
 
 NO_EFFECT = {
     "image": "the job runs in this Python environment",
@@ -26,12 +24,12 @@ NO_EFFECT = {
 }
 
 
-def notices(given: Mapping[str, Given]) -> list[str]:
+def notices(given: Leaves) -> list[str]:
     """One sentence per field that has no effect without a cluster."""
     found = [
         f"spec.{path} has no effect here: {why}"
         for path, why in NO_EFFECT.items()
-        if any(name == path or name.startswith((f"{path}.", f"{path}[")) for name in given)
+        if any(below(name, path) for name in given)
     ]
     if "deployment" in given and given["deployment"].value == "cluster":
         found.append(
@@ -42,7 +40,7 @@ def notices(given: Mapping[str, Given]) -> list[str]:
     return found
 
 
-def impossible_here(given: Mapping[str, Given]) -> list[Problem]:
+def impossible_here(given: Leaves) -> list[Problem]:
     """Fields whose meaning is lost without a cluster, so that ignoring them would run something else."""
     found = []
     if "configMapRef.name" in given:

@@ -10,6 +10,7 @@ import yaml
 
 from sparkstate import errors
 from sparkstate.manifest import schema
+from sparkstate_spec import given
 
 _NAME = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)\"\]")
 
@@ -31,7 +32,7 @@ def apply(document: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str,
 def _spelled(names: Sequence[str]) -> str:
     path = ""
     for name in names:
-        path = schema.join(path, name)
+        path = given.join(path, name)
     return path
 
 

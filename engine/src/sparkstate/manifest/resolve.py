@@ -13,15 +13,15 @@ import croniter
 
 from sparkstate import errors, settings
 from sparkstate.backends.rocksdb import keys
-from sparkstate.manifest import explain, layers, notices, rules, schema
+from sparkstate.manifest import explain, notices, rules, schema
 from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
-from sparkstate.manifest.layers import Given
 from sparkstate.manifest.problems import Problem, raise_if_any
-from sparkstate_spec import units
+from sparkstate_spec import built_in, layers, units
+from sparkstate_spec.given import JOB, Given, Leaves, below, nested
 
-DEFAULT_EXECUTOR_CORES = 2
-DEFAULT_EXECUTOR_MEMORY = "1Gi"
+CLUSTER_DEFAULT = "cluster default"
+"""The origin of the caller's ``defaults``."""
 # Spark decides these two itself, whatever the pod template says.
 _IMAGE_CONF = {
     "image": "spark.kubernetes.container.image",
@@ -72,13 +72,13 @@ def _locally(given: dict[str, Given]) -> dict[str, Given]:
     return {**given, "deployment": Given("local", "no cluster here")}
 
 
-def _missing(given: Mapping[str, Given]) -> list[Problem]:
+def _missing(given: Leaves) -> list[Problem]:
     path = "checkpointing.storage"
     remedy = "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix"
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
-def _schedule(given: Mapping[str, Given]) -> list[Problem]:
+def _schedule(given: Leaves) -> list[Problem]:
     """Cron lines that are spelled well and name no day that ever comes, such as the 30th of February."""
     leaf = given.get("savepoints.schedule")
     if leaf is None or croniter.croniter.is_valid(leaf.value, strict=True):
@@ -100,9 +100,9 @@ def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
 def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Given]:
     found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
     raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
-    job = _mark_overridden(layers.fold(manifest.spec, layers.JOB), manifest.overridden)
-    given = layers.merge(job, layers.fold(defaults, layers.CLUSTER_DEFAULT))
-    document = {"metadata": {"name": manifest.name}, "spec": layers.nested(given)}
+    job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
+    given = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
+    document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         rules.with_schema_defaults(document)
     )
@@ -110,22 +110,21 @@ def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Giv
     return given
 
 
-def _mark_overridden(job: Mapping[str, Given], overridden: frozenset[str]) -> dict[str, Given]:
-    def origin(path: str, leaf: Given) -> str:
-        inside = any(f"spec.{path}" == o or f"spec.{path}".startswith((f"{o}.", f"{o}[")) for o in overridden)
-        return "--set" if inside else leaf.origin
+def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, Given]:
+    def origin(path: str, leaf: Given) -> Given:
+        return replace(leaf, origin="--set", key="") if below(f"spec.{path}", *overridden) else leaf
 
-    return {path: Given(leaf.value, origin(path, leaf)) for path, leaf in job.items()}
+    return {path: origin(path, leaf) for path, leaf in job.items()}
 
 
-def _with_origin(problem: Problem, given: Mapping[str, Given]) -> Problem:
+def _with_origin(problem: Problem, given: Leaves) -> Problem:
     leaf = given.get(problem.path.removeprefix("spec."))
-    if leaf is None or leaf.origin == layers.JOB:
+    if leaf is None or leaf.source == JOB:
         return problem
-    return replace(problem, message=f"{problem.message} [from {leaf.origin}]")
+    return replace(problem, message=f"{problem.message} [from {leaf.source}]")
 
 
-def _build(manifest: Manifest, given: Mapping[str, Given], base: Path, cluster: str) -> settings.JobSettings:
+def _build(manifest: Manifest, given: Leaves, base: Path, cluster: str) -> settings.JobSettings:
     entry = settings.EntryPoint(
         python_file=_absolute(given["pythonFile"].value, base) if "pythonFile" in given else None,
         module=given["module"].value if "module" in given else None,
@@ -140,7 +139,7 @@ def _build(manifest: Manifest, given: Mapping[str, Given], base: Path, cluster: 
     return _memory(_locate(job, given, base), given)
 
 
-def _fields(given: Mapping[str, Given]) -> tuple[table.Field, ...]:
+def _fields(given: Leaves) -> tuple[table.Field, ...]:
     strategy = (
         given["restart.strategy"].value
         if "restart.strategy" in given
@@ -154,20 +153,22 @@ def _set(target: Any, path: str, value: Any) -> Any:
     return replace(target, **{head: _set(getattr(target, head), rest, value) if rest else value})
 
 
-def _map(given: Mapping[str, Given], path: str) -> dict[str, str]:
+def _map(given: Leaves, path: str) -> dict[str, str]:
     entries = {}
     for name, leaf in given.items():
-        if name.startswith((f"{path}.", f"{path}[")):
+        if below(name, path):
             key = name.removeprefix(path)
             entries[key[1:] if key[0] == "." else key[2:-2]] = leaf.value
     return entries
 
 
-def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
+def _executor_conf(given: Leaves) -> dict[str, str]:
     if "deployment" not in given or given["deployment"].value == "local":
         return {}
-    cores = given["executor.cores"].value if "executor.cores" in given else DEFAULT_EXECUTOR_CORES
-    memory = given["executor.memory"].value if "executor.memory" in given else DEFAULT_EXECUTOR_MEMORY
+    cores = given["executor.cores"].value if "executor.cores" in given else built_in.value("executor.cores")
+    memory = (
+        given["executor.memory"].value if "executor.memory" in given else built_in.value("executor.memory")
+    )
     mebibytes = units.quantity_bytes(memory) // settings.MIB
     conf = {"spark.executor.cores": str(cores), "spark.executor.memory": f"{mebibytes}m"}
     for path, name in _IMAGE_CONF.items():
@@ -176,7 +177,7 @@ def _executor_conf(given: Mapping[str, Given]) -> dict[str, str]:
     return conf
 
 
-def _locate(job: settings.JobSettings, given: Mapping[str, Given], base: Path) -> settings.JobSettings:
+def _locate(job: settings.JobSettings, given: Leaves, base: Path) -> settings.JobSettings:
     """Relative paths become absolute; places that follow from others are filled in."""
     local = (
         [_absolute(path, base) for path in given["localStorage.paths"].value]
@@ -198,7 +199,7 @@ def _locate(job: settings.JobSettings, given: Mapping[str, Given], base: Path) -
     )
 
 
-def _restore_from(given: Mapping[str, Given], base: Path) -> str | None:
+def _restore_from(given: Leaves, base: Path) -> str | None:
     if "restoreFrom.uri" in given:
         return _absolute(given["restoreFrom.uri"].value, base)
     return "latest" if "restoreFrom.latest" in given else None
@@ -211,7 +212,7 @@ def _absolute(location: str, base: Path) -> str:
     return os.path.normpath(base.absolute() / location)
 
 
-def _memory(job: settings.JobSettings, given: Mapping[str, Given]) -> settings.JobSettings:
+def _memory(job: settings.JobSettings, given: Leaves) -> settings.JobSettings:
     backend = job.backend
     if "fixedMemoryPerSlot" in given:
         fixed = units.quantity_bytes(given["fixedMemoryPerSlot"].value)

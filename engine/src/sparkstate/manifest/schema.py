@@ -16,7 +16,8 @@ from jsonschema.protocols import Validator
 
 from sparkstate.manifest.judging import SECRET_NAMES
 from sparkstate.manifest.problems import Problem
-from sparkstate_spec import units
+from sparkstate_spec import values
+from sparkstate_spec.given import join
 
 Schema = Mapping[str, Any]
 
@@ -61,12 +62,6 @@ def _required(
 _Validator: type[Validator] = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
     jsonschema.Draft202012Validator, {"pattern": _pattern, "required": _required}
 )
-
-
-def join(path: str, name: str) -> str:
-    """``path`` and one more name; names that are no identifiers stand in brackets."""
-    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
-    return f"{path}.{name}".lstrip(".") if plain else f"{path}['{name}']"
 
 
 def _path_of(start: str, parts: Any) -> str:
@@ -174,24 +169,4 @@ def _near(value: Any, options: list[Any]) -> str:
 
 def hint(pattern: str) -> str:
     """What a pattern of the schema asks for, in words."""
-    for known, words in HINTS.items():
-        if pattern == known:
-            return words
-    return (
-        "must be a cron line such as '0 3 * * *' or @daily"
-        if "@(hourly" in pattern
-        else f"must match {pattern}"
-    )
-
-
-HINTS = {
-    f"^{units.DURATION.pattern}$": units.DURATION_HINT,
-    f"^{units.QUANTITY.pattern}$": units.QUANTITY_HINT,
-    r"^[^\s]+$": "must be a URL such as s3://bucket/prefix or file:///path, without spaces",
-    r"^[A-Za-z_][A-Za-z0-9_]*$": "must be the name of a function",
-    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "must name a module, such as shop.orders",
-    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$": "must be module:Class",
-    r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": "must be the name of a Kubernetes object (a-z, 0-9, '-' and '.')",
-    r"^https?://[^\s]+$": "must be a URL that starts with http:// or https://",
-    r"^[-._a-zA-Z0-9]+$": "must consist of letters, digits, '-', '_' and '.'",
-}
+    return values.HINTS.get(pattern, f"must match {pattern}")

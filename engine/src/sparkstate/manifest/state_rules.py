@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from sparkstate.manifest.flink_tables import ROCKSDB, ROCKSDB_OPTIONS
 from sparkstate.manifest.judging import Rule, View, location, not_in_this_version, positive, shown
 from sparkstate_spec import units
+from sparkstate_spec.flink_tables import OPTION_KEYS
 
 
 def _only_rocksdb(field: str) -> Rule:
@@ -21,9 +21,12 @@ def _only_rocksdb(field: str) -> Rule:
 
 
 def _foreign_options(view: View) -> list[str]:
-    known = {f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS}
     given = view.entries("spec.stateBackend.options")
-    return [] if view["spec.stateBackend.optionsFactory"] else [name for name in given if name not in known]
+    return (
+        []
+        if view["spec.stateBackend.optionsFactory"]
+        else [name for name in given if name not in OPTION_KEYS]
+    )
 
 
 BACKEND = (

@@ -11,15 +11,15 @@ from typing import Any
 import croniter
 import pydantic
 
-from sparkstate_operator.core import layers
-from sparkstate_operator.core.layers import Given
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
-from sparkstate_operator.model.values import LATER_SCHEMES
-from sparkstate_spec import units
+from sparkstate_spec import layers, memory, units
+from sparkstate_spec.given import JOB, Given, Leaves, join, leaves
+from sparkstate_spec.values import LATER_SCHEMES
 
-Leaves = Mapping[str, Given]
+HELM = "helm"
+"""The origin of the chart's ``defaults``."""
 
 
 def _value(given: Leaves, path: str, default: Any = None) -> Any:
@@ -28,11 +28,11 @@ def _value(given: Leaves, path: str, default: Any = None) -> Any:
 
 def _told(given: Leaves, path: str) -> str:
     leaf = given[path]
-    return f"{leaf.value}" if leaf.origin == "job" else f"{leaf.value}, from {_source(path, leaf)}"
+    return f"{leaf.value}" if leaf.origin == JOB else f"{leaf.value}, from {_source(path, leaf)}"
 
 
 def _source(path: str, leaf: Given) -> str:
-    return f"Helm value defaults.{path}" if leaf.origin == "helm" else "the built-in value"
+    return f"Helm value defaults.{path}" if leaf.origin == HELM else "the built-in value"
 
 
 def _at_most(low: str, high: str, message: str, read: Callable[[Any], float] = float) -> Any:
@@ -98,13 +98,13 @@ def _ratios(given: Leaves) -> Iterator[Problem]:
 
 
 def _overhead(given: Leaves) -> Iterator[Problem]:
-    for process in ("driver", "executor"):
-        path = f"sparkConf['spark.{process}.memoryOverhead']"
+    for process in memory.PROCESSES:
+        path = join("sparkConf", memory.overhead_key(process))
         text = _value(given, path)
         try:
-            text is None or text.isdecimal() or units.flink_bytes(text)
+            text is None or memory.spark_bytes(text)
         except ValueError:
-            yield Problem(f"spec.{path}", "must be a size such as 512m or 1g", _told(given, path))
+            yield Problem(f"spec.{path}", memory.OVERHEAD_HINT, _told(given, path))
 
 
 MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (
@@ -135,14 +135,14 @@ def defaults(values: Mapping[str, Any]) -> list[Problem]:
     """All findings about the chart's ``defaults`` alone: types, values, and fields that are each job's own."""
     own = [
         Problem(f"defaults.{path}", "is each job's own and has no cluster-wide default; take it out")
-        for path, _ in layers.leaves(values, layers.spec_schema())
+        for path, _ in leaves(values)
         if not helm.has_value(path)
     ]
     try:
         StatefulSparkJobSpec.model_validate(dict(values))
     except pydantic.ValidationError as error:
         return [*own, *(_typed(found) for found in error.errors())]
-    given = layers.fold(values, "helm")
+    given = layers.fold(values, HELM)
     judged = (problem for check in DEFAULTS for problem in check(given))
     return [*own, *(replace(found, field=found.field.replace("spec", "defaults", 1)) for found in judged)]
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator.core import layers, naming
+from sparkstate_operator.core import naming
 from sparkstate_operator.core.settings import Resolved
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
+from sparkstate_spec import given
 
 FORMAT = 1
 DIGEST_LENGTH = 10
@@ -57,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 def change(old: Resolved, new: Resolved) -> Change:
     """What taking over ``new`` means for a job that runs ``old``. ``kind`` None: nothing differs."""
-    before, after = (dict(layers.leaves(each.spec, layers.spec_schema())) for each in (old, new))
+    before, after = (dict(given.leaves(each.spec)) for each in (old, new))
     paths = sorted(
         path for path in before.keys() | after.keys() if _plain(before.get(path)) != _plain(after.get(path))
     )
@@ -68,7 +69,7 @@ def change(old: Resolved, new: Resolved) -> Change:
 def kind_of(path: str) -> ChangeKind:
     """The kind of change that the field at ``path`` is: its own or that of a section around it, whichever is
     stronger; keys of a free map are like the map."""
-    names = layers.split(path)
+    names = given.split(path)
     above = (".".join(names[:length]) for length in range(1, len(names) + 1))
     found = [kind for name in above if (kind := _kinds().get(name)) is not None]
     if not found:

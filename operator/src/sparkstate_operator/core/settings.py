@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sparkstate_operator.core import built_in, checks, layers
-from sparkstate_operator.core.layers import Given, Origin
+from sparkstate_operator.core import checks
 from sparkstate_operator.core.problems import Problem, raise_if_any
+from sparkstate_spec import built_in, layers, memory
+from sparkstate_spec.given import JOB, Leaves, nested
 
 Spec = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ class Resolved:
     """``spec`` holds every field that counts, shaped as a job's spec; ``origins`` says by path who gave it."""
 
     spec: Spec
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, str]
 
     def get(self, path: str, default: Any = None) -> Any:
         """The value at a dotted path below ``spec``; ``default`` where there is none."""
@@ -42,7 +43,7 @@ class Resolved:
     @property
     def backend(self) -> str:
         """``hashmap`` or ``rocksdb``."""
-        return str(self.get("stateBackend.type", "hashmap"))
+        return str(self.get("stateBackend.type", built_in.value("stateBackend.type")))
 
     @property
     def slots(self) -> int:
@@ -54,7 +55,7 @@ class Resolved:
         """Executor pods; 0 with deployment ``local``."""
         if self.get("deployment") != "cluster":
             return 0
-        return -(-self.slots // int(self.get("slotsPerExecutor")))
+        return memory.executors(self.slots, int(self.get("slotsPerExecutor")))
 
 
 def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = None) -> Resolved:
@@ -64,17 +65,17 @@ def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = N
     ``fixed`` is the key space that the job's state has, if it has state. Raises ``SpecInvalid`` with all
     findings.
     """
-    given = layers.merge(layers.fold(spec, "job"), layers.fold(defaults or {}, "helm"))
+    given = layers.merge(layers.fold(spec, JOB), layers.fold(defaults or {}, checks.HELM))
     filled = built_in.fill(given)
     resolved = Resolved(
-        MappingProxyType(layers.nested(filled)),
+        MappingProxyType(nested(filled)),
         MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
     )
     raise_if_any([*checks.merged(filled), *_fixed(filled, fixed)])
     return resolved
 
 
-def _fixed(given: Mapping[str, Given], fixed: KeySpace | None) -> list[Problem]:
+def _fixed(given: Leaves, fixed: KeySpace | None) -> list[Problem]:
     if fixed is None:
         return []
     found = [

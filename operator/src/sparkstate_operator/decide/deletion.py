@@ -17,11 +17,11 @@ from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
-from sparkstate_spec import units
+from sparkstate_spec import built_in, units
 
 POLL_S = 2.0
 PURGE = "purge"
-DEADLINE = "5m"
+DEADLINE = built_in.value("deletion.deadline")
 MARGIN_S = 2.0
 
 
@@ -62,7 +62,7 @@ def by_force(seen: observed.Observed, config: Config, why: str) -> actions.Decis
 
 
 def _begin(draft: Draft) -> None:
-    policy = _told(draft, "policy", "retain")
+    policy = _told(draft, "policy")
     if draft.seen.namespace_terminating and policy != "retain":
         draft.note(
             "DeletionDegraded",
@@ -77,16 +77,18 @@ def _begin(draft: Draft) -> None:
     draft.status["intent"]["policy"] = policy
 
 
-def _told(draft: Draft, name: str, default: str) -> str:
+def _told(draft: Draft, name: str) -> str:
     """A field of ``deletion``: as the spec says now, else as the revision that runs was resolved."""
     revision = draft.revision or draft.wanted
     told = (draft.seen.job.spec.get("deletion") or {}).get(name)
-    return str(told or (revision.get(f"deletion.{name}") if revision else None) or default)
+    return str(
+        told or (revision.get(f"deletion.{name}") if revision else None) or built_in.value(f"deletion.{name}")
+    )
 
 
 def _deadline(draft: Draft) -> datetime:
     begun = draft.seen.job.deleting_at or draft.now
-    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline", DEADLINE)))
+    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline")))
 
 
 def _kept(draft: Draft) -> str:

@@ -25,6 +25,7 @@ from sparkstate_operator.decide import (
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
+from sparkstate_spec import built_in
 
 _KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
 _STOPS = ("upgrade", "suspend", "restart")
@@ -191,7 +192,7 @@ def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
         refusing.note(draft, wanted)
         return
     draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
-    mode = draft.seen.job.spec.get("upgradeMode", "last-state")
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
     named = strongest is ChangeKind.SAVEPOINT and start != draft.start
     # Whether anybody asked for this change cannot be told from a status that was lost.
     lost = not draft.seen.job.status.get("observedGeneration")
@@ -226,7 +227,7 @@ def _suspend(draft: Draft, wanted: Revision) -> None:
     if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):
         draft.phase = "Suspended"
         return
-    mode = draft.seen.job.spec.get("upgradeMode", "last-state")
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
     draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")
     stopping.begin(draft, "suspend", savepoint=mode == "savepoint")
 

@@ -61,7 +61,7 @@ def kept(revision: Revision) -> int:
 
 
 def _strategy(revision: Revision) -> str:
-    return str(revision.get("restart.strategy", "exponential-delay"))
+    return str(revision.effective("restart.strategy"))
 
 
 def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime, _spread: str) -> Again | GiveUp:
@@ -71,30 +71,30 @@ def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime, _s
 def _fixed_delay(
     revision: Revision, failures: Sequence[datetime], _now: datetime, _spread: str
 ) -> Again | GiveUp:
-    allowed = int(revision.get("restart.fixedDelay.attempts", 3))
+    allowed = int(revision.effective("restart.fixedDelay.attempts"))
     if len(failures) >= allowed:
         return GiveUp(f"all {allowed} restarts of restart.fixedDelay.attempts are used up")
-    return Again(revision.seconds("restart.fixedDelay.delay", "1s"))
+    return Again(revision.seconds("restart.fixedDelay.delay"))
 
 
 def _failure_rate(
     revision: Revision, failures: Sequence[datetime], now: datetime, _spread: str
 ) -> Again | GiveUp:
-    allowed = int(revision.get("restart.failureRate.maxFailuresPerInterval", 1))
-    interval_s = revision.seconds("restart.failureRate.failureRateInterval", "1m")
+    allowed = int(revision.effective("restart.failureRate.maxFailuresPerInterval"))
+    interval_s = revision.seconds("restart.failureRate.failureRateInterval")
     recent = 1 + sum(1 for failed in failures if (now - failed).total_seconds() <= interval_s)
     if recent >= allowed:
         return GiveUp(
             f"{recent} failures within {interval_s:g} s reach restart.failureRate.maxFailuresPerInterval ({allowed})"
         )
-    return Again(revision.seconds("restart.failureRate.delay", "1s"))
+    return Again(revision.seconds("restart.failureRate.delay"))
 
 
 def _exponential_delay(
     revision: Revision, failures: Sequence[datetime], now: datetime, spread: str
 ) -> Again | GiveUp:
     section = "restart.exponentialDelay"
-    reset_s = revision.seconds(f"{section}.resetBackoffThreshold", "1h")
+    reset_s = revision.seconds(f"{section}.resetBackoffThreshold")
     streak, later = 0, now
     for failed in reversed(failures):
         if (later - failed).total_seconds() >= reset_s:
@@ -103,13 +103,13 @@ def _exponential_delay(
     allowed = revision.get(f"{section}.attemptsBeforeResetBackoff")
     if allowed is not None and streak >= int(allowed):
         return GiveUp(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
-    longest_s = revision.seconds(f"{section}.maxBackoff", "1m")
-    delay_s = shortest_s = revision.seconds(f"{section}.initialBackoff", "1s")
-    factor = float(revision.get(f"{section}.backoffMultiplier", 1.5))
+    longest_s = revision.seconds(f"{section}.maxBackoff")
+    delay_s = shortest_s = revision.seconds(f"{section}.initialBackoff")
+    factor = float(revision.effective(f"{section}.backoffMultiplier"))
     for _ in range(streak):
         delay_s = min(delay_s * factor, longest_s)
     if spread:
-        jitter = float(revision.get(f"{section}.jitterFactor", 0.1))
+        jitter = float(revision.effective(f"{section}.jitterFactor"))
         place = int(naming.digest(f"{spread}/{len(failures)}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
         delay_s = max(shortest_s, delay_s * (1 + jitter * (2 * place - 1)))
     return Again(min(delay_s, longest_s))
@@ -117,7 +117,7 @@ def _exponential_delay(
 
 def kubelet_restarts(revision: Revision) -> bool:
     """Whether the kubelet may start a crashed driver again in its pod."""
-    return str(revision.get("restart.strategy", "exponential-delay")) != "none"
+    return str(revision.effective("restart.strategy")) != "none"
 
 
 def kubelet_is_too_slow(

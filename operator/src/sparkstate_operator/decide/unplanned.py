@@ -18,7 +18,7 @@ def trouble(revision: Revision, report: Report | None) -> tuple[str, str] | None
     planned = revision.resolved.backend
     if runs != "hashmap" or planned == "hashmap":
         return None
-    each = revision.get("stateMemoryPerSlot", "256Mi")
+    each = revision.effective("stateMemoryPerSlot")
     return (
         REASON,
         f"the job's code runs hashmap, its manifest says {planned}: the pods have no room for the state on the heap "

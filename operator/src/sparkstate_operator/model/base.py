@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from sparkstate_spec import built_in, fields
+
 
 class ChangeKind(enum.StrEnum):
     """What a change of a field asks of a running job. Ordered: the strongest kind of all changed fields
@@ -43,19 +45,25 @@ def spec_field(
     description: str,
     change: ChangeKind,
     *,
+    path: str = "",
     default: Any = None,
-    flink: tuple[str, ...] = (),
     **constraints: Any,
 ) -> Any:
     """A field of the spec.
 
-    ``change`` says what a change means; ``flink`` lists Flink's keys for the same setting, newest first (they
-    may stand in ``spec.configuration``); ``constraints`` are pydantic's (``ge``, ``pattern``, ``max_length``,
-    …).
+    ``change`` says what a change means; ``path`` names the field's line in ``sparkstate_spec.fields``, whose built-in
+    value stands for ``{built_in}`` in the description, and whose Flink keys are added to it; ``constraints`` are
+    pydantic's (``ge``, ``pattern``, ``max_length``, …).
     """
-    text = f"{description} Flink: {' or '.join(flink)}." if flink else description
-    extra: dict[str, Any] = {"x-change": change.value, "x-flink": list(flink)}
-    return Field(default, description=text, json_schema_extra=extra, **constraints)
+    extra: dict[str, Any] = {"x-change": change.value, "x-path": path}
+    return Field(default, description=_told(description, path), json_schema_extra=extra, **constraints)
+
+
+def _told(description: str, path: str) -> str:
+    if "{built_in}" in description:
+        description = description.replace("{built_in}", built_in.shown(path))
+    keys = fields.BY_PATH[path].flink if path else ()
+    return f"{description} Flink: {' or '.join(keys)}." if keys else description
 
 
 def status_field(description: str, *, default: Any = None, **constraints: Any) -> Any:

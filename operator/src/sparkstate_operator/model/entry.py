@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import ConfigDict
 
 from sparkstate_operator.model.base import ChangeKind, Model, spec_field
-from sparkstate_operator.model.values import ENDPOINT_PATTERN, KEY_PATTERN, ObjectName, Quantity, Text
+from sparkstate_operator.model.values import ObjectName, Quantity, Text
+from sparkstate_spec import values
 
 UPGRADE = ChangeKind.UPGRADE
 IGNORE = ChangeKind.IGNORE
@@ -24,7 +25,11 @@ class ConfigMapKeyRef(Model):
 
     name: ObjectName = spec_field("Name of the ConfigMap, in the job's namespace.", UPGRADE, default=...)
     key: str | None = spec_field(
-        "Key that holds the script. Built-in: job.py.", UPGRADE, pattern=KEY_PATTERN, max_length=253
+        "Key that holds the script. Built-in: {built_in}.",
+        UPGRADE,
+        pattern=values.KEY,
+        max_length=253,
+        path="configMapRef.key",
     )
 
 
@@ -41,12 +46,15 @@ class PodTemplate(Model):
 class Resources(Model):
     """CPU cores and JVM heap of one process."""
 
-    cores: int | None = spec_field("CPU cores. Built-in: 2.", UPGRADE, ge=1, le=1024)
+    cores: int | None = spec_field(
+        "CPU cores. Built-in: {built_in}.", UPGRADE, ge=1, le=1024, path="driver.cores"
+    )
     memory: Quantity | None = spec_field(
         "JVM heap, e.g. 1Gi; at least 512Mi, which Spark asks for. Memory of slots, the JVM's overhead "
         "and the Python "
-        "processes come on top (see status.memory). Built-in: 1Gi.",
+        "processes come on top (see status.memory). Built-in: {built_in}.",
         UPGRADE,
+        path="driver.memory",
     )
 
 
@@ -77,15 +85,15 @@ class S3Address(Model):
     endpoint: str | None = spec_field(
         "URL of an S3-compatible server, e.g. http://minio:9000. Built-in: AWS.",
         UPGRADE,
-        flink=("s3.endpoint",),
-        pattern=ENDPOINT_PATTERN,
+        path="s3.endpoint",
+        pattern=values.ENDPOINT,
         max_length=1024,
     )
     region: Text | None = spec_field("Region, e.g. eu-central-1. Built-in: from the default chain.", UPGRADE)
     path_style: bool | None = spec_field(
-        "Put the bucket into the path, not into the host name. Built-in: false.",
+        "Put the bucket into the path, not into the host name. Built-in: {built_in}.",
         UPGRADE,
-        flink=("s3.path.style.access", "s3.path-style-access"),
+        path="s3.pathStyle",
     )
     secret_ref: LocalObjectRef | None = spec_field(
         "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if "

@@ -1,21 +1,22 @@
-"""CEL rules on ``spec.configuration``, made from the tables of ``flink_tables``."""
+"""CEL rules on ``spec.configuration``, made from the tables of ``sparkstate_spec``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkstate_operator.model.flink_tables import (
+from sparkstate_operator.model.rule import Rule
+from sparkstate_spec import fields
+from sparkstate_spec.flink_tables import (
     CHOICES,
     FIXED,
     LATER,
     LOCATIONS,
     METRICS,
+    NATIVE_METRICS,
     NOT_APPLICABLE,
     VALUES,
-    flink_keys,
+    understood,
 )
-from sparkstate_operator.model.rule import Rule
-from sparkstate_operator.model.state import NATIVE_METRICS, ROCKSDB, ROCKSDB_OPTIONS
 
 
 def _has(path: str) -> str:
@@ -25,12 +26,9 @@ def _has(path: str) -> str:
 
 def _twice() -> Iterator[Rule]:
     """A field given as such and by one of Flink's keys, or by both spellings."""
-    by_path: dict[str, list[str]] = {}
-    for key in flink_keys():
-        by_path.setdefault(key.path, []).append(key.name)
-    for path, keys in by_path.items():
-        counted = [f"({_has(path)})", *(f"'{key}' in self.configuration" for key in keys)]
-        names = [f"spec.{path}", *(f"configuration['{key}']" for key in keys)]
+    for known in (one for one in fields.TABLE if one.flink):
+        counted = [f"({_has(known.path)})", *(f"'{key}' in self.configuration" for key in known.flink)]
+        names = [f"spec.{known.path}", *(f"configuration['{key}']" for key in known.flink)]
         yield Rule(
             "spec",
             f"!has(self.configuration) || [{', '.join(counted)}].filter(given, given).size() <= 1",
@@ -86,14 +84,6 @@ def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
     return Rule("spec", f"!has(self.configuration) || ({conditions})", message, ".configuration")
 
 
-def understood() -> list[str]:
-    """Every key that stands for something, or is answered by a rule of its own."""
-    fixed = [key for keys, _, _ in FIXED for key in keys]
-    options = [f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS]
-    metrics = [f"{METRICS}.{name}" for name in NATIVE_METRICS]
-    return [*(key.name for key in flink_keys()), *fixed, *options, *metrics]
-
-
 def _unknown() -> Rule:
     answered = [prefix for prefixes, _ in (*NOT_APPLICABLE, *LATER) for prefix in prefixes]
     listed = ", ".join(f"'{key}'" for key in understood())
@@ -117,8 +107,8 @@ def _each(keys: list[str], test: str, message: str) -> Rule:
 
 def _values() -> Iterator[Rule]:
     by_kind: dict[str, list[str]] = {"boolean": [f"{METRICS}.{name}" for name in NATIVE_METRICS]}
-    for key in flink_keys():
-        by_kind.setdefault(key.kind, []).append(key.name)
+    for key, known in fields.BY_KEY.items():
+        by_kind.setdefault(known.kind, []).append(key)
     for kind, (pattern, message) in VALUES.items():
         yield _each(by_kind[kind], f"{{value}}.matches('{pattern}')", message)
     for keys, values, message in CHOICES:

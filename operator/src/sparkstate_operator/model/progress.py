@@ -11,38 +11,37 @@ from sparkstate_operator.model.values import Cron, Duration, Location, Quantity,
 UPGRADE = ChangeKind.UPGRADE
 IGNORE = ChangeKind.IGNORE
 SAVEPOINT = ChangeKind.SAVEPOINT
-CHECKPOINTING = "execution.checkpointing"
-RESTART = "restart-strategy"
 
 
 class Checkpointing(Model):
     """When checkpoints are taken and where they go."""
 
     interval: Duration | None = spec_field(
-        "Time from one checkpoint's start to the next, e.g. 30s; judged between epochs. Built-in: 1m.",
+        "Time from one checkpoint's start to the next, e.g. 30s; judged between epochs. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.interval",),
+        path="checkpointing.interval",
     )
     mode: Literal["interval", "changelog"] | None = spec_field(
         "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: "
-        "interval.",
+        "{built_in}.",
         UPGRADE,
+        path="checkpointing.mode",
     )
     timeout: Duration | None = spec_field(
-        "A checkpoint that takes longer is given up. Built-in: 10m.",
+        "A checkpoint that takes longer is given up. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.timeout",),
+        path="checkpointing.timeout",
     )
     min_pause: Duration | None = spec_field(
-        "Least time from one checkpoint's end to the next one's start. Built-in: 0s.",
+        "Least time from one checkpoint's end to the next one's start. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.min-pause",),
+        path="checkpointing.minPause",
     )
     tolerable_failures: int | None = spec_field(
         "Failed checkpoints in a row before the job fails; while storage is away none is counted. "
-        "Built-in: 0.",
+        "Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.tolerable-failed-checkpoints",),
+        path="checkpointing.tolerableFailures",
         ge=0,
         le=1000000,
     )
@@ -51,35 +50,37 @@ class Checkpointing(Model):
         "path "
         "(relative to the manifest). Helm value: defaults.checkpointing.storage.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.dir", "state.checkpoints.dir"),
+        path="checkpointing.storage",
     )
     retained: int | None = spec_field(
-        "Completed checkpoints to keep. Built-in: 1.",
+        "Completed checkpoints to keep. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.num-retained", "state.checkpoints.num-retained"),
+        path="checkpointing.retained",
         ge=1,
         le=1000,
     )
     inline_threshold: Quantity | None = spec_field(
-        "Files of at most this size travel inside the checkpoint's metadata; at most 1Mi. Built-in: 20Ki.",
+        "Files of at most this size travel inside the checkpoint's metadata; at most 1Mi. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.data-inline-threshold", "state.storage.fs.memory-threshold"),
+        path="checkpointing.inlineThreshold",
     )
     write_buffer_size: Quantity | None = spec_field(
-        "Buffer of a stream to the checkpoint storage. Built-in: 4Ki.",
+        "Buffer of a stream to the checkpoint storage. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.write-buffer-size", "state.storage.fs.write-buffer-size"),
+        path="checkpointing.writeBufferSize",
     )
     max_held_output: Quantity | None = spec_field(
         "Output of file sinks that a slot may keep on its disk until a checkpoint completes. At half of it a "
         "checkpoint is due before its interval is over; at all of it the job takes nothing in until one has "
-        "completed. Built-in: 1Gi.",
+        "completed. Built-in: {built_in}.",
         UPGRADE,
+        path="checkpointing.maxHeldOutput",
     )
     max_time_without_checkpoint: Duration | None = spec_field(
         "While a storage is away (of checkpoints or of a sink), the job takes nothing in once its newest checkpoint "
-        "is older than that. Built-in: 10m.",
+        "is older than that. Built-in: {built_in}.",
         UPGRADE,
+        path="checkpointing.maxTimeWithoutCheckpoint",
     )
 
 
@@ -89,12 +90,12 @@ class Savepoints(Model):
     storage: Location | None = spec_field(
         "URL for savepoints. Built-in: savepoints/ under the checkpoint storage.",
         UPGRADE,
-        flink=(f"{CHECKPOINTING}.savepoint-dir", "state.savepoints.dir"),
+        path="savepoints.storage",
     )
     interval: Duration | None = spec_field(
         "Time between periodic savepoints, e.g. 6h. Not together with schedule. Built-in: none.",
         IGNORE,
-        flink=("kubernetes.operator.periodic.savepoint.interval",),
+        path="savepoints.interval",
     )
     schedule: Cron | None = spec_field(
         "Cron line of five fields in UTC, e.g. '0 3 * * *', or @daily. Not together with interval. "
@@ -105,17 +106,19 @@ class Savepoints(Model):
         "Older periodic savepoints are deleted with their data, never the newest one. Built-in: none, "
         "they are kept.",
         IGNORE,
-        flink=("kubernetes.operator.savepoint.history.max.age",),
+        path="savepoints.maxAge",
     )
     max_count: int | None = spec_field(
         "Periodic savepoints to keep. Built-in: none, all are kept.",
         IGNORE,
-        flink=("kubernetes.operator.savepoint.history.max.count",),
+        path="savepoints.maxCount",
         ge=1,
         le=10000,
     )
     on_stop: bool | None = spec_field(
-        "Take a savepoint when the job is stopped from outside (SIGTERM, Ctrl-C). Built-in: false.", UPGRADE
+        "Take a savepoint when the job is stopped from outside (SIGTERM, Ctrl-C). Built-in: {built_in}.",
+        UPGRADE,
+        path="savepoints.onStop",
     )
 
 
@@ -123,14 +126,16 @@ class Trigger(Model):
     """When epochs start. One of the two."""
 
     processing_time: Duration | None = spec_field(
-        "Least time from one epoch's start to the next, e.g. 1s. Built-in: 0s, as soon as the last one "
+        "Least time from one epoch's start to the next, e.g. 1s. Built-in: {built_in}, as soon as the last one "
         "ended.",
         UPGRADE,
+        path="trigger.processingTime",
     )
     available_now: bool | None = spec_field(
         "Work through what is there in epochs of the source's bound, let all timers fire, then end. "
-        "Built-in: false.",
+        "Built-in: {built_in}.",
         UPGRADE,
+        path="trigger.availableNow",
     )
 
 
@@ -138,58 +143,52 @@ class FixedDelay(Model):
     """A bounded number of restarts, each after the same delay."""
 
     attempts: int | None = spec_field(
-        "Restarts before the job fails. Built-in: 3.",
+        "Restarts before the job fails. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{RESTART}.fixed-delay.attempts",),
+        path="restart.fixedDelay.attempts",
         ge=0,
         le=10**9,
     )
     delay: Duration | None = spec_field(
-        "Time before a restart. Built-in: 1s.", UPGRADE, flink=(f"{RESTART}.fixed-delay.delay",)
+        "Time before a restart. Built-in: {built_in}.", UPGRADE, path="restart.fixedDelay.delay"
     )
-
-
-EXPONENTIAL = f"{RESTART}.exponential-delay"
 
 
 class ExponentialDelay(Model):
     """Restarts after growing delays."""
 
     initial_backoff: Duration | None = spec_field(
-        "First delay. Built-in: 1s.", UPGRADE, flink=(f"{EXPONENTIAL}.initial-backoff",)
+        "First delay. Built-in: {built_in}.", UPGRADE, path="restart.exponentialDelay.initialBackoff"
     )
     max_backoff: Duration | None = spec_field(
-        "Longest delay. Built-in: 1m.", UPGRADE, flink=(f"{EXPONENTIAL}.max-backoff",)
+        "Longest delay. Built-in: {built_in}.", UPGRADE, path="restart.exponentialDelay.maxBackoff"
     )
     backoff_multiplier: float | None = spec_field(
-        "Growth of the delay. Built-in: 1.5.",
+        "Growth of the delay. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{EXPONENTIAL}.backoff-multiplier",),
+        path="restart.exponentialDelay.backoffMultiplier",
         ge=1.0,
         le=100.0,
     )
     reset_backoff_threshold: Duration | None = spec_field(
-        "Healthy time after which the delay starts anew. Built-in: 1h.",
+        "Healthy time after which the delay starts anew. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{EXPONENTIAL}.reset-backoff-threshold",),
+        path="restart.exponentialDelay.resetBackoffThreshold",
     )
     jitter_factor: float | None = spec_field(
-        "Random share added or taken away. Built-in: 0.1.",
+        "Random share added or taken away. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{EXPONENTIAL}.jitter-factor",),
+        path="restart.exponentialDelay.jitterFactor",
         ge=0.0,
         le=1.0,
     )
     attempts_before_reset_backoff: int | None = spec_field(
         "Restarts in a row before the job fails. Built-in: without end.",
         UPGRADE,
-        flink=(f"{EXPONENTIAL}.attempts-before-reset-backoff",),
+        path="restart.exponentialDelay.attemptsBeforeResetBackoff",
         ge=1,
         le=10**9,
     )
-
-
-FAILURE_RATE = f"{RESTART}.failure-rate"
 
 
 class FailureRate(Model):
@@ -197,17 +196,17 @@ class FailureRate(Model):
 
     max_failures_per_interval: int | None = spec_field(
         "The failure that makes this many within the interval ends the job, as in Flink. "
-        "Built-in: 1 (none is restarted).",
+        "Built-in: {built_in} (none is restarted).",
         UPGRADE,
-        flink=(f"{FAILURE_RATE}.max-failures-per-interval",),
+        path="restart.failureRate.maxFailuresPerInterval",
         ge=1,
         le=10**9,
     )
     failure_rate_interval: Duration | None = spec_field(
-        "The interval. Built-in: 1m.", UPGRADE, flink=(f"{FAILURE_RATE}.failure-rate-interval",)
+        "The interval. Built-in: {built_in}.", UPGRADE, path="restart.failureRate.failureRateInterval"
     )
     delay: Duration | None = spec_field(
-        "Time before a restart. Built-in: 1s.", UPGRADE, flink=(f"{FAILURE_RATE}.delay",)
+        "Time before a restart. Built-in: {built_in}.", UPGRADE, path="restart.failureRate.delay"
     )
 
 
@@ -215,7 +214,7 @@ class Restart(Model):
     """The restart strategy, with Flink's names and defaults."""
 
     strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] | None = spec_field(
-        "Built-in: exponential-delay.", UPGRADE, flink=("restart-strategy.type", "restart-strategy")
+        "Built-in: {built_in}.", UPGRADE, path="restart.strategy"
     )
     fixed_delay: FixedDelay | None = spec_field("For strategy fixed-delay.", UPGRADE)
     exponential_delay: ExponentialDelay | None = spec_field("For strategy exponential-delay.", UPGRADE)
@@ -233,7 +232,7 @@ class RestoreFrom(Model):
     uri: Location | None = spec_field(
         "Folder of a savepoint or checkpoint (the one that holds _metadata).",
         SAVEPOINT,
-        flink=("execution.state-recovery.path", "execution.savepoint.path"),
+        path="restoreFrom.uri",
     )
     before_time: Text | None = spec_field("The newest state before a time. Not in this version.", SAVEPOINT)
 
@@ -244,9 +243,12 @@ class Deletion(Model):
     policy: Literal["savepoint", "retain", "purge"] | None = spec_field(
         "savepoint: take a last savepoint, keep all. retain: keep what is there. purge: delete "
         "checkpoints and "
-        "savepoints. Built-in: retain.",
+        "savepoints. Built-in: {built_in}.",
         IGNORE,
+        path="deletion.policy",
     )
     deadline: Duration | None = spec_field(
-        "After this time the deletion goes on as with retain, so that it always ends. Built-in: 5m.", IGNORE
+        "After this time the deletion goes on as with retain, so that it always ends. Built-in: {built_in}.",
+        IGNORE,
+        path="deletion.deadline",
     )

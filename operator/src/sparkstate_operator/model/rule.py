@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate_operator.model.values import LATER_SCHEMES
+from sparkstate_spec.values import LATER_SCHEMES
 
 SECRET_NAMES = "(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)"
 SECRET_REFERENCES = "(?i)secretkeyref"

@@ -19,7 +19,7 @@ from sparkstate_operator.model.rule import (
     positive,
     s3_rules,
 )
-from sparkstate_operator.model.state import ROCKSDB, ROCKSDB_OPTIONS
+from sparkstate_spec.flink_tables import OPTION_KEYS
 
 NAME_LIMIT = 40
 """Spark adds up to 17 characters to an executor's name, the operator an attempt's number: 63 in all."""
@@ -140,7 +140,7 @@ SIZE = (
     ),
 )
 
-OPTION_NAMES = ", ".join(f"'{ROCKSDB}.{name}'" for name in ROCKSDB_OPTIONS)
+OPTION_NAMES = ", ".join(f"'{key}'" for key in OPTION_KEYS)
 ONLY_ROCKSDB = ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
 
 BACKEND = (

@@ -23,14 +23,13 @@ from sparkstate_operator.model.progress import (
 )
 from sparkstate_operator.model.state import StateBackend
 from sparkstate_operator.model.values import (
-    IDENTIFIER_PATTERN,
-    MODULE_PATTERN,
     Duration,
     LongText,
     ObjectName,
     Quantity,
     Text,
 )
+from sparkstate_spec import built_in, values
 
 IGNORE = ChangeKind.IGNORE
 SCALE = ChangeKind.SCALE
@@ -66,17 +65,18 @@ class StatefulSparkJobSpec(Model):
     module: str | None = spec_field(
         "Importable module with the job's function, e.g. shop.orders.",
         UPGRADE,
-        pattern=MODULE_PATTERN,
+        pattern=values.MODULE,
         max_length=256,
     )
     config_map_ref: ConfigMapKeyRef | None = spec_field(
         "Script in a ConfigMap, for development; not for the runner.", UPGRADE
     )
     function: str | None = spec_field(
-        "The function: def job(spark, params). Built-in: job.",
+        "The function: def job(spark, params). Built-in: {built_in}.",
         UPGRADE,
-        pattern=IDENTIFIER_PATTERN,
+        pattern=values.IDENTIFIER,
         max_length=128,
+        path="function",
     )
     params: dict[str, LongText] | None = spec_field(
         "Arguments for the function, as strings. No keys or passwords.", UPGRADE, max_length=200
@@ -94,27 +94,27 @@ class StatefulSparkJobSpec(Model):
     deployment: Literal["local", "cluster"] = spec_field(
         "local: one pod (or process) with local Spark. cluster: a driver pod and executor pods.",
         UPGRADE,
-        default="local",
+        default=built_in.value("deployment"),
     )
     slots: int | None = spec_field(
         "Parallelism: processes that hold state. kubectl scale changes it; at most the job's shards. "
-        "Built-in: 2.",
+        "Built-in: {built_in}.",
         SCALE,
-        flink=("parallelism.default",),
+        path="slots",
         ge=1,
         le=32768,
     )
     slots_per_executor: int | None = spec_field(
-        "Slots in one executor pod (deployment cluster). Built-in: 2.",
+        "Slots in one executor pod (deployment cluster). Built-in: {built_in}.",
         UPGRADE,
-        flink=("taskmanager.numberOfTaskSlots",),
+        path="slotsPerExecutor",
         ge=1,
         le=1024,
     )
     max_parallelism: int | None = spec_field(
         "Number of key groups, fixed when the job is created. Built-in: Flink's rule, 128 to 32768.",
         IMMUTABLE,
-        flink=("pipeline.max-parallelism",),
+        path="maxParallelism",
         ge=1,
         le=32768,
     )
@@ -131,24 +131,26 @@ class StatefulSparkJobSpec(Model):
     )
     executor: Resources | None = spec_field("An executor's cores and heap (deployment cluster).", UPGRADE)
     managed_memory_per_slot: Quantity | None = spec_field(
-        "Memory that a slot's backend may use for caches and write buffers, e.g. 256Mi. Built-in: 256Mi.",
+        "Memory that a slot's backend may use for caches and write buffers, e.g. 256Mi. Built-in: {built_in}.",
         UPGRADE,
+        path="managedMemoryPerSlot",
     )
     fixed_memory_per_slot: Quantity | None = spec_field(
         "As managedMemoryPerSlot, for this job alone; replaces it.",
         UPGRADE,
-        flink=("state.backend.rocksdb.memory.fixed-per-slot",),
+        path="fixedMemoryPerSlot",
     )
     managed_memory: bool | None = spec_field(
-        "false: the backend's options decide, and nothing bounds the sum. For experts. Built-in: true.",
+        "false: the backend's options decide, and nothing bounds the sum. For experts. Built-in: {built_in}.",
         UPGRADE,
-        flink=("state.backend.rocksdb.memory.managed",),
+        path="managedMemory",
     )
     state_memory_per_slot: Quantity | None = spec_field(
         "With state backend hashmap: memory that a slot's state itself may take, beside managed memory. "
         "Enters the "
-        "memory sum. Built-in: 256Mi.",
+        "memory sum. Built-in: {built_in}.",
         UPGRADE,
+        path="stateMemoryPerSlot",
     )
     local_storage: LocalStorage | None = spec_field("The working volume.", UPGRADE)
     state_backend: StateBackend | None = spec_field("Where working state lives.", UPGRADE)
@@ -157,20 +159,23 @@ class StatefulSparkJobSpec(Model):
     trigger: Trigger | None = spec_field("When epochs start.", UPGRADE)
     restart: Restart | None = spec_field("What follows a failure.", UPGRADE)
     fence_timeout: Duration | None = spec_field(
-        "A driver that could not prove for this long that it is the only one starts no epoch. Built-in: 30s.",
+        "A driver that could not prove for this long that it is the only one starts no epoch. Built-in: {built_in}.",
         UPGRADE,
+        path="fenceTimeout",
     )
     sink_timeout: Duration | None = spec_field(
-        "A longer call of a sink function fails the epoch. Built-in: 1m.", UPGRADE
+        "A longer call of a sink function fails the epoch. Built-in: {built_in}.", UPGRADE, path="sinkTimeout"
     )
     upgrade_mode: Literal["stateless", "last-state", "savepoint"] = spec_field(
         "How a changed spec takes over: from a savepoint taken for it, from the last checkpoint, or "
         "without state.",
         IGNORE,
-        default="last-state",
+        default=built_in.value("upgradeMode"),
     )
     state: Literal["running", "suspended"] = spec_field(
-        "suspended: stopped with its state kept, by the upgrade mode.", UPGRADE, default="running"
+        "suspended: stopped with its state kept, by the upgrade mode.",
+        UPGRADE,
+        default=built_in.value("state"),
     )
     restart_nonce: int | None = spec_field(
         "Any other number starts a new attempt of the same spec. Built-in: none.",
@@ -183,25 +188,23 @@ class StatefulSparkJobSpec(Model):
         SAVEPOINT,
     )
     start_empty: bool | None = spec_field(
-        "Start without state although there is some. Void once a checkpoint has completed. Built-in: false.",
+        "Start without state although there is some. Void once a checkpoint has completed. Built-in: {built_in}.",
         SAVEPOINT,
+        path="startEmpty",
     )
     allow_non_restored_state: bool | None = spec_field(
-        "Drop restored state that no operator of the job asks for. Built-in: false, an error.",
+        "Drop restored state that no operator of the job asks for. Built-in: {built_in}, an error.",
         SAVEPOINT,
-        flink=(
-            "execution.state-recovery.ignore-unclaimed-state",
-            "execution.savepoint.ignore-unclaimed-state",
-        ),
+        path="allowNonRestoredState",
     )
     deletion: Deletion | None = spec_field("What happens to state when the job is deleted.", IGNORE)
     s3: S3 | None = spec_field("How S3 is reached.", UPGRADE)
-    ui: bool | None = spec_field("Spark's own web UI. Built-in: false.", UPGRADE)
+    ui: bool | None = spec_field("Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
     metrics_port: int | None = spec_field(
         "A port of the driver that answers GET /metrics without a token, and nothing else: for Prometheus. The "
         "container's port is named metrics; Flink's own number is 9249. Built-in: none.",
         UPGRADE,
-        flink=("metrics.reporter.prom.port",),
+        path="metricsPort",
         ge=1,
         le=65535,
     )

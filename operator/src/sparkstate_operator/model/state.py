@@ -7,42 +7,11 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from sparkstate_operator.model.base import ChangeKind, Model, spec_field
-from sparkstate_operator.model.values import CLASS_PATTERN, Duration, Text
+from sparkstate_operator.model.values import Duration, Text
+from sparkstate_spec import values
+from sparkstate_spec.flink_tables import NATIVE_METRICS
 
 UPGRADE = ChangeKind.UPGRADE
-ROCKSDB = "state.backend.rocksdb"
-
-NATIVE_METRICS = (
-    "num-immutable-mem-table", "mem-table-flush-pending", "compaction-pending", "background-errors",
-    "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
-    "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
-    "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots",
-    "num-live-versions", "estimate-live-data-size", "min-log-number-to-keep",
-    "total-sst-files-size", "live-sst-files-size",
-    "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes",
-    "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage",
-    "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss",
-    "bloom-filter-useful", "bloom-filter-full-positive", "bloom-filter-full-true-positive",
-    "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes",
-    "compaction-write-bytes", "stall-micros",
-)  # fmt: skip
-"""Flink's names: 27 properties, the files per level, 11 tickers."""
-
-ROCKSDB_OPTIONS = (
-    "thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir",
-    "compaction.style", "compaction.level.use-dynamic-size", "compaction.level.target-file-size-base",
-    "compaction.level.max-size-level-base", "compression.per.level", "writebuffer.size",
-    "writebuffer.count", "writebuffer.number-to-merge", "block.blocksize", "block.metadata-blocksize",
-    "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key",
-    "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters",
-    "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time",
-    "restore-overlap-fraction-threshold", "use-ingest-db-restore-mode",
-    "incremental-restore-async-compact-after-rescale", "rescaling.use-delete-files-in-range",
-    "metrics.column-family-as-variable",
-)  # fmt: skip
-"""Flink's configurable RocksDB keys, without their common prefix."""
-
-BACKEND_TYPES = ("hashmap", "rocksdb", "custom", "external")
 
 
 class Changelog(Model):
@@ -63,14 +32,14 @@ class StateBackend(Model):
         "on local disk "
         "with a bounded cache: state may be much larger than memory. custom and external are not in this "
         "version. "
-        "Built-in: hashmap.",
+        "Built-in: {built_in}.",
         UPGRADE,
-        flink=("state.backend.type", "state.backend"),
+        path="stateBackend.type",
     )
     incremental: bool | None = spec_field(
-        "Upload only what changed since the last completed checkpoint (rocksdb). Built-in: true.",
+        "Upload only what changed since the last completed checkpoint (rocksdb). Built-in: {built_in}.",
         UPGRADE,
-        flink=("execution.checkpointing.incremental", "state.backend.incremental"),
+        path="stateBackend.incremental",
     )
     predefined_options: (
         Literal[
@@ -80,9 +49,9 @@ class StateBackend(Model):
     ) = spec_field(
         "A set of RocksDB options. Applied first, then options, then optionsFactory; managed memory wins "
         "over all. "
-        "Built-in: DEFAULT.",
+        "Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.predefined-options",),
+        path="stateBackend.predefinedOptions",
     )
     options: dict[str, Text] | None = spec_field(
         "RocksDB options by Flink's keys (state.backend.rocksdb.…); own keys only together with "
@@ -94,30 +63,30 @@ class StateBackend(Model):
     options_factory: str | None = spec_field(
         "module:Class of a RocksDBOptionsFactory in the job's code. For experts.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.options-factory",),
-        pattern=CLASS_PATTERN,
+        path="stateBackend.optionsFactory",
+        pattern=values.CLASS,
         max_length=256,
     )
     changelog: Changelog | None = spec_field("Not in this version.", UPGRADE)
     timer_service: Literal["heap", "rocksdb"] | None = spec_field(
-        "Where timers live: heap is faster for few timers. Built-in: rocksdb (with type hashmap always "
+        "Where timers live: heap is faster for few timers. Built-in: {built_in} (with type hashmap always "
         "heap).",
         UPGRADE,
-        flink=(f"{ROCKSDB}.timer-service.factory",),
+        path="stateBackend.timerService",
     )
     storage_paths: tuple[Text, ...] | None = spec_field(
         "Directories for RocksDB's files; each shard's store lies in one of them. Built-in: the working "
         "directory.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.localdir",),
+        path="stateBackend.storagePaths",
         strict=False,
         min_length=1,
         max_length=16,
     )
     transfer_threads: int | None = spec_field(
-        "Threads per slot for uploads and downloads of state. Built-in: 4.",
+        "Threads per slot for uploads and downloads of state. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.checkpoint.transfer.thread.num",),
+        path="stateBackend.transferThreads",
         ge=1,
         le=128,
     )
@@ -130,22 +99,22 @@ class StateBackend(Model):
         max_length=64,
     )
     write_buffer_ratio: float | None = spec_field(
-        "Share of a slot's managed memory for write buffers. Built-in: 0.5.",
+        "Share of a slot's managed memory for write buffers. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.memory.write-buffer-ratio",),
+        path="stateBackend.writeBufferRatio",
         ge=0.01,
         le=0.99,
     )
     high_prio_pool_ratio: float | None = spec_field(
-        "Share of a slot's cache for index and filter blocks; 0 is strongly advised against. Built-in: 0.1.",
+        "Share of a slot's cache for index and filter blocks; 0 is strongly advised against. Built-in: {built_in}.",
         UPGRADE,
-        flink=(f"{ROCKSDB}.memory.high-prio-pool-ratio",),
+        path="stateBackend.highPrioPoolRatio",
         ge=0.0,
         le=0.99,
     )
     local_recovery: bool | None = spec_field(
         "Restore from the files that an earlier slot left on the same disk (rocksdb), where their checksums are "
-        "those of the checkpoint; the others are downloaded. There is no second copy. Built-in: true.",
+        "those of the checkpoint; the others are downloaded. There is no second copy. Built-in: {built_in}.",
         UPGRADE,
-        flink=("execution.state-recovery.from-local", "state.backend.local-recovery"),
+        path="stateBackend.localRecovery",
     )

@@ -1,16 +1,43 @@
-"""Flink's configuration keys that mean no field of their own: options, metrics, and sentences for the others."""
+"""Flink's configuration keys that mean no field of their own: RocksDB's options and metrics, and sentences for the
+others. What a key's value may be."""
 
 from __future__ import annotations
 
-from sparkstate.backends.rocksdb import keys
-from sparkstate.manifest.judging import LATER_SCHEMES
+from sparkstate_spec.fields import BY_KEY, BY_PATH, ROCKSDB, C
+from sparkstate_spec.values import LATER_SCHEMES
 
-ROCKSDB = "state.backend.rocksdb"
 METRICS = f"{ROCKSDB}.metrics"
-C = "execution.checkpointing"
 
-ROCKSDB_OPTIONS = frozenset({*keys.KEYS, *keys.OWN_KEYS, *keys.WITHOUT_EFFECT})
+NATIVE_METRICS = (
+    "num-immutable-mem-table", "mem-table-flush-pending", "compaction-pending", "background-errors",
+    "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
+    "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables", "estimate-num-keys", "estimate-table-readers-mem", "num-snapshots",
+    "num-live-versions", "estimate-live-data-size", "min-log-number-to-keep",
+    "total-sst-files-size", "live-sst-files-size",
+    "estimate-pending-compaction-bytes", "num-running-compactions", "num-running-flushes",
+    "actual-delayed-write-rate", "is-write-stopped", "block-cache-capacity", "block-cache-usage",
+    "block-cache-pinned-usage", "num-files-at-level", "block-cache-hit", "block-cache-miss",
+    "bloom-filter-useful", "bloom-filter-full-positive", "bloom-filter-full-true-positive",
+    "bytes-read", "bytes-written", "iter-bytes-read", "compaction-read-bytes",
+    "compaction-write-bytes", "stall-micros",
+)  # fmt: skip
+"""Flink's names: 27 properties, the files per level, 11 tickers."""
+
+ROCKSDB_OPTIONS = (
+    "thread.num", "files.open", "log.level", "log.max-file-size", "log.file-num", "log.dir",
+    "compaction.style", "compaction.level.use-dynamic-size", "compaction.level.target-file-size-base",
+    "compaction.level.max-size-level-base", "compression.per.level", "writebuffer.size",
+    "writebuffer.count", "writebuffer.number-to-merge", "block.blocksize", "block.metadata-blocksize",
+    "block.cache-size", "write-batch-size", "use-bloom-filter", "bloom-filter.bits-per-key",
+    "bloom-filter.block-based-mode", "timer-service.cache-size", "memory.partitioned-index-filters",
+    "compaction.filter.query-time-after-num-entries", "compaction.filter.periodic-compaction-time",
+    "restore-overlap-fraction-threshold", "use-ingest-db-restore-mode",
+    "incremental-restore-async-compact-after-rescale", "rescaling.use-delete-files-in-range",
+    "metrics.column-family-as-variable",
+)  # fmt: skip
 """Flink's configurable RocksDB keys, without their common prefix."""
+OPTION_KEYS = tuple(f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS)
 
 NOT_APPLICABLE = (
     (
@@ -97,49 +124,34 @@ VALUES = {
 }
 """How a value of each kind is written in Flink's configuration."""
 
-CHOICES = (
-    (
-        ("state.backend.type", "state.backend"),
+CHOICES = tuple(
+    (BY_PATH[path].flink, tuple(BY_PATH[path].words), message)
+    for path, message in (
+        ("stateBackend.type", "the state backend is hashmap or rocksdb; others are not in this version"),
         (
-            "hashmap", "jobmanager", "filesystem", "rocksdb",
-            "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory",
-            "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory",
-            "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory",
-            "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory",
-            "org.apache.flink.runtime.state.filesystem.FsStateBackendFactory",
-            "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory",
+            "stateBackend.predefinedOptions",
+            "predefined options are DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM or "
+            "FLASH_SSD_OPTIMIZED",
         ),
-        "the state backend is hashmap or rocksdb; others are not in this version",
-    ),
-    (
-        (f"{ROCKSDB}.predefined-options",),
-        ("DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"),
-        "predefined options are DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM or "
-        "FLASH_SSD_OPTIMIZED",
-    ),
-    (
-        (f"{ROCKSDB}.timer-service.factory",),
-        ("heap", "rocksdb", "HEAP", "ROCKSDB"),
-        "the timer service is HEAP or ROCKSDB",
-    ),
-    (
-        ("restart-strategy.type", "restart-strategy"),
-        (
-            "none", "off", "disable", "fixed-delay", "fixeddelay", "exponential-delay", "exponentialdelay",
-            "failure-rate", "failurerate",
-        ),
-        "the restart strategy is none, fixed-delay, exponential-delay or failure-rate",
-    ),
-)  # fmt: skip
+        ("stateBackend.timerService", "the timer service is HEAP or ROCKSDB"),
+        ("restart.strategy", "the restart strategy is none, fixed-delay, exponential-delay or failure-rate"),
+    )
+)
 """Keys whose value is one of a few words."""
 
 LOCATIONS = (
-    (LATER_SCHEMES.pattern, False, "storage on Google Cloud, Azure or HDFS is not in this version"),
+    (LATER_SCHEMES, False, "storage on Google Cloud, Azure or HDFS is not in this version"),
     (
-        f"^[^:]*$|^(s3|file)://|{LATER_SCHEMES.pattern}",
+        f"^[^:]*$|^(s3|file)://|{LATER_SCHEMES}",
         True,
         "the scheme of a storage URL must be s3:// or file:// (s3a:// and s3n:// are written s3://)",
     ),
     ("^[a-z0-9]+://[^/]*@", False, "a storage URL never holds credentials; use spec.s3.secretRef"),
 )
 """What the URL of a storage may be: (pattern, whether it must match, message)."""
+
+
+def understood() -> list[str]:
+    """Every key that stands for something, or is answered by a rule of its own."""
+    fixed = [key for keys, _, _ in FIXED for key in keys]
+    return [*BY_KEY, *fixed, *OPTION_KEYS, *(f"{METRICS}.{name}" for name in NATIVE_METRICS)]

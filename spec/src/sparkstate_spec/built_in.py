@@ -1,0 +1,41 @@
+"""What a field is where neither the job nor its defaults say anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sparkstate_spec import fields, units
+from sparkstate_spec.given import BUILT_IN, Given, Leaves
+
+_PLAIN: Mapping[str, Callable[[str], Any]] = {"duration": units.duration_s, "memory": units.quantity_bytes}
+
+
+def value(path: str) -> Any:
+    """The built-in value of a field, in the field's own spelling. Raises KeyError where there is none."""
+    found = fields.BY_PATH[path].built_in
+    if found is None:
+        raise KeyError(f"{path} has no built-in value")
+    return found
+
+
+def plain(path: str) -> Any:
+    """The same in plain units: durations in seconds, sizes in bytes."""
+    read = _PLAIN.get(fields.BY_PATH[path].kind)
+    return value(path) if read is None else read(value(path))
+
+
+def shown(path: str) -> str:
+    """The same as YAML has it."""
+    found = value(path)
+    return str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def fill(given: Leaves) -> dict[str, Given]:
+    """``given`` with the built-in values of everything that nobody gave, so that they are written down: a revision
+    shows them, and other ones of a later version do not change a job that runs."""
+    filled = dict(given)
+    for line in fields.TABLE:
+        if line.built_in is not None and line.path not in filled and line.applies(filled):
+            filled[line.path] = Given(line.built_in, BUILT_IN)
+    return filled

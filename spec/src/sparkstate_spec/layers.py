@@ -1,0 +1,46 @@
+"""Who wins, leaf by leaf: the job, then the defaults that somebody gave for all jobs. Free maps fall apart into their
+keys; lists and pod templates are taken whole; Flink's keys are folded into the fields that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparkstate_spec import fields, flink
+from sparkstate_spec.flink_tables import METRICS, NATIVE_METRICS, OPTION_KEYS
+from sparkstate_spec.given import Given, Leaves, below, join, leaves
+
+
+def fold(spec: Mapping[str, Any], origin: str) -> dict[str, Given]:
+    """All leaves of one layer. The rules were asked before: a key that means nothing is left out."""
+    plain = {name: value for name, value in spec.items() if name != "configuration"}
+    given = {path: Given(value, origin) for path, value in leaves(plain)}
+    metrics: list[str] = []
+    for key, text in (spec.get("configuration") or {}).items():
+        if key in fields.BY_KEY:
+            known = fields.BY_KEY[key]
+            given[known.path] = Given(flink.read(known, text), origin, key)
+        elif key in OPTION_KEYS:
+            given[join("stateBackend.options", key)] = Given(text, origin, key)
+        elif text == "true" and key.removeprefix(f"{METRICS}.") in NATIVE_METRICS:
+            metrics.append(key.removeprefix(f"{METRICS}."))
+    if metrics:
+        given["stateBackend.nativeMetrics"] = Given(metrics, origin, f"{METRICS}.*")
+    return given
+
+
+def merge(job: Leaves, defaults: Leaves) -> dict[str, Given]:
+    """The job's leaves over the defaults', without defaults that the job's own choices leave no room for."""
+    merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job)}
+    for group in fields.EXCLUSIVE:
+        if any(below(chosen, *group) for chosen in job):
+            merged = {path: leaf for path, leaf in merged.items() if not below(path, *group)}
+    return {**merged, **job}
+
+
+def _void(path: str, job: Leaves) -> bool:
+    # The default belongs to a restart strategy or state backend that the job has replaced by another.
+    strategy, backend = job.get("restart.strategy"), job.get("stateBackend.type")
+    if strategy is not None and path.startswith("restart."):
+        return path.split(".")[1] not in (fields.STRATEGY_SECTIONS.get(strategy.value), "strategy")
+    return backend is not None and backend.value == "hashmap" and path.startswith(fields.ONLY_ROCKSDB)
