@@ -16,9 +16,9 @@ import yaml
 from support import crd_judge
 
 from sparkstate import errors
-from sparkstate.manifest import Manifest, document, load, rules, schema
+from sparkstate.manifest import Manifest, document, load, schema
 from sparkstate_operator.model import StatefulSparkJob
-from sparkstate_spec import fields, flink
+from sparkstate_spec import fields, flink, rules
 
 MANIFESTS = Path(__file__).parent / "manifests"
 GOOD = sorted((MANIFESTS / "good").glob("*.yaml"))
@@ -45,7 +45,7 @@ def by_cel(manifest: dict[str, Any]) -> set[tuple[str, str]]:
 
 def by_engine(manifest: dict[str, Any]) -> set[tuple[str, str]]:
     """The engine's findings; the CRD cannot name metadata.name in a path, so its rule stands at the root."""
-    found = rules.check(rules.with_schema_defaults(manifest))
+    found = rules.check(schema.with_defaults(manifest))
     return {("" if p.path == "metadata.name" else p.path, p.message) for p in found}
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import crd_judge
 
-from sparkstate.manifest import rules, schema
-from sparkstate_spec import flink_tables
+from sparkstate.manifest import schema
+from sparkstate_spec import flink_tables, rules
 
 DURATIONS = st.sampled_from(["0s", "0m", "1ms", "2999ms", "3s", "30s", "5m", "1h30m", "61s"])
 QUANTITIES = st.sampled_from(
@@ -175,10 +175,5 @@ def agree(name: str, spec: dict[str, Any]) -> None:
     document = {"metadata": {"name": name}, "spec": spec}
     assert schema.check(spec, schema.spec(), "spec") == [], "the strategy made what the schema refuses"
     by_cel = set(crd_judge.violations(document, schema.root()))
-    found = rules.check(rules.with_schema_defaults(document))
+    found = rules.check(schema.with_defaults(document))
     assert by_cel == {("" if p.path == "metadata.name" else p.path, p.message) for p in found}
-
-
-def test_every_rule_has_a_name_of_its_own() -> None:
-    names = [rule.name for rule in rules.ALL]
-    assert len(set(names)) == len(names)

@@ -14,7 +14,7 @@ HEAVY = ("pyspark", "rocksdict", "boto3", "botocore", "fastapi", "uvicorn", "cli
 LIGHT = {
     "sparkstate": HEAVY,
     "sparkstate.testing": HEAVY,
-    "sparkstate.slots": ("pyspark", "py4j", "fastapi", "uvicorn", "click"),
+    "sparkstate.slots": ("pyspark", "py4j", "fastapi", "uvicorn", "click", "croniter"),
     "sparkstate.storage": ("boto3", "botocore", "pyspark"),
     "sparkstate.manifest": HEAVY,
 }

@@ -74,7 +74,11 @@ PLANTED_IN_THE_OPERATOR = {
     ),
 }
 PLANTED_IN_THE_SPEC = {
-    "units.py": ("from sparkstate import errors", "Spec: one reading for both sides, which knows neither"),
+    "problems.py": ("from sparkstate import errors", "Spec: one reading for both sides, which knows neither"),
+    "units.py": (
+        "from sparkstate_spec import fields",
+        "Spec: units, fields, Flink's keys, layers, and the rules above them",
+    ),
 }
 PLACES = {
     **{f"engine/src/sparkstate/{name}": planted for name, planted in PLANTED.items()},

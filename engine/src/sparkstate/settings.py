@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sparkstate_spec import built_in, memory, units
+from sparkstate_spec import built_in, executors, units
 
 MIB = units.MIB
 CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
@@ -188,4 +188,4 @@ class JobSettings:
     @property
     def executors(self) -> int:
         """How many executor pods a job with ``deployment: cluster`` has."""
-        return memory.executors(self.slots, self.slots_per_executor)
+        return executors.count(self.slots, self.slots_per_executor)

@@ -39,6 +39,11 @@ ROCKSDB_OPTIONS = (
 """Flink's configurable RocksDB keys, without their common prefix."""
 OPTION_KEYS = tuple(f"{ROCKSDB}.{name}" for name in ROCKSDB_OPTIONS)
 
+VARIABLE = f"{METRICS}.column-family-as-variable"
+"""An option that begins as the metrics do."""
+SECRETS = ("s3.access", "s3.secret")
+"""How Flink's keys for keys of S3 begin."""
+
 NOT_APPLICABLE = (
     (
         (f"{C}.unaligned", f"{C}.aligned-checkpoint-timeout", f"{C}.alignment-timeout"),

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sparkstate_spec import units
+from sparkstate_spec import executors, units
 from sparkstate_spec.units import MIB
 
 MIN_JVM_OVERHEAD = 384 * MIB
@@ -92,16 +92,11 @@ def parts(needs: Needs) -> tuple[Part, ...]:
         items = (*driver, _workers(max(needs.driver.cores, needs.slots)), *_slots(needs, needs.slots))
         return (Part("driver", "driver with local Spark", needs.driver.cores, items),)
     items = _executor(needs, needs.executor)
-    count = executors(needs.slots, needs.slots_per_executor)
+    count = executors.count(needs.slots, needs.slots_per_executor)
     return (
         Part("driver", "driver", needs.driver.cores, driver),
         Part("executor", "executor", needs.executor.cores, items, count),
     )
-
-
-def executors(slots: int, slots_per_executor: int) -> int:
-    """How many executors hold the slots of a job."""
-    return -(-slots // slots_per_executor)
 
 
 def _executor(needs: Needs, jvm: Jvm) -> tuple[Item, ...]:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkstate_operator.core import naming
-from sparkstate_operator.model import rules
+from sparkstate_spec.rules.job import NAME_LIMIT
 
 UID = "0b0a4b6c-5a51-4ac2-8d5e-5d3b5a0a7f10"
 AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
-JOBS = st.from_regex(rf"[a-z]([-a-z0-9]{{0,{rules.NAME_LIMIT - 2}}}[a-z0-9])?", fullmatch=True)
+JOBS = st.from_regex(rf"[a-z]([-a-z0-9]{{0,{NAME_LIMIT - 2}}}[a-z0-9])?", fullmatch=True)
 ATTEMPTS = st.integers(0, naming.MAX_ATTEMPT)
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 NAMES: list[Callable[[str, int], str]] = [
@@ -39,7 +39,7 @@ def test_every_name_is_a_dns_label(job: str, attempt: int) -> None:
 
 
 def test_the_longest_names_use_what_there_is_and_no_more() -> None:
-    job = "a" * rules.NAME_LIMIT
+    job = "a" * NAME_LIMIT
     assert len(naming.executor_prefix(job, naming.MAX_ATTEMPT)) == 47, "Spark's limit"
     assert len(naming.command_job("b" * 63, UID, "delete") + "-abcde") == naming.LIMIT
 

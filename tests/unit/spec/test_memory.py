@@ -78,8 +78,3 @@ def test_sparks_sizes_count_mebibytes_where_they_have_no_unit(text: str, mebibyt
 
 def test_a_size_is_shown_rounded_up() -> None:
     assert memory.whole_mib(MIB + 1) == "2 MiB"
-
-
-@pytest.mark.parametrize(("slots", "each", "count"), [(1, 2, 1), (2, 2, 1), (3, 2, 2), (5, 2, 3)])
-def test_executors_are_as_many_as_the_slots_need(slots: int, each: int, count: int) -> None:
-    assert memory.executors(slots, each) == count

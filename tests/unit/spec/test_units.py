@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,37 +69,6 @@ def test_other_quantities_are_refused_with_the_remedy(text: str) -> None:
 @given(st.integers(min_value=0, max_value=2**60))
 def test_a_formatted_quantity_reads_back(size: int) -> None:
     assert units.quantity_bytes(units.format_bytes(size)) == size
-
-
-@pytest.mark.parametrize(
-    ("text", "exact"),
-    [
-        ("500m", Fraction(1, 2)),
-        ("1n", Fraction(1, 10**9)),
-        ("3u", Fraction(3, 10**6)),
-        (".5", Fraction(1, 2)),
-        ("1", 1),
-        ("2Gi", 2**31),
-        ("1.5k", 1500),
-        ("0", 0),
-        ("3E", 3 * 10**18),
-        ("1.", Fraction(1)),
-        ("1e3", Fraction(1000)),
-        ("12E-1", Fraction(6, 5)),
-        ("2E", Fraction(2 * 10**18)),
-        ("2Ei", Fraction(2**61)),
-    ],
-)
-def test_pods_and_quotas_have_more_spellings_of_a_quantity(text: str, exact: Fraction | int) -> None:
-    assert units.amount(text) == exact
-
-
-@pytest.mark.parametrize(
-    "text", ["", "x", "1X", "-1", "1mi", "4GB", "1e", "Mi", "1 Gi", "1ki", "1e1000", "9" * 41, "nan", "٣"]
-)
-def test_what_kubernetes_does_not_read_is_no_quantity(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity; write it as 512Mi or 1Gi"):
-        units.amount(text)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.manifest import overrides as overriding
-from sparkstate.manifest import rules, schema, source
-from sparkstate.manifest.problems import Problem, raise_if_any
+from sparkstate.manifest import schema, source
+from sparkstate.manifest.problems import raise_if_any
+from sparkstate_spec import rules
+from sparkstate_spec.problems import Problem
 
 API_VERSION = "sparkstate.io/v1alpha1"
 KIND = "StatefulSparkJob"
@@ -66,7 +68,7 @@ def judge(document: Mapping[str, Any]) -> list[Problem]:
         *_metadata(document),
         *schema.check({k: v for k, v in document.items() if k != "metadata"}, schema.root(), ""),
     ]
-    return found or rules.check(rules.with_schema_defaults(document))
+    return found or rules.check(schema.with_defaults(document))
 
 
 def _wrong_kind(document: Mapping[str, Any]) -> list[Problem]:

@@ -3,8 +3,8 @@ and refused."""
 
 from __future__ import annotations
 
-from sparkstate.manifest.problems import Problem
 from sparkstate_spec.given import Leaves, below
+from sparkstate_spec.problems import Problem
 
 NO_EFFECT = {
     "image": "the job runs in this Python environment",

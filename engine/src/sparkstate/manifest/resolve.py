@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import croniter
-
 from sparkstate import errors, settings
 from sparkstate.backends.rocksdb import keys
-from sparkstate.manifest import explain, notices, rules, schema
+from sparkstate.manifest import explain, notices, schema
 from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
-from sparkstate.manifest.problems import Problem, raise_if_any
-from sparkstate_spec import built_in, layers, units
+from sparkstate.manifest.problems import raise_if_any
+from sparkstate_spec import built_in, layers, rules, units
 from sparkstate_spec.given import JOB, Given, Leaves, below, nested
+from sparkstate_spec.problems import Problem
 
 CLUSTER_DEFAULT = "cluster default"
 """The origin of the caller's ``defaults``."""
@@ -56,7 +55,7 @@ def resolve(
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given), *_schedule(given)], manifest.source)
+    raise_if_any([*notices.impossible_here(given), *_missing(given), *_never(given)], manifest.source)
     told = [] if in_cluster else notices.notices(given)
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
@@ -78,12 +77,8 @@ def _missing(given: Leaves) -> list[Problem]:
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
-def _schedule(given: Leaves) -> list[Problem]:
-    """Cron lines that are spelled well and name no day that ever comes, such as the 30th of February."""
-    leaf = given.get("savepoints.schedule")
-    if leaf is None or croniter.croniter.is_valid(leaf.value, strict=True):
-        return []
-    return [Problem("spec.savepoints.schedule", "names no time that ever comes", f"it is {leaf.value!r}")]
+def _never(given: Leaves) -> list[Problem]:
+    return rules.broken({"spec": nested(given)}, (rules.SCHEDULE_COMES,))
 
 
 def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
@@ -104,7 +99,7 @@ def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Giv
     given = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
     document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
-        rules.with_schema_defaults(document)
+        schema.with_defaults(document)
     )
     raise_if_any([_with_origin(problem, given) for problem in found], manifest.source)
     return given

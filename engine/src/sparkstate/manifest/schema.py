@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import importlib.resources
@@ -14,10 +15,10 @@ import jsonschema
 import yaml
 from jsonschema.protocols import Validator
 
-from sparkstate.manifest.judging import SECRET_NAMES
-from sparkstate.manifest.problems import Problem
 from sparkstate_spec import values
 from sparkstate_spec.given import join
+from sparkstate_spec.problems import Problem
+from sparkstate_spec.rules.rule import SECRET_NAMES
 
 Schema = Mapping[str, Any]
 
@@ -42,6 +43,15 @@ def spec() -> Schema:
     """The schema of ``spec``."""
     found: Schema = root()["properties"]["spec"]
     return found
+
+
+def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with the schema's own defaults filled in, as the API server does before it judges."""
+    filled = copy.deepcopy(dict(document))
+    for name, node in spec()["properties"].items():
+        if "default" in node:
+            filled["spec"].setdefault(name, node["default"])
+    return filled
 
 
 def _pattern(
@@ -134,7 +144,7 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
         return Problem(join(path, error.message), "is missing")
     if error.validator == "type" and error.instance is None:
         return Problem(path, "is empty; give it a value or leave it out")
-    return Problem(path, _remedy(error), "" if SECRET_NAMES.search(path) else f"it is {shown}")
+    return Problem(path, _remedy(error), "" if re.search(SECRET_NAMES, path) else f"it is {shown}")
 
 
 def _remedy(error: jsonschema.ValidationError) -> str:

@@ -3,20 +3,19 @@ layers; and what must be there to run at all."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import croniter
 import pydantic
 
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
-from sparkstate_spec import layers, memory, units
-from sparkstate_spec.given import JOB, Given, Leaves, join, leaves
-from sparkstate_spec.values import LATER_SCHEMES
+from sparkstate_spec import layers, memory, rules
+from sparkstate_spec.given import JOB, Given, Leaves, below, join, leaves, nested
+from sparkstate_spec.rules import job, state
+from sparkstate_spec.rules.rule import Rule, View
 
 HELM = "helm"
 """The origin of the chart's ``defaults``."""
@@ -35,13 +34,18 @@ def _source(path: str, leaf: Given) -> str:
     return f"Helm value defaults.{path}" if leaf.origin == HELM else "the built-in value"
 
 
-def _at_most(low: str, high: str, message: str, read: Callable[[Any], float] = float) -> Any:
-    def check(given: Leaves) -> Iterator[Problem]:
-        if low in given and high in given and read(given[low].value) > read(given[high].value):
-            told = f"{_told(given, low)}; spec.{high} is {_told(given, high)}"
-            yield Problem(f"spec.{low}", message, told)
+def _noted(given: Leaves, rule: Rule) -> str:
+    """What the layers say of a rule's fields: the values, and who gave those that the job did not."""
+    first, *others = (path.removeprefix("spec.") for path in (rule.path, rule.beside) if path)
+    leaf = next(path for path in given if below(path, first))
+    return "; ".join((_told(given, leaf), *(f"spec.{path} is {_told(given, path)}" for path in others)))
 
-    return check
+
+def _broken(given: Leaves, judged: Iterable[Rule]) -> Iterator[Problem]:
+    view = View({"spec": nested(given)})
+    for rule in judged:
+        if rule.broken(view):
+            yield Problem(rule.path, rule.message, _noted(given, rule))
 
 
 def _image(given: Leaves) -> Iterator[Problem]:
@@ -59,42 +63,13 @@ def _storage(given: Leaves) -> Iterator[Problem]:
         return
     plain = "://" not in given[path].value
     if plain and _value(given, "deployment") == "cluster":
-        message = "deployment cluster needs a URL that every pod reaches, not a plain path"
-        yield Problem(f"spec.{path}", message, _told(given, path))
+        yield from _broken(given, [rules.BY_NAME["storage for a cluster"]])
     elif plain and not given[path].value.startswith("/"):
         yield Problem(
             f"spec.{path}",
             "a relative path means nothing in a pod; write it from the root",
             _told(given, path),
         )
-
-
-def _schedule(given: Leaves) -> Iterator[Problem]:
-    path = "savepoints.schedule"
-    if path in given and not croniter.croniter.is_valid(given[path].value, strict=True):
-        yield Problem(f"spec.{path}", "names no time that ever comes", _told(given, path))
-
-
-def _only_rocksdb(given: Leaves) -> Iterator[Problem]:
-    if _value(given, "stateBackend.type") != "hashmap":
-        return
-    for path in ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics"):
-        where = f"stateBackend.{path}"
-        for found in given:
-            if found == where or found.startswith((f"{where}.", f"{where}[")):
-                yield Problem(f"spec.{where}", "applies to type rocksdb only", _told(given, found))
-                break
-    timer = "stateBackend.timerService"
-    if _value(given, timer) == "rocksdb":
-        yield Problem(f"spec.{timer}", "with type hashmap timers live on the heap", _told(given, timer))
-
-
-def _ratios(given: Leaves) -> Iterator[Problem]:
-    low, high = "stateBackend.highPrioPoolRatio", "stateBackend.writeBufferRatio"
-    if low in given and high in given and given[low].value + given[high].value >= 1.0:
-        told = f"{_told(given, low)}; spec.{high} is {_told(given, high)}"
-        message = "writeBufferRatio and highPrioPoolRatio together must be less than 1"
-        yield Problem(f"spec.{low}", message, told)
 
 
 def _overhead(given: Leaves) -> Iterator[Problem]:
@@ -107,23 +82,25 @@ def _overhead(given: Leaves) -> Iterator[Problem]:
             yield Problem(f"spec.{path}", memory.OVERHEAD_HINT, _told(given, path))
 
 
-MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (
-    _image,
-    _storage,
-    _at_most("slots", "shards", "there are more slots than shards; a slot holds at least one shard"),
-    _at_most("slots", "maxParallelism", "there are more slots than key groups (maxParallelism)"),
-    _at_most("shards", "maxParallelism", "there are more shards than key groups (maxParallelism)"),
-    _at_most(
-        "restart.exponentialDelay.initialBackoff",
-        "restart.exponentialDelay.maxBackoff",
-        "initialBackoff is longer than maxBackoff",
-        units.duration_s,
+def _named(*names: str) -> tuple[Rule, ...]:
+    return tuple(rules.BY_NAME[name] for name in names)
+
+
+OF_TWO_LAYERS = (
+    *_named("slots fit shards", "slots fit key groups", "shards fit key groups", "backoffs agree"),
+    *_named(
+        *(f"{field} for rocksdb" for field in state.ONLY_ROCKSDB), "heap timers on the heap", "ratios fit"
     ),
-    _only_rocksdb,
-    _ratios,
-    _schedule,
-    _overhead,
+    rules.SCHEDULE_COMES,
 )
+"""What the API server has judged of the job alone, and the chart's defaults may break with it."""
+
+
+def _two_layers(given: Leaves) -> Iterator[Problem]:
+    yield from _broken(given, OF_TWO_LAYERS)
+
+
+MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (_image, _storage, _two_layers, _overhead)
 
 
 def merged(given: Leaves) -> list[Problem]:
@@ -143,42 +120,35 @@ def defaults(values: Mapping[str, Any]) -> list[Problem]:
     except pydantic.ValidationError as error:
         return [*own, *(_typed(found) for found in error.errors())]
     given = layers.fold(values, HELM)
-    judged = (problem for check in DEFAULTS for problem in check(given))
-    return [*own, *(replace(found, field=found.field.replace("spec", "defaults", 1)) for found in judged)]
+    found = [*_secret(given, PLACES), *_broken(given, OF_DEFAULTS)]
+    return [*own, *(_of_chart(problem) for problem in found)]
 
 
-LOCATIONS = ("checkpointing.storage", "savepoints.storage")
-PLACES: tuple[tuple[str, bool, str], ...] = (
-    (LATER_SCHEMES, False, "storage on Google Cloud, Azure or HDFS is not in this version"),
-    (f"^(?!.*://)|^(s3|file)://|{LATER_SCHEMES}", True, "the scheme must be s3:// or file://"),
-    ("^[a-z0-9]+://[^/]*@", False, "a URL never holds credentials; use s3.secretRef"),
+def _secret(given: Leaves, judged: Iterable[Rule]) -> Iterator[Problem]:
+    """Without the value: a URL may hold a key."""
+    return (replace(problem, value="") for problem in _broken(given, judged))
+
+
+def _of_chart(found: Problem) -> Problem:
+    """The path and the remedy below ``defaults``, where there is no ``spec``."""
+    field = found.field.replace("spec", "defaults", 1)
+    return replace(found, field=field, message=found.message.replace("spec.", ""))
+
+
+PLACES = _named(
+    *(
+        f"spec.{path} {name}"
+        for path in ("checkpointing.storage", "savepoints.storage")
+        for name in ("is for later", "has a known scheme", "holds no credentials")
+    )
 )
-"""(pattern, whether it must match, message): what the CRD's rules say of a job's own URLs."""
-LEAST_DURATIONS = {"fenceTimeout": "3s", "sinkTimeout": "1ms", "checkpointing.interval": "1ms"}
-LEAST_SIZES = {
-    "managedMemoryPerSlot": "1Mi", "fixedMemoryPerSlot": "1Mi", "driver.memory": "512Mi",
-    "executor.memory": "512Mi",
-}  # fmt: skip
-
-
-def _places(given: Leaves) -> Iterator[Problem]:
-    for path in LOCATIONS:
-        url = _value(given, path)
-        for pattern, wanted, message in PLACES if isinstance(url, str) else ():
-            if bool(re.search(pattern, url)) != wanted:
-                # Not with the value: it may hold a key.
-                yield Problem(f"spec.{path}", message)
-
-
-def _least(given: Leaves) -> Iterator[Problem]:
-    bounds = [(path, least, units.duration_ms) for path, least in LEAST_DURATIONS.items()]
-    bounds += [(path, least, units.quantity_bytes) for path, least in LEAST_SIZES.items()]
-    for path, least, read in bounds:
-        if path in given and read(given[path].value) < read(least):
-            yield Problem(f"spec.{path}", f"must be at least {least}", _told(given, path))
-
-
-DEFAULTS = (_places, _least, _ratios, _schedule)
+OF_DEFAULTS = (
+    *_named("fence timeout", "spec.sinkTimeout is positive", "spec.checkpointing.interval is positive"),
+    *_named(*(f"{path} is large enough" for path in job.LEAST_MEMORY), "ratios fit"),
+    rules.SCHEDULE_COMES,
+)
+"""What is asked of the chart's defaults by themselves, once at the start. An operator that refuses them manages no job:
+the list holds only what no job could run with."""
 
 
 def _typed(found: Any) -> Problem:

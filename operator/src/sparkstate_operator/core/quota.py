@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from sparkstate_spec import units
+from sparkstate_spec import quantities
 
 _REFUSAL = re.compile(
     r"exceeded quota: [^,]+, requested: (\S+), used: (\S+), limited: (\S+?)(?: \([0-9]+\))?$", re.MULTILINE
@@ -45,7 +45,7 @@ def fits_after(refusal: str, freed: Iterable[tuple[str, str]]) -> bool:
     try:
         requested, used, limited = (_quantities(text) for text in match.groups())
         for name, quantity in freed:
-            free[name] = free.get(name, Fraction(0)) + units.amount(quantity)
+            free[name] = free.get(name, Fraction(0)) + quantities.amount(quantity)
         return all(
             requested[name] + max(used[name] - free.get(name, Fraction(0)), Fraction(0)) <= limited[name]
             for name in requested
@@ -56,4 +56,4 @@ def fits_after(refusal: str, freed: Iterable[tuple[str, str]]) -> bool:
 
 def _quantities(text: str) -> dict[str, Fraction]:
     pairs = (pair.partition("=") for pair in text.split(","))
-    return {name: units.amount(value) for name, _, value in pairs}
+    return {name: quantities.amount(value) for name, _, value in pairs}

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkstate_operator.core import checks
 from sparkstate_operator.core.problems import Problem, raise_if_any
-from sparkstate_spec import built_in, layers, memory
+from sparkstate_spec import built_in, executors, layers
 from sparkstate_spec.given import JOB, Leaves, nested
 
 Spec = Mapping[str, Any]
@@ -55,7 +55,7 @@ class Resolved:
         """Executor pods; 0 with deployment ``local``."""
         if self.get("deployment") != "cluster":
             return 0
-        return memory.executors(self.slots, int(self.get("slotsPerExecutor")))
+        return executors.count(self.slots, int(self.get("slotsPerExecutor")))
 
 
 def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = None) -> Resolved:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.core.settings import Resolved
-from sparkstate_spec import units
+from sparkstate_spec import quantities
 
 Role = Literal["driver", "executor"]
 ROLES: tuple[Role, ...] = ("driver", "executor")
@@ -49,7 +49,7 @@ def quantity_bytes(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{str(value)[:80]!r} is no quantity; write it as 512Mi or 1Gi")
     text = str(value)
-    size = math.ceil(units.amount(text[1:] if text.startswith(("+", "-")) else text))
+    size = math.ceil(quantities.amount(text[1:] if text.startswith(("+", "-")) else text))
     return -size if text.startswith("-") else size
 
 

@@ -1,16 +1,14 @@
-"""What one CEL rule is, and the kinds of rules that recur."""
+"""What one CEL rule is, and the kinds of rules that recur. The words are those of ``sparkstate_spec.rules``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from sparkstate_spec import rules as spec
+from sparkstate_spec.rules import rule as kinds
+from sparkstate_spec.rules.rule import ACCESS_KEY_IDS, SECRET_NAMES, SECRET_REFERENCES
 from sparkstate_spec.values import LATER_SCHEMES
-
-SECRET_NAMES = "(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)"
-SECRET_REFERENCES = "(?i)secretkeyref"
-"""``spark.kubernetes.driver.secretKeyRef.X`` names a Secret; it holds none."""
-ACCESS_KEY_IDS = "(^|[^A-Z0-9])(AKIA|ASIA)[A-Z0-9]{16}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,18 @@ class Rule:
         return {**entry, "fieldPath": self.field} if self.field else entry
 
 
+def said(known: kinds.Rule, at: str, expression: str) -> Rule:
+    """A rule of the spec in CEL: ``expression`` holds at the schema node ``at`` where the rule is kept."""
+    # CEL cannot name metadata.name in a path: its rule stands at the root.
+    field = known.path.removeprefix(at) if at else ""
+    return Rule(at, expression, known.message, field)
+
+
+def named(name: str, at: str, expression: str) -> Rule:
+    """The same by the name of a job's rule."""
+    return said(spec.BY_NAME[name], at, expression)
+
+
 def count(*conditions: str) -> str:
     """How many of the conditions hold."""
     return f"[{', '.join(conditions)}].filter(given, given).size()"
@@ -43,92 +53,55 @@ def given(*fields: str) -> str:
 
 def positive(at: str, *fields: str) -> tuple[Rule, ...]:
     """Durations that may not be zero."""
+    known = kinds.positive(*(f"{at}.{field}" for field in fields))
     return tuple(
-        Rule(
-            at,
-            f"!has(self.{field}) || duration(self.{field}) > duration('0s')",
-            "must be more than 0",
-            f".{field}",
-        )
-        for field in fields
+        said(one, at, f"!has(self.{field}) || duration(self.{field}) > duration('0s')")
+        for one, field in zip(known, fields, strict=True)
     )
 
 
-def not_in_this_version(at: str, field: str, condition: str, what: str) -> Rule:
+def not_in_this_version(at: str, field: str, value: Any, condition: str) -> Rule:
     """A field, or one value of it, that exists for a later version."""
-    return Rule(at, f"!has(self.{field}) || !({condition})", f"{what} not in this version", f".{field}")
+    name = f"{at}.{field} {value} is for later"
+    return named(name, at, f"!has(self.{field}) || !({condition})")
 
 
 def location(at: str, field: str) -> tuple[Rule, ...]:
     """What a storage URL may be."""
     value = f"self.{field}"
-    return (
-        not_in_this_version(
-            at,
-            field,
-            f"{value}.matches('{LATER_SCHEMES}')",
-            "storage on Google Cloud, Azure or HDFS is",
-        ),
-        Rule(
-            at,
-            f"!has({value}) || !{value}.contains('://') || {value}.matches('^(s3|file)://|{LATER_SCHEMES}')",
-            "the scheme must be s3:// or file:// (s3a:// and s3n:// are written s3://)",
-            f".{field}",
-        ),
-        Rule(
-            at,
-            f"!has({value}) || !{value}.matches('^[a-z0-9]+://[^/]*@')",
-            "a URL never holds credentials; use spec.s3.secretRef",
-            f".{field}",
-        ),
-        Rule(
-            at,
-            f"!has({value}) || !{value}.matches('^(file://[^/]|s3:///|s3://$|file:///?$)')",
-            "write s3://bucket/prefix or file:///path",
-            f".{field}",
-        ),
+    expressions = (
+        f"!({value}.matches('{LATER_SCHEMES}'))",
+        f"!{value}.contains('://') || {value}.matches('^(s3|file)://|{LATER_SCHEMES}')",
+        f"!{value}.matches('^[a-z0-9]+://[^/]*@')",
+        f"!{value}.matches('^(file://[^/]|s3:///|s3://$|file:///?$)')",
+    )
+    known = kinds.location(f"{at}.{field}")
+    return tuple(
+        said(one, at, f"!has({value}) || {expression}")
+        for one, expression in zip(known, expressions, strict=True)
     )
 
 
 def no_secrets(field: str) -> tuple[Rule, ...]:
     """Keys written into a free map, by the name of the entry or by what AWS's ids look like."""
     entries = f"self.{field}"
-    named = f"name.matches('{SECRET_NAMES}') && !name.matches('{SECRET_REFERENCES}')"
-    return (
-        Rule(
-            "spec",
-            f"!has({entries}) || !{entries}.exists(name, {named})",
-            "keys and passwords are never written into a job; use spec.s3.secretRef or serviceAccountName",
-            f".{field}",
-        ),
-        Rule(
-            "spec",
-            f"!has({entries}) || !{entries}.exists(name, {entries}[name].matches('{ACCESS_KEY_IDS}'))",
-            "a value looks like an access key id; use spec.s3.secretRef or serviceAccountName",
-            f".{field}",
-        ),
+    expressions = (
+        f"!{entries}.exists(name, name.matches('{SECRET_NAMES}') && !name.matches('{SECRET_REFERENCES}'))",
+        f"!{entries}.exists(name, {entries}[name].matches('{ACCESS_KEY_IDS}'))",
+    )
+    known = kinds.no_secrets(f"spec.{field}")
+    return tuple(
+        said(one, "spec", f"!has({entries}) || {expression}")
+        for one, expression in zip(known, expressions, strict=True)
     )
 
 
 def s3_rules(at: str) -> tuple[Rule, ...]:
     """Keys are never written inline, not in the endpoint's URL either."""
-    inline = tuple(
-        Rule(
-            at,
-            f"!has(self.{field})",
-            "keys are never written into a job; put them into a Secret and name it by secretRef",
-            f".{field}",
-        )
-        for field in ("accessKey", "secretKey", "sessionToken")
-    )
+    *inline, endpoint = kinds.inline_keys(at)
     return (
-        *inline,
-        Rule(
-            at,
-            "!has(self.endpoint) || !self.endpoint.matches('^https?://[^/]*@')",
-            "a URL never holds credentials; use secretRef",
-            ".endpoint",
-        ),
+        *(said(one, at, f"!has(self{one.path.removeprefix(at)})") for one in inline),
+        said(endpoint, at, "!has(self.endpoint) || !self.endpoint.matches('^https?://[^/]*@')"),
     )
 
 

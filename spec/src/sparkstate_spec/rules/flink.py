@@ -7,7 +7,6 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from sparkstate.manifest.judging import Rule, View
 from sparkstate_spec import fields
 from sparkstate_spec.flink_tables import (
     CHOICES,
@@ -17,12 +16,14 @@ from sparkstate_spec.flink_tables import (
     METRICS,
     NATIVE_METRICS,
     NOT_APPLICABLE,
+    SECRETS,
     VALUES,
+    VARIABLE,
     understood,
 )
+from sparkstate_spec.rules.rule import Rule, View
 
 PATH = "spec.configuration"
-VARIABLE = f"{METRICS}.column-family-as-variable"
 
 
 def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], object]) -> Rule:
@@ -52,7 +53,7 @@ def _twice() -> Iterator[Rule]:
 
 def _unknown() -> Rule:
     answered = tuple(prefix for prefixes, _ in (*NOT_APPLICABLE, *LATER) for prefix in prefixes)
-    starts = (*answered, "s3.access", "s3.secret")
+    starts = (*answered, *SECRETS)
     known = sorted(understood())
 
     def unknown(view: View) -> list[str]:
@@ -140,7 +141,7 @@ ALL = (
     _rule(
         "no keys of S3",
         "keys are never written into a job; put them into a Secret and name it by s3.secretRef",
-        lambda given, key: key.startswith(("s3.access", "s3.secret")),
+        lambda given, key: key.startswith(SECRETS),
     ),
     _unknown(),
     *_values(),

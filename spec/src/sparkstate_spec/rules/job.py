@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import re
 
-from sparkstate.manifest.judging import Rule, View, no_secrets, shown
 from sparkstate_spec import units
+from sparkstate_spec.rules.rule import Rule, no_secrets, shown
 
 NAME_LIMIT = 40
 """Spark adds up to 17 characters to an executor's name, the operator an attempt's number: 63 in all."""
 _NAME = re.compile(rf"^[a-z]([-a-z0-9]{{0,{NAME_LIMIT - 2}}}[a-z0-9])?\Z")
 
 
-def _more(view: View, less: str, more: str) -> bool:
-    return view.count(less, more) == 2 and view[less] > view[more]
+SPARKS_LEAST = "512Mi"
+LEAST_MEMORY = {
+    "driver.memory": SPARKS_LEAST,
+    "executor.memory": SPARKS_LEAST,
+    "managedMemoryPerSlot": "1Mi",
+    "fixedMemoryPerSlot": "1Mi",
+}
 
 
-def _below(path: str, least: str) -> Rule:
+def _at_most(name: str, less: str, more: str, message: str, said: str) -> Rule:
     return Rule(
-        f"{path} is at least {least}",
+        name,
+        f"spec.{less}",
+        message,
+        lambda view: (
+            view.count(f"spec.{less}", f"spec.{more}") == 2 and view[f"spec.{less}"] > view[f"spec.{more}"]
+        ),
+        lambda view: said.format(view[f"spec.{less}"], view[f"spec.{more}"]),
+        f"spec.{more}",
+    )
+
+
+def _below(path: str) -> Rule:
+    least = LEAST_MEMORY[path]
+    return Rule(
+        f"{path} is large enough",
         f"spec.{path}",
-        "Spark needs at least 512Mi" if path.endswith(".memory") else f"must be at least {least}",
+        f"Spark needs at least {least}" if least == SPARKS_LEAST else f"must be at least {least}",
         lambda view: (
             view[f"spec.{path}"] is not None
             and units.quantity_bytes(view[f"spec.{path}"]) < units.quantity_bytes(least)
@@ -29,10 +48,10 @@ def _below(path: str, least: str) -> Rule:
     )
 
 
-SET_BY_FIELDS = frozenset({
+SET_BY_FIELDS = (
     "spark.master", "spark.submit.deployMode", "spark.driver.memory", "spark.driver.cores",
     "spark.executor.memory", "spark.executor.cores", "spark.executor.instances", "spark.ui.enabled",
-})  # fmt: skip
+)  # fmt: skip
 
 
 def _spark_setting(setting: str, refused: str, message: str) -> Rule:
@@ -93,35 +112,35 @@ ENTRY = (
         "spec.sparkConf",
         "a setting is said by a field: spark.master by deployment, cores and memory by driver and executor, "
         "spark.executor.instances by slots, spark.ui.enabled by ui",
-        lambda view: bool(SET_BY_FIELDS & view.entries("spec.sparkConf").keys()),
-        lambda view: ", ".join(sorted(SET_BY_FIELDS & view.entries("spec.sparkConf").keys())),
+        lambda view: bool(set(SET_BY_FIELDS) & view.entries("spec.sparkConf").keys()),
+        lambda view: ", ".join(sorted(set(SET_BY_FIELDS) & view.entries("spec.sparkConf").keys())),
     ),
 )
 
 SIZE = (
-    Rule(
+    _at_most(
         "slots fit shards",
-        "spec.slots",
+        "slots",
+        "shards",
         "there are more slots than shards; a slot holds at least one shard",
-        lambda view: _more(view, "spec.slots", "spec.shards"),
-        lambda view: f"{view['spec.slots']} slots, {view['spec.shards']} shards",
+        "{} slots, {} shards",
     ),
-    Rule(
+    _at_most(
         "slots fit key groups",
-        "spec.slots",
+        "slots",
+        "maxParallelism",
         "there are more slots than key groups (maxParallelism)",
-        lambda view: _more(view, "spec.slots", "spec.maxParallelism"),
-        lambda view: f"{view['spec.slots']} slots, maxParallelism {view['spec.maxParallelism']}",
+        "{} slots, maxParallelism {}",
     ),
-    Rule(
+    _at_most(
         "shards fit key groups",
-        "spec.shards",
+        "shards",
+        "maxParallelism",
         "there are more shards than key groups (maxParallelism)",
-        lambda view: _more(view, "spec.shards", "spec.maxParallelism"),
-        lambda view: f"{view['spec.shards']} shards, maxParallelism {view['spec.maxParallelism']}",
+        "{} shards, maxParallelism {}",
     ),
-    _below("driver.memory", "512Mi"),
-    _below("executor.memory", "512Mi"),
+    _below("driver.memory"),
+    _below("executor.memory"),
     Rule(
         "one way of memory",
         "spec",
@@ -132,8 +151,8 @@ SIZE = (
             > 1
         ),
     ),
-    _below("managedMemoryPerSlot", "1Mi"),
-    _below("fixedMemoryPerSlot", "1Mi"),
+    _below("managedMemoryPerSlot"),
+    _below("fixedMemoryPerSlot"),
     Rule(
         "one kind of local storage",
         "spec.localStorage",

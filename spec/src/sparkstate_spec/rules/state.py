@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
-from sparkstate.manifest.judging import Rule, View, location, not_in_this_version, positive, shown
 from sparkstate_spec import units
+from sparkstate_spec.fields import STRATEGY_SECTIONS
 from sparkstate_spec.flink_tables import OPTION_KEYS
+from sparkstate_spec.rules.rule import Rule, View, inline_keys, location, not_in_this_version, positive, shown
+
+ONLY_ROCKSDB = ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
+LARGEST_INLINE = "1Mi"
+LEAST_FENCE = "3s"
 
 
 def _only_rocksdb(field: str) -> Rule:
@@ -33,10 +36,7 @@ BACKEND = (
     not_in_this_version("spec.stateBackend.type", "custom", "custom state backends are"),
     not_in_this_version("spec.stateBackend.type", "external", "external state backends are"),
     not_in_this_version("spec.stateBackend.changelog.enabled", True, "the changelog state backend is"),
-    *(
-        _only_rocksdb(field)
-        for field in ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
-    ),
+    *(_only_rocksdb(field) for field in ONLY_ROCKSDB),
     Rule(
         "heap timers on the heap",
         "spec.stateBackend.timerService",
@@ -62,6 +62,7 @@ BACKEND = (
             view.count("spec.stateBackend.writeBufferRatio", "spec.stateBackend.highPrioPoolRatio") == 2
             and view["spec.stateBackend.writeBufferRatio"] + view["spec.stateBackend.highPrioPoolRatio"] >= 1
         ),
+        beside="spec.stateBackend.writeBufferRatio",
     ),
 )
 
@@ -95,8 +96,11 @@ PROGRESS = (
     Rule(
         "inline threshold",
         "spec.checkpointing.inlineThreshold",
-        "cannot be larger than 1Mi",
-        lambda view: units.quantity_bytes(view["spec.checkpointing.inlineThreshold"] or "0") > 2**20,
+        f"cannot be larger than {LARGEST_INLINE}",
+        lambda view: (
+            units.quantity_bytes(view["spec.checkpointing.inlineThreshold"] or "0")
+            > units.quantity_bytes(LARGEST_INLINE)
+        ),
         shown("spec.checkpointing.inlineThreshold"),
     ),
     Rule(
@@ -137,22 +141,23 @@ PROGRESS = (
             view["spec.trigger.processingTime"] is not None and view["spec.trigger.availableNow"] is True
         ),
     ),
-    _section("fixedDelay", "fixed-delay"),
-    _section("exponentialDelay", "exponential-delay"),
-    _section("failureRate", "failure-rate"),
+    *(_section(section, strategy) for strategy, section in STRATEGY_SECTIONS.items()),
     *positive("spec.restart.exponentialDelay.initialBackoff", "spec.restart.exponentialDelay.maxBackoff"),
     Rule(
         "backoffs agree",
         "spec.restart.exponentialDelay.initialBackoff",
         "initialBackoff is longer than maxBackoff",
         _backoffs_disagree,
+        beside="spec.restart.exponentialDelay.maxBackoff",
     ),
     *positive("spec.restart.failureRate.failureRateInterval"),
     Rule(
         "fence timeout",
         "spec.fenceTimeout",
-        "must be at least 3s: the log is read again every third of it",
-        lambda view: units.duration_ms(view["spec.fenceTimeout"] or "3s") < 3000,
+        f"must be at least {LEAST_FENCE}: the log is read again every third of it",
+        lambda view: (
+            units.duration_ms(view["spec.fenceTimeout"] or LEAST_FENCE) < units.duration_ms(LEAST_FENCE)
+        ),
         shown("spec.fenceTimeout"),
     ),
     *positive("spec.sinkTimeout", "spec.deletion.deadline"),
@@ -180,21 +185,4 @@ RESTORE = (
 )
 
 
-def _inline_key(field: str) -> Rule:
-    return Rule(
-        f"no {field}",
-        f"spec.s3.{field}",
-        "keys are never written into a job; put them into a Secret and name it by secretRef",
-        lambda view: view[f"spec.s3.{field}"] is not None,
-    )
-
-
-S3 = (
-    *(_inline_key(field) for field in ("accessKey", "secretKey", "sessionToken")),
-    Rule(
-        "no credentials in the endpoint",
-        "spec.s3.endpoint",
-        "a URL never holds credentials; use secretRef",
-        lambda view: bool(re.search("^https?://[^/]*@", view["spec.s3.endpoint"] or "")),
-    ),
-)
+S3 = inline_keys("spec.s3")

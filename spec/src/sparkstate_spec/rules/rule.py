@@ -1,4 +1,8 @@
-"""What one rule is, and the kinds of rules that recur. Pure functions over a spec whose types are right."""
+"""What one rule is, and the kinds of rules that recur. Pure functions over a spec whose types are right.
+
+A rule's name tells whoever says the same in another language (the operator, in CEL) which one it is; its words are its
+own, and are written here alone. They do not name the field: its path is put before them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkstate.manifest.problems import NOT_IN_THIS_VERSION, Problem
 from sparkstate_spec import units, values
+from sparkstate_spec.problems import NOT_IN_THIS_VERSION, Problem
 
-LATER_SCHEMES = re.compile(values.LATER_SCHEMES)
-SECRET_NAMES = re.compile("(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)")
-SECRET_REFERENCES = re.compile("(?i)secretkeyref")
+_LATER = re.compile(values.LATER_SCHEMES)
+SECRET_NAMES = "(?i)((secret|access|account)[-._]?key|passw(or)?d|session[-._]?token)"
+SECRET_REFERENCES = "(?i)secretkeyref"
 """``spark.kubernetes.driver.secretKeyRef.X`` names a Secret; it holds none."""
-ACCESS_KEY_IDS = re.compile("(^|[^A-Z0-9])(AKIA|ASIA)[A-Z0-9]{16}")
+ACCESS_KEY_IDS = "(^|[^A-Z0-9])(AKIA|ASIA)[A-Z0-9]{16}"
 
 
 class View:
@@ -48,6 +52,8 @@ class Rule:
     message: str
     broken: Callable[[View], bool]
     note: Callable[[View], str] = lambda view: ""
+    beside: str = ""
+    """The path of the other field, where the rule compares two."""
 
     def check(self, view: View) -> Problem | None:
         """The finding, if there is one."""
@@ -100,13 +106,13 @@ def location(path: str) -> tuple[Rule, ...]:
         rule(
             "is for later",
             f"storage on Google Cloud, Azure or HDFS is {NOT_IN_THIS_VERSION}",
-            LATER_SCHEMES.search,
+            _LATER.search,
         ),
         rule(
             "has a known scheme",
             "the scheme must be s3:// or file:// (s3a:// and s3n:// are written s3://)",
             lambda text: (
-                "://" in text and not text.startswith(("s3://", "file://")) and not LATER_SCHEMES.search(text)
+                "://" in text and not text.startswith(("s3://", "file://")) and not _LATER.search(text)
             ),
         ),
         Rule(
@@ -128,10 +134,12 @@ def no_secrets(path: str) -> tuple[Rule, ...]:
 
     def named(view: View) -> list[str]:
         names = view.entries(path)
-        return [name for name in names if SECRET_NAMES.search(name) and not SECRET_REFERENCES.search(name)]
+        return [
+            name for name in names if re.search(SECRET_NAMES, name) and not re.search(SECRET_REFERENCES, name)
+        ]
 
     def valued(view: View) -> list[str]:
-        return [name for name, value in view.entries(path).items() if ACCESS_KEY_IDS.search(value)]
+        return [name for name, value in view.entries(path).items() if re.search(ACCESS_KEY_IDS, value)]
 
     return (
         Rule(
@@ -147,5 +155,29 @@ def no_secrets(path: str) -> tuple[Rule, ...]:
             "a value looks like an access key id; use spec.s3.secretRef or serviceAccountName",
             lambda view: bool(valued(view)),
             lambda view: ", ".join(valued(view)),
+        ),
+    )
+
+
+def inline_keys(section: str) -> tuple[Rule, ...]:
+    """Keys of S3 in the section that says how it is reached, in the URL of its endpoint too."""
+
+    def given(field: str) -> Rule:
+        path = f"{section}.{field}"
+        return Rule(
+            f"no {path}",
+            path,
+            "keys are never written into a job; put them into a Secret and name it by secretRef",
+            lambda view: view[path] is not None,
+        )
+
+    endpoint = f"{section}.endpoint"
+    return (
+        *(given(field) for field in ("accessKey", "secretKey", "sessionToken")),
+        Rule(
+            f"no credentials in {endpoint}",
+            endpoint,
+            "a URL never holds credentials; use secretRef",
+            lambda view: bool(re.search("^https?://[^/]*@", view[endpoint] or "")),
         ),
     )

@@ -1,0 +1,56 @@
+"""The rules on a spec that its types cannot say: one list that reads like the specification.
+
+The operator says each of them to the API server too, in CEL (``sparkstate_operator.model.rules``), with the words of
+this list; ``tests/contract`` holds both against the same specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import croniter
+
+from sparkstate_spec.problems import Problem
+from sparkstate_spec.rules import flink, job, state
+from sparkstate_spec.rules.rule import Rule, View
+
+ALL: tuple[Rule, ...] = (
+    job.NAME,
+    *job.ENTRY,
+    *job.SIZE,
+    *state.BACKEND,
+    *state.PROGRESS,
+    *state.RESTORE,
+    *state.S3,
+    *flink.ALL,
+)
+BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in ALL}
+
+_SCHEDULE = "spec.savepoints.schedule"
+SCHEDULE_COMES = Rule(
+    "schedule comes",
+    _SCHEDULE,
+    "names no time that ever comes",
+    lambda view: view[_SCHEDULE] is not None and not croniter.croniter.is_valid(view[_SCHEDULE], strict=True),
+    lambda view: f"it is {view[_SCHEDULE]!r}",
+)
+"""A cron line may be spelled well and name no day that ever comes, such as the 30th of February. CEL cannot tell, so
+the rule stands beside the list."""
+
+
+def check(document: Mapping[str, Any]) -> list[Problem]:
+    """Every rule that ``document`` breaks."""
+    return broken(document, ALL)
+
+
+def check_part(spec: Mapping[str, Any]) -> list[Problem]:
+    """The rules for a part of a spec (defaults for all jobs), which names no job and no code."""
+    asked = tuple(rule for rule in ALL if rule not in (job.NAME, job.ENTRY_POINT))
+    return broken({"spec": spec}, asked)
+
+
+def broken(document: Mapping[str, Any], rules: tuple[Rule, ...]) -> list[Problem]:
+    """What ``document`` breaks of ``rules``."""
+    view = View(document)
+    return [problem for rule in rules if (problem := rule.check(view)) is not None]
