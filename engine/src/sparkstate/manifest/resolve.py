@@ -55,7 +55,7 @@ def resolve(
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given), *_never(given)], manifest.source)
+    raise_if_any([*notices.impossible_here(given), *_missing(given), *_schedule(given)], manifest.source)
     told = [] if in_cluster else notices.notices(given)
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
@@ -77,7 +77,7 @@ def _missing(given: Leaves) -> list[Problem]:
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
-def _never(given: Leaves) -> list[Problem]:
+def _schedule(given: Leaves) -> list[Problem]:
     return rules.broken({"spec": nested(given)}, (rules.SCHEDULE_COMES,))
 
 
