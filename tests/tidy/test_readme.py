@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def test_the_manifest_is_accepted(tmp_path: Path) -> None:
     assert settings.backend.type == "rocksdb"
     assert settings.checkpoint.storage == "s3://bucket/jobs"
     assert settings.slots == 2
+
+
+def test_what_is_installed_from_a_clone_names_all_that_no_index_has() -> None:
+    """Whoever registers one of the names there would be installed in its stead."""
+    (line,) = re.findall(r"^pip install (.*?)(?:  #.*)?$", README, re.MULTILINE)
+    folders = {re.sub(r"\[.*", "", word.strip("'")).removeprefix("./") for word in line.split()}
+    needed = tomllib.loads((tree.ROOT / "engine" / "pyproject.toml").read_text())["project"]["dependencies"]
+    own = {word.partition("==")[0].removeprefix("sparkstate-") for word in needed if "sparkstate" in word}
+    assert own and folders == {"engine", *own}
 
 
 @pytest.mark.parametrize("page", ["README.md", "engine/README.md"])

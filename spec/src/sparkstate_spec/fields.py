@@ -40,8 +40,8 @@ STRATEGY_SECTIONS = {
 ONLY_ROCKSDB = tuple(
     f"stateBackend.{name}"
     for name in (
-        "predefinedOptions", "options", "storagePaths", "nativeMetrics", "timerService", "writeBufferRatio",
-        "highPrioPoolRatio",
+        "predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics", "timerService",
+        "writeBufferRatio", "highPrioPoolRatio",
     )
 )  # fmt: skip
 

@@ -49,7 +49,10 @@ def split(path: str) -> list[str]:
 
 def below(path: str, *above: str) -> bool:
     """Whether ``path`` is one of ``above``, or lies in one of them."""
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in above)
+    for one in above:  # noqa: SIM110 — a generator doubled the time of resolving a spec
+        if path.startswith(one) and (len(path) == len(one) or path[len(one)] in ".["):
+            return True
+    return False
 
 
 def leaves(spec: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -34,6 +34,7 @@ def test_what_nobody_gave_is_written_down_as_built_in() -> None:
         ({}, "managedMemoryPerSlot", "256Mi"),
         ({}, "managedMemory", None),
         ({"stateBackend": {"timerService": "rocksdb"}}, "stateBackend.type", None),
+        ({"stateBackend": {"optionsFactory": "a.b:C"}}, "stateBackend.type", None),
         ({"stateBackend": {"timerService": "rocksdb"}}, "stateMemoryPerSlot", "256Mi"),
         ({"stateBackend": {"type": "rocksdb"}}, "stateMemoryPerSlot", None),
         ({"stateBackend": {"type": "rocksdb"}}, "stateBackend.transferThreads", 4),
