@@ -11,7 +11,7 @@ from sparkstate_spec import built_in, units
 
 DEATH_MARGIN_S = 10.0
 """Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""
-DEFAULT_DEATH_S = 30.0 + 60.0 + DEATH_MARGIN_S
+DEFAULT_DEATH_S = built_in.plain("fenceTimeout") + built_in.plain("sinkTimeout") + DEATH_MARGIN_S
 """The same of a job whose spec nobody knows any more, by the defaults of both."""
 AWAY_S = 30.0
 """A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""

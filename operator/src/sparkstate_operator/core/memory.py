@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sparkstate_operator.core import templates
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.core.settings import Resolved
-from sparkstate_spec import memory, units
+from sparkstate_spec import built_in, memory, units
 from sparkstate_spec.memory import Item, whole_mib
 from sparkstate_spec.units import MIB
 
@@ -67,7 +67,7 @@ def _needs(resolved: Resolved) -> memory.Needs:
     on_heap, in_cluster = resolved.backend == "hashmap", resolved.executors > 0
     return memory.Needs(
         slots=resolved.slots,
-        slots_per_executor=int(resolved.get("slotsPerExecutor", 1)),
+        slots_per_executor=int(resolved.get("slotsPerExecutor", built_in.value("slotsPerExecutor"))),
         managed=_size(resolved, "managedMemoryPerSlot"),
         fixed=_size(resolved, "fixedMemoryPerSlot"),
         heap_state=_size(resolved, "stateMemoryPerSlot") if on_heap else None,

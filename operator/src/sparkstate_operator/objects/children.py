@@ -14,6 +14,7 @@ from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.objects import driver, parts
 from sparkstate_operator.objects.parts import Context, Object
+from sparkstate_spec import built_in
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -76,7 +77,8 @@ def manifest(context: Context, start: actions.Start) -> Object:
     for name in ("restoreFrom", "startEmpty", "state", "driverTemplate", "executorTemplate"):
         spec.pop(name, None)
     if reference := spec.pop("configMapRef", None):
-        spec["pythonFile"] = f"{parts.CODE_DIR}/{reference.get('key', 'job.py')}"
+        file = reference.get("key", built_in.value("configMapRef.key"))
+        spec["pythonFile"] = f"{parts.CODE_DIR}/{file}"
     if start.uri:
         spec["restoreFrom"] = {"uri": start.uri}
     elif start.latest:
