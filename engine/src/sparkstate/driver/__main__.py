@@ -7,6 +7,8 @@ Exit codes are those of ``errors``; 0 when the job finished, was stopped, or was
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import os
 import shutil
 import sys
@@ -26,11 +28,17 @@ from sparkstate.slots.starting import Here
 if TYPE_CHECKING:
     from sparkstate.driver.job import Outcome
 
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+"""Of glibc's ``malloc.h``."""
+_HEAPS = 2
+_LARGE_BYTES = 128 * 1024
+"""glibc's own threshold, which moves unless it is set."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
     options = _parse(arguments)
-    settle_arrow()
+    settle_memory()
     try:
         outcome = _run(options)
         return _last_word(options, outcome.reason, outcome.message, 0, outcome.savepoint)
@@ -45,13 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)
 
 
-def settle_arrow() -> None:
-    """Arrow takes memory from the allocator of everything else.
+def settle_memory() -> None:
+    """What epochs, checkpoints and outages need for a moment is given back.
 
-    Its own keeps pages for every thread that ever asked for some bytes, and a driver has new threads for each epoch and
-    checkpoint: 4 MiB were kept in 1,000 epochs, of at most 0.1 MiB in use at a time.
+    Arrow's own allocator keeps pages for every thread that ever asked for some bytes, and a driver has new threads for
+    each epoch and checkpoint: 4 MiB were kept in 1,000 epochs, of at most 0.1 MiB in use at a time. glibc has eight
+    heaps for each processor, which keep what they once had, and the first large block that is freed makes it take such
+    blocks (a checkpoint's metadata) from the heaps, too, between small ones that stay.
     """
     pa.set_memory_pool(pa.system_memory_pool())
+    with contextlib.suppress(AttributeError, OSError):  # a C library that is not glibc
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_ARENA_MAX, _HEAPS)
+        libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
