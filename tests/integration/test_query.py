@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from support import spark_session
 
 import sparkstate
+from sparkstate.clock import SystemClock
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.settings import TriggerSettings
 from sparkstate.spark import graph
@@ -63,7 +64,7 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
     declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
     epoch = Epoch(interruptions)
-    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch)
+    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
     query.start()
     assert epoch.planning.wait(60)
     if not interruptions:
