@@ -183,12 +183,12 @@ def test_an_init_container_that_fails_is_told_with_its_reason(operated: Operated
     operated.until_pod(1)
     operated.kubelet.init_fails("orders-driver-1", "fetch", 7)
 
-    def told() -> bool:
-        return operated.conditions().get("Degraded", {}).get("status") == "True"
+    def told() -> bool:  # a pod without a node is told as Unschedulable before
+        return operated.conditions().get("Degraded", {}).get("reason") == "CrashLoopBackOff"
 
     operated.cluster.until(told, "the init container is told")
     degraded = operated.conditions()["Degraded"]
-    assert degraded["reason"] == "CrashLoopBackOff"
+    assert degraded["status"] == "True"
     assert "init container fetch waits: back-off" in degraded["message"]
     assert "exit code 7 (Error): no such bucket" in degraded["message"]
     assert operated.status()["phase"] == "Starting"
