@@ -58,7 +58,7 @@ def write(path: Path, folder: Path) -> int:
     for soaked in sorted(folder.glob("*/soak.json")):
         story = report.read(soaked.parent)
         table = report.markdown(report.table(report.trends(story)))
-        parts.append(f"\n## {story.backend}\n\n{report.summary(story)}\n\n{table}\n")
+        parts.append(f"\n## {soaked.parent.name}\n\n{report.summary(story)}\n\n{table}\n")
     path.write_text("".join(parts))
     print(f"wrote {path}")
     return 0
