@@ -37,13 +37,12 @@ EPOCH_STARTS = EXCLUSIVE[3]
 STRATEGY_SECTIONS = {
     "fixed-delay": "fixedDelay", "exponential-delay": "exponentialDelay", "failure-rate": "failureRate",
 }  # fmt: skip
+REFUSED_ON_HEAP = ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
+"""Fields of ``stateBackend`` that are refused beside the type hashmap, whatever their value."""
 ONLY_ROCKSDB = tuple(
     f"stateBackend.{name}"
-    for name in (
-        "predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics", "timerService",
-        "writeBufferRatio", "highPrioPoolRatio",
-    )
-)  # fmt: skip
+    for name in (*REFUSED_ON_HEAP, "timerService", "writeBufferRatio", "highPrioPoolRatio")
+)
 
 
 def always(_given: Leaves) -> bool:

@@ -62,14 +62,6 @@ class Remembered:
     horizon: Callable[[], Forgotten]
 
 
-@dataclass(frozen=True)
-class _Restored:
-    """A log that a position brought: what was forgotten, and the time of the newest file that it names."""
-
-    forgotten: Forgotten
-    newest_ms: int
-
-
 class SeenFiles:
     """The logs of a query's file sources, in its ``directory``. ``sources`` gives those that run, ``now_ms`` the time.
 
@@ -83,8 +75,9 @@ class SeenFiles:
         self._folder = directory / "sources"
         self._find = sources
         self._now_ms = now_ms
-        self._restored: dict[int, _Restored] = {}
         self._noted: dict[int, Forgotten] = {}
+        self._newest_ms: dict[int, int] = {}
+        """Of the files in the logs that the position brought, where something was forgotten."""
         self._sources: list[Remembered] | None = None
         self._look_at: dict[int, int] = {}
 
@@ -92,9 +85,8 @@ class SeenFiles:
         """Read what the query's position brought, as Spark does when it starts."""
         for note in self._folder.glob(f"[0-9]*/{NOTE}"):
             number = int(note.parent.name)
-            forgotten = msgspec.json.decode(note.read_bytes(), type=Forgotten)
-            self._noted[number] = forgotten
-            self._restored[number] = _Restored(forgotten, _newest_ms(note.parent))
+            self._noted[number] = msgspec.json.decode(note.read_bytes(), type=Forgotten)
+            self._newest_ms[number] = _newest_ms(note.parent)
             compact = newest_compact(note.parent)
             self._look_at[number] = _next_look(compact.stat().st_size if compact else 0)
 
@@ -109,9 +101,8 @@ class SeenFiles:
             return
         self._sources = list(self._find())
         for source in self._sources:
-            restored = self._restored.get(source.number)
-            if restored is not None:
-                _compare(source.number, restored, source.horizon().max_age_ms)
+            if (newest_ms := self._newest_ms.get(source.number)) is not None:
+                _compare(source.number, self._noted[source.number], newest_ms, source.horizon().max_age_ms)
 
     def forget(self) -> None:
         """Take out of each log what its source has forgotten, if the newest compact entry has doubled since."""
@@ -162,9 +153,8 @@ def _next_look(size: int) -> int:
     return max(2 * size, _LOOK_BYTES)
 
 
-def _compare(number: int, restored: _Restored, max_age_ms: int) -> None:
-    noted = restored.forgotten
-    if restored.newest_ms - max_age_ms >= noted.before_ms:
+def _compare(number: int, noted: Forgotten, newest_ms: int, max_age_ms: int) -> None:
+    if newest_ms - max_age_ms >= noted.before_ms:
         return
     before = datetime.datetime.fromtimestamp(noted.before_ms / 1000, datetime.UTC)
     raise errors.RestoreBlocked(

@@ -13,8 +13,9 @@ from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_spec import layers, memory, rules
+from sparkstate_spec.fields import REFUSED_ON_HEAP
 from sparkstate_spec.given import JOB, Given, Leaves, below, join, leaves, nested
-from sparkstate_spec.rules import job, state
+from sparkstate_spec.rules import job
 from sparkstate_spec.rules.rule import Rule, View
 
 HELM = "helm"
@@ -88,9 +89,7 @@ def _named(*names: str) -> tuple[Rule, ...]:
 
 OF_TWO_LAYERS = (
     *_named("slots fit shards", "slots fit key groups", "shards fit key groups", "backoffs agree"),
-    *_named(
-        *(f"{field} for rocksdb" for field in state.ONLY_ROCKSDB), "heap timers on the heap", "ratios fit"
-    ),
+    *_named(*(f"{field} for rocksdb" for field in REFUSED_ON_HEAP), "heap timers on the heap", "ratios fit"),
     rules.SCHEDULE_COMES,
 )
 """What the API server has judged of the job alone, and the chart's defaults may break with it."""

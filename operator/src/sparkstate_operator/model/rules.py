@@ -18,7 +18,7 @@ from sparkstate_operator.model.rule import (
     positive,
     s3_rules,
 )
-from sparkstate_spec.fields import STRATEGY_SECTIONS
+from sparkstate_spec.fields import REFUSED_ON_HEAP, STRATEGY_SECTIONS
 from sparkstate_spec.flink_tables import OPTION_KEYS
 from sparkstate_spec.rules import job, state
 
@@ -115,7 +115,7 @@ BACKEND = (
             "spec.stateBackend",
             f"!has(self.{field}) || !has(self.type) || self.type != 'hashmap'",
         )
-        for field in state.ONLY_ROCKSDB
+        for field in REFUSED_ON_HEAP
     ),
     named(
         "heap timers on the heap",

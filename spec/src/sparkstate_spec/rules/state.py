@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from sparkstate_spec import units
-from sparkstate_spec.fields import STRATEGY_SECTIONS
+from sparkstate_spec.fields import REFUSED_ON_HEAP, STRATEGY_SECTIONS
 from sparkstate_spec.flink_tables import OPTION_KEYS
 from sparkstate_spec.rules.rule import Rule, View, inline_keys, location, not_in_this_version, positive, shown
 
-ONLY_ROCKSDB = ("predefinedOptions", "options", "optionsFactory", "storagePaths", "nativeMetrics")
 LARGEST_INLINE = "1Mi"
 LEAST_FENCE = "3s"
 
@@ -36,7 +35,7 @@ BACKEND = (
     not_in_this_version("spec.stateBackend.type", "custom", "custom state backends are"),
     not_in_this_version("spec.stateBackend.type", "external", "external state backends are"),
     not_in_this_version("spec.stateBackend.changelog.enabled", True, "the changelog state backend is"),
-    *(_only_rocksdb(field) for field in ONLY_ROCKSDB),
+    *(_only_rocksdb(field) for field in REFUSED_ON_HEAP),
     Rule(
         "heap timers on the heap",
         "spec.stateBackend.timerService",
