@@ -224,14 +224,18 @@ def main() -> int:
             drivers.stop()
             cluster.close()
     print(json.dumps(figures, indent=1))
-    parts = [figures["answering"], figures["failing"]]
-    good = all(
-        part["processors"] <= AIM_CPU
-        and part["memory_mib"] <= AIM_MIB
-        and part["reaction_s"]["max"] <= AIM_DELAY_S
-        for part in parts
+    return 0 if _good(figures["answering"], figures["failing"]) else 1
+
+
+def _good(answering: dict[str, Any], failing: dict[str, Any]) -> bool:
+    """Whether the aims are met: what it costs in both parts, and that no driver's failure delays another's savepoint.
+    How long a savepoint takes where all drivers answer is the API server's and the machine's."""
+    cheap = all(
+        part["processors"] <= AIM_CPU and part["memory_mib"] <= AIM_MIB for part in (answering, failing)
     )
-    return 0 if good else 1
+    first, second = answering["reaction_s"], failing["reaction_s"]
+    later_s = max(second[at] - first[at] for at in ("p50", "p99", "max"))
+    return cheap and second["asked"] == second["answered"] and later_s <= AIM_DELAY_S
 
 
 def measure(
@@ -326,7 +330,9 @@ def part(
     """So many seconds; each second a savepoint is asked for, and with ``bad`` a pod fails every other second."""
     objects = client.CustomObjectsApi(cluster.api())
     chosen = random.Random(7)
-    healthy = sorted(set(names) - set(bad))
+    # A job that recovers by itself takes no savepoint meanwhile, and its own waits for that.
+    recovers = {name for name, does in kubelet.does.items() if does == "recovers"}
+    healthy = sorted(set(names) - set(bad) - recovers)
     chosen.shuffle(healthy)
     asked: dict[str, float] = {}
     # Savepoints of their own jobs, failures of others: a job that fails cannot be asked.
@@ -353,16 +359,27 @@ def part(
     after, polled = scale._requests(port), drivers.polls() - polls
     time.sleep(5)
     delays_s = sorted(drivers.posted[uid] - at for uid, at in asked.items() if uid in drivers.posted)
+    names_of = {uid: name for name, uid in kubelet.uids.items()}
+    slowest = sorted(asked, key=lambda uid: drivers.posted.get(uid, float("inf")) - asked[uid])[-5:]
     spent = {name: after[name] - requests.get(name, 0) for name in after}
     return {
         "seconds": round(elapsed_s), "processors": round(spent_s / elapsed_s, 3),
         "memory_mib": round(scale._rss_mib(pid)), "memory_now_mib": round(scale._rss_mib(pid, "VmRSS")),
         "polls_per_s": round(polled / elapsed_s, 1), "requests_per_s": round(sum(spent.values()) / elapsed_s, 1),
         "reaction_s": {**_spread(delays_s), "asked": len(asked), "answered": len(delays_s)},
+        "slowest": [_told(drivers, kubelet, names_of[uid], asked[uid], began) for uid in reversed(slowest)],
         "waiting": _spread(sorted(waiting)), "load": round(os.getloadavg()[0], 1),
         "requests": {name: int(count) for name, count in sorted(spent.items()) if count},
         "phases": {phase: int(scale._phases(port, phase)) for phase in ("Running", "Starting", "Failing", "Failed")},
     }  # fmt: skip
+
+
+def _told(drivers: StandIns, kubelet: Kubelet, job: str, asked_s: float, began_s: float) -> dict[str, Any]:
+    """A savepoint that waited long: of which job, what its driver does, when in the part it was asked for."""
+    posted_s = drivers.posted.get(kubelet.uids[job])
+    waited_s = None if posted_s is None else round(posted_s - asked_s, 3)
+    does = kubelet.does.get(job, "runs")
+    return {"job": job, "driver": does, "at_s": round(asked_s - began_s, 1), "waited_s": waited_s}
 
 
 def start(cluster: Cluster, folder: Path, port: int, driver_port: int) -> operator_process.Operator:

@@ -216,3 +216,24 @@ def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
     assert access["job"] == "default/shop/orders"
     found = snapshot.decide(seen, placed, Config(cluster_found=True)).status["access"]
     assert found["job"] == "green/shop/orders", "where nobody has told this installation another name"
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "again_s"),
+    [(0.0, snapshot.POLL_S), (5.0, 5.0), (600.0, snapshot.WAIT_S)],
+    ids=["first", "then", "later"],
+)
+def test_a_savepoint_of_a_job_that_recovers_looks_again_soon_and_then_less_often(
+    waited_s: float, again_s: float
+) -> None:
+    """A recovery takes seconds, a suspension days."""
+    recovers = observed.AroundSnapshot(
+        one(),
+        NOW + timedelta(seconds=waited_s),
+        job(running_status()),
+        pod(),
+        observed.Report({"phase": "RESTARTING"}),
+        (),
+    )
+    waits = snapshot.decide(recovers, revision(), Config())
+    assert (waits.status["reason"], waits.wait_s) == ("JobNotRunning", again_s)

@@ -196,7 +196,7 @@ def _pending(draft: _Draft, reason: str, message: str) -> None:
         _fail(draft, reason, f"not taken within {draft.timeout_s():.0f} s: {message}")
         return
     draft.fill(reason=reason, message=message)
-    draft.wait_s = WAIT_S
+    draft.wait_s = min(max(draft.age_s("triggeredTime", draft.snapshot.created), POLL_S), WAIT_S)
 
 
 def _follow(draft: _Draft) -> None:
