@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import threading
@@ -72,11 +73,12 @@ class PodLogs:
 
     def _link(self) -> None:
         for source in self.sources:
-            for path in source.glob("*/*/*.log*"):
-                target = self.kept / path.relative_to(source)
+            # Path.glob raises where the kubelet removes a pod's folder meanwhile; this one passes over it.
+            for name in glob.iglob("*/*/*.log*", root_dir=source):
+                target = self.kept / name
                 with contextlib.suppress(FileNotFoundError, FileExistsError):
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    os.link(path, target)
+                    os.link(source / name, target)
 
 
 def printed(log: str) -> Iterator[str]:
