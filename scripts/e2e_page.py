@@ -19,10 +19,10 @@ COLUMNS = ("what must come about", "became of it", "runs", "on", "test")
 
 HEAD = """# What was tried on real nodes
 
-Written by `make e2e`; do not edit. A line is one test on real nodes: kubelets and containerd that run the containers of
-our images, with the operator as its chart installs it, a real S3 server and real Spark (how, is said in
-[tests/README.md](../tests/README.md)). It shows what became of the test when it was last run, and on which day. `runs`
-counts parameters.
+`make e2e` writes this page; do not edit it. Each line is one test on real nodes: kubelets and containerd run the
+containers of our images, with the operator as its chart installs it, a real S3 server and real Spark
+([tests/README.md](../tests/README.md) says how). A line shows the outcome of the test in its last run, and the day of
+that run. `runs` counts parameters.
 """
 
 

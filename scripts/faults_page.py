@@ -19,11 +19,10 @@ COLUMNS = ("broken", "when", "on", "expected", "became of it", "runs", "test")
 
 HEAD = """# What was broken on purpose, and what became of it
 
-Written by `make faults`; do not edit. A line is one kind of fault: what is broken, when (processes: in which phase), on
-which backend or storage, what must come of it, and what came of it when it was last run (a line that never was says
-so). `runs` counts runs with that fault: parameters, seeds,
-generated lives. What the words mean is said in [the glossary](GLOSSARY.md); how the tests are made, in
-[tests/README.md](../tests/README.md).
+`make faults` writes this page; do not edit it. Each line is one kind of fault. It says what is broken, when (for
+processes: in which phase) and on which backend or storage, what the outcome must be, and what it was in the last run; a
+line that never ran says so. `runs` counts the runs with that fault: parameters, seeds, generated lives.
+[The glossary](GLOSSARY.md) explains the words; [tests/README.md](../tests/README.md) says how the tests are made.
 """
 
 
