@@ -1,0 +1,65 @@
+"""Reads the files, runs the checks, prints what they find."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import proselint.checks
+from proselint.config import DEFAULT
+from proselint.registry import CheckRegistry
+from proselint.tools import LintFile
+
+from prose import rules, texts, vocabulary
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = ("spec/src", "engine/src", "operator/src")
+ELSEWHERE = {
+    "docs/faults.md": "its lines are written by the tests that break things",
+    "docs/real-nodes.md": "its lines are written by the tests on real nodes",
+    "docs/rest-api.md": "its words are those of the models in engine/src/sparkstate/control",
+    "docs/metrics.md": "its words are those of engine/src/sparkstate/control",
+    "CHANGELOG.md": "what has been released is not written anew",
+}
+"""Pages that are not read, and where their words come from."""
+
+
+def register() -> None:
+    """Makes the checks known to proselint, which has one registry for a process."""
+    registry = CheckRegistry()
+    if not registry.checks:
+        registry.register_many((*proselint.checks.__register__, *rules.PAGES))
+
+
+def files() -> list[Path]:
+    """What ``make check`` reads: the pages and sources that git knows."""
+    known = subprocess.run(["git", "ls-files", "*.md", *SOURCES], cwd=ROOT, capture_output=True, check=True, text=True)
+    names = [name for name in known.stdout.split() if name.endswith((".md", ".py"))]
+    return [ROOT / name for name in names if name not in ELSEWHERE and "fixtures" not in name]
+
+
+def faults(name: str, content: str) -> Iterator[tuple[int, str, str]]:
+    """Line, rule and words of each fault in one file; ``name`` tells Markdown from Python."""
+    register()
+    suffix = Path(name).suffix
+    ours = rules.PAGES if suffix == ".md" else rules.DOCSTRINGS
+    checks = {path: False for path in vocabulary.OFF} | DEFAULT["checks"] | {check.path: True for check in ours}
+    prose = LintFile(name, texts.READERS[suffix](content) or " ")
+    for found in prose.lint({"max_errors": 1000, "checks": checks}):
+        result = found.check_result
+        words = prose.content[slice(*result.span)].strip().lower()
+        known = any(result.check_path == path and known in words for path, known in vocabulary.KNOWN)
+        if not known and re.search("[a-z]", words):  # figures of a table may repeat
+            yield found.pos[0], result.check_path, " ".join(result.message.split())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the faults of the files that are named, or of all; 1 when there is one."""
+    number = 0
+    for path in [Path(name).resolve() for name in arguments] or files():
+        for line, check, message in faults(path.name, path.read_text()):
+            number += 1
+            print(f"{path.relative_to(ROOT)}:{line}: {check}: {message}")
+    return int(number > 0)
