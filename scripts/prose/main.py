@@ -45,7 +45,9 @@ def faults(name: str, content: str) -> Iterator[tuple[int, str, str]]:
     register()
     suffix = Path(name).suffix
     ours = rules.PAGES if suffix == ".md" else rules.DOCSTRINGS
-    checks = {path: False for path in vocabulary.OFF} | DEFAULT["checks"] | {check.path: True for check in ours}
+    off = dict.fromkeys(vocabulary.OFF, False)  # first: proselint takes the first path that fits
+    checks = off | {path: on for path, on in DEFAULT["checks"].items() if path not in off}
+    checks |= {check.path: True for check in ours}
     prose = LintFile(name, texts.READERS[suffix](content) or " ")
     for found in prose.lint({"max_errors": 1000, "checks": checks}):
         result = found.check_result

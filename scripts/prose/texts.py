@@ -14,7 +14,8 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 TITLE = re.compile(r"^#+ .*$|^\*\*[^*]+[.?:]\*\*(?= |$)", re.MULTILINE)
-EXAMPLE = re.compile(r"^(?: *>>> | *\.\.\. | {8,}).*|^.*[│┌└├─▼►].*$", re.MULTILINE)
+# Examples, drawings, and what click prints as it is written.
+EXAMPLE = re.compile(r"^(?: *>>> | *\.\.\. | {8,}).*|^.*[│┌└├─▼►].*$|^ *\\b\n(?: *\S.*\n?)*", re.MULTILINE)
 
 
 def markdown(page: str) -> str:

@@ -1,4 +1,4 @@
-"""Which events are only the echo of what this very process wrote.
+"""Which events are only the echo of this process's own writes.
 
 A status whose progress was written comes back through the watch, and there is nothing in it that the next look should
 be hurried for: with thousands of jobs these echoes would be half of all looks. Known by the resourceVersion: an object

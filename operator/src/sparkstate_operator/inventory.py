@@ -81,7 +81,7 @@ async def _try(
 async def _add(
     found: list[Found], kube: k.Kube, namespace: str | None, config: Config, now: datetime
 ) -> None:
-    """Those of one namespace, one by one: what has been found holds, also where the rest of a list is refused."""
+    """The jobs of one namespace, one by one: each one found counts, even where the rest of a list is refused."""
     pods: dict[tuple[str, str], list[_Pod | None]] = defaultdict(list)
     async for body in kube.each(k.PODS, namespace, labels.JOB):
         place, marks = body["metadata"]["namespace"], body["metadata"]["labels"]
@@ -121,7 +121,7 @@ def _found(
     config: Config,
     now: datetime,
 ) -> Found | None:
-    """None also where one of its pods or snapshots could not be read."""
+    """None, too, where one of the job's pods or snapshots could not be read."""
     read = [one for one in pods if one is not None]
     mine = tuple(one for one in snapshots if one is not None)
     if len(read) < len(pods) or len(mine) < len(snapshots):

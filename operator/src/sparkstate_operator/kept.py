@@ -30,7 +30,7 @@ def pack(seen: observed.Observed) -> bytes:
 
 
 def unpack(packed: bytes) -> observed.Observed:
-    """The same. It was packed by this very process, and has never been anywhere else."""
+    """The look that :func:`pack` packed: in this process, and it has never been anywhere else."""
     found: observed.Observed = pickle.loads(zlib.decompress(packed))
     return found
 

@@ -7,7 +7,7 @@ holder that stalled, was paused or cut off from going on:
 
 * another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
   skewed clocks do not matter;
-* a thread ends the process by ``os._exit`` when the last renewal is older than ``duration - margin``, also while
+* a thread ends the process by ``os._exit`` when the last renewal is older than ``duration - margin``, even while
   the event loop is blocked;
 * every write asks :meth:`Leadership.require` before it is sent, so that a process that was paused past its Lease
   cannot be faster than that thread.

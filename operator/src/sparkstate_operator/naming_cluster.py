@@ -3,7 +3,7 @@
 A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``, so two clusters on one storage need two
 names, and a name that changes hides the state of every job. A new installation is called by the uid of kube-system,
 which no two clusters share. Whatever an installation was called before it stays: the name is noted on the Lease, which
-outlives the process, and in the status of each job; an operator of before the uid called every cluster ``default``.
+outlives the process, and in the status of each job; operators older than the uid called every cluster ``default``.
 
 A name that is told to an installation that had another is meant for its jobs, and hides their state on purpose. A job
 that comes from another operator was not meant: it keeps its own (``kept_name``).

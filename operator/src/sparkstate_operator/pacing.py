@@ -1,7 +1,7 @@
 """How often drivers are asked, progress is written and jobs are looked at, by how many jobs there are.
 
-What an idle job costs is small, what thousands of them cost is not. All together are asked, written and looked at at
-rates that have a bound, so that beyond a number of jobs each of them waits longer: operator and API server cost the
+One idle job costs little, thousands of them do not. Polls, writes and looks have a bounded rate for all jobs
+together, so that beyond a number of jobs each of them waits longer: operator and API server cost the
 same however many there are. What must not wait is no poll: a pod that fails, a driver that is no longer ready (its
 readiness probe fails while it pauses or recovers) and a changed spec are events of the watches.
 """
@@ -45,9 +45,9 @@ SPARE_S = 1.0
 
 
 class Pace:
-    """Lets this many pass in a second, those first that have waited longest. Thousands of jobs that become due at once,
-    because all were looked at at once, are spread by it. If chance decided, one of 5,000 would wait for two hours:
-    those that have passed are due again before all have.
+    """Lets this many pass in a second, those first that have waited longest. It spreads thousands of jobs that become
+    due at once because all were looked at together. If chance decided, one of 5,000 would wait for two hours: those
+    that have passed are due again before all have.
 
     ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer than
     the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again.

@@ -49,8 +49,8 @@ class Report:
 
 @dataclass(frozen=True)
 class News:
-    """The parts of a report that change. A change of ``state`` is looked at at once, one of ``progress`` when it is
-    time to write progress."""
+    """The parts of a report that change. A change of ``state`` causes a look at once, one of ``progress`` when it
+    is time to write progress."""
 
     state: tuple[Any, ...] = ()
     progress: tuple[Any, ...] = ()

@@ -41,7 +41,7 @@ def delete_savepoints(
     job: str | None,
     **s3: Any,
 ) -> None:
-    """Delete savepoints with all their files, also while their job runs or is down.
+    """Delete savepoints with all their files, even while their job runs or is down.
 
     With a manifest or a storage, they are savepoints of that job: each is first marked in the job's log,
     so a restore never begins from one that is being deleted. A savepoint's URL alone is enough where the

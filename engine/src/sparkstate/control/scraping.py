@@ -3,7 +3,7 @@
 A scraper cannot know the token of an attempt. So a job may open a port beside its endpoint that shows what is counted:
 numbers by slot and part, and the names that the job's functions give their own metrics and their operators; no keys,
 addresses or places in storage (docs/security.md). It is off unless ``metricsPort`` is set.
-Whoever reaches it asks for as much as he likes; what it costs is bounded by making the text once a second.
+Whoever reaches it may ask as often as they like; the text is made once a second, which bounds the cost.
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ def _prepare(work_dir: Path) -> None:
 
 
 def _empty(work_dir: Path) -> None:
-    """What an earlier driver left in our own folders, but for the state that its slots held; nothing else in there is
-    ours."""
+    """Removes what an earlier driver left in our own folders, except the state that its slots held. Everything else
+    in there belongs to others."""
     work_dir.mkdir(parents=True, exist_ok=True)
     left.settle(work_dir / left.SLOTS)
     for name in ("query", "spark"):

@@ -100,7 +100,7 @@ def run(
 
 
 def phase_of(view: JobView) -> Phase:
-    """As far as there may be something to save: a driver that has not claimed the job's state has nothing, also while
+    """The phase for a last checkpoint: a driver that has not claimed the job's state has nothing to save, even while
     it waits for the storage (``PAUSED``)."""
     return view.phase if view.has_lineage else Phase.STARTING
 

@@ -24,7 +24,8 @@ where it fell asleep; its entries, and its successor's claim, stay until then.""
 def compact(store: ObjectStore, state: LogState, known: Bases) -> Bases:
     """Store ``state`` as the newest base and delete what lies below the new floor; the bases as they are now.
 
-    ``known`` are those of before. For the driver that owns the lineage, and ``state`` ends with an entry of its own.
+    ``known`` are the bases before this call. Only the driver that owns the lineage may call this, and ``state`` must
+    end with an entry of its own.
     """
     bases.write(store, state)
     now = bases.listed(store)

@@ -47,7 +47,7 @@ def _shown(path: str, given: Leaves, by_path: Mapping[str, Field], job: JobSetti
 
 
 def _derived(job: JobSettings) -> dict[str, str]:
-    """What is not simply the value of one setting: places made absolute, numbers that follow from others."""
+    """Values that are more than one setting: places made absolute, numbers that follow from others."""
     key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
     shards = job.shards or keygroups.default_shards(job.slots, key_groups)
     found = {

@@ -3,8 +3,8 @@
 The task is answered when its rows have arrived, not when they are processed: so Spark plans and shuffles the next
 epoch while the slots still work on this one. One thread takes batches from the socket (:meth:`Incoming.put`), another
 runs the operator over them, once every earlier epoch is committed, since records must see that state. Between the two
-wait at most ``limit_bytes`` in memory. What does not fit waits in a file while an earlier epoch is not committed yet,
-for that may need the very core that the task occupies; when it is this epoch's turn the socket is simply read later.
+wait at most ``limit_bytes`` in memory. Batches that do not fit wait in a file while an earlier epoch is not committed
+yet, because its commit may need the core that the task occupies; in this epoch's turn the socket is read later.
 """
 
 from __future__ import annotations

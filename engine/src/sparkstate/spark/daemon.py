@@ -57,8 +57,8 @@ def load() -> bool:
 
 
 def quiet(work: Worker) -> Worker:
-    """Spark's ``worker``, but for its traceback when Spark has closed its end, as it does with every worker whose task
-    was cancelled: nobody is left to be told, and the job's log would end with what looks like a failure."""
+    """Spark's ``worker`` without its traceback when Spark has closed its end, as it does with every worker whose task
+    was cancelled: nobody is left to read it, and the job's log would end with what looks like a failure."""
 
     def run(sock: socket.socket, authenticated: bool) -> int:
         try:

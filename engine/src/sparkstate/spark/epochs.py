@@ -1,8 +1,8 @@
 """One epoch: feed and finish for every operator in order, commit, output.
 
-The slots commit before the sinks are called, so that they process the next epoch meanwhile. A sink that fails fails the
-epoch, and its changes with it: all slots go back to the last checkpoint then, and none is taken before the sinks are
-done.
+The slots commit before the sinks are called, so that they process the next epoch meanwhile. When a sink fails, the
+epoch fails with its changes: all slots go back to the last checkpoint, and no checkpoint is taken before the sinks
+are done.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _OTHERS: Final = ("spark.sql.extensions", "spark.jars", "spark.jars.packages")
 
 
 def session(context: SparkContext, conf: Mapping[str, str]) -> SparkSession:
-    """The first session of a context, as ``SparkSession.builder.getOrCreate()`` makes it but for these functions.
+    """The first session of a context, as ``SparkSession.builder.getOrCreate()`` makes it, without these functions.
 
     ``conf``: the context's settings, for which PySpark asks the JVM one by one.
     """

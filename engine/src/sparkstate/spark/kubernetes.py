@@ -1,8 +1,8 @@
 """Spark's settings for a driver pod with executor pods: client mode on Spark's Kubernetes backend.
 
 Pure: settings in, a configuration out. Executor pods come from the template that the operator mounts, so labels
-(but for the life's), volumes, credentials and security context are not here; what Spark insists on deciding itself is
-(image, memory, cores).
+(except the life's), volumes, credentials and security context are not here. Settings on which Spark insists are here:
+image, memory, cores.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names in storage: URLs, keys, and ids that are never used twice. Pure but for :func:`random_id`."""
+"""Names in storage: URLs, keys, and ids that are never used twice. Pure, except :func:`random_id`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Streams for small state: bytes that stay few become part of the handle, more become an object.
 
-The rules are those of Flink's ``FsCheckpointStreamFactory``, but for two faults of it: ``sync()`` before the
+The rules are those of Flink's ``FsCheckpointStreamFactory`` without two of its faults: ``sync()`` before the
 first flush is safe, and one large write that fits the threshold stays inline. An object store cannot append,
 so what is flushed is spooled (in memory up to 1 MiB, then in a temporary file) and becomes an object when the
 stream is closed.

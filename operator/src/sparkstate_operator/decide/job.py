@@ -71,8 +71,8 @@ def decide(
 
 
 def _name_attempt(draft: Draft, config: Config) -> None:
-    """Write down the name in storage of the attempt that is asked for now: until then the state lies under the older
-    one. And that this very object has run under it, which a status that was restored does not say."""
+    """Write down the name in storage of the attempt that starts now; until then the state lies under the older name.
+    Also note that this object itself has run under the name, which a restored status does not say."""
     asked = any(isinstance(action, actions.StartAttempt) for action in draft.acts)
     if asked or (draft.intent.get("action") == "start" and not draft.status.get("cluster")):
         draft.put("cluster", kept_name.of_job(config, draft.job))

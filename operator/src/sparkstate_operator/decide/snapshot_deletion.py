@@ -64,7 +64,7 @@ def _begin(draft: SnapshotDraft) -> None:
 
 
 def _know_access(draft: SnapshotDraft) -> None:
-    """From the job, where an operator of before has not written everything down."""
+    """Take the access from the job, where an earlier operator has not written everything down."""
     access = draft.status.get("access") or {}
     if draft.job is not None and not (access.get("storage") and access.get("template")):
         draft.put("access", {**(draft.access(None, None) or {}), **access})

@@ -101,8 +101,8 @@ def _left_a_trace(draft: Draft) -> bool:
 def _used(draft: Draft) -> bool:
     """Whether a pod of this number may have lived: its ConfigMap exists, and it is not known that none was made.
 
-    After a creation without a clear answer this very look, and the watch, have not shown the pod. Creating it under the
-    same name makes it once at most.
+    After a creation without a clear answer, neither this look nor the watch has shown the pod. Creating it under the
+    same name makes it at most once.
     """
     seen, number = draft.seen, draft.attempt
     if seen.never_made == number or (seen.unanswered == number and number not in seen.sightings):
@@ -179,9 +179,9 @@ def unconfirmed_s(draft: Draft, revision: Revision) -> float:
 def harmless_at(pod: observed.Pod, revision: Revision) -> datetime:
     """When a pod that is being deleted can do no more harm, though nobody confirms its end.
 
-    On a node that does not answer nobody hears of the grace period, so it counts for nothing; and the node was silent
-    for longer than :data:`AWAY_S` when the deletion was asked for, because Kubernetes taints it after 40 s or more, and
-    the pod tolerates that for as long as :data:`AWAY_S` where its template says nothing else.
+    On a node that does not answer nobody hears of the grace period, so it counts for nothing. The node was silent for
+    longer than :data:`AWAY_S` when the deletion was asked for: Kubernetes taints it after 40 s or more, and the pod
+    tolerates the taint for :data:`AWAY_S` unless its template says otherwise.
     """
     if pod.deleting_at is None:
         raise ValueError(f"pod {pod.name} is not being deleted")

@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP, in a thread of its own: it answers also while the event loop hangs."""
+"""Health and metrics over HTTP, in a thread of its own: it answers even while the event loop hangs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tables of committed state as dicts of Python objects.
 
-Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So what a table hands out
-cannot be changed by a reader, but for the lists and dicts of list and map states, of which readers get
+Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So a reader cannot
+change what a table hands out, except for the lists and dicts of list and map states, of which readers get
 copies.
 """
 

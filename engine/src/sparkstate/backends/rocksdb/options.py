@@ -1,7 +1,7 @@
 """RocksDB's options as plain data, and the interface by which a user's code may change them.
 
 rocksdict's own option objects can be written but not read, compared or pickled, so options are collected here
-by name and handed to rocksdict at the very end (``native.py``). Setting options by code is for experts: a
+by name and handed to rocksdict at the end (``native.py``). Setting options by code is for experts: a
 wrong value can cost memory that nobody counts, or speed. Prefer ``PredefinedOptions``, then the configurable
 keys.
 """

@@ -1,8 +1,8 @@
 """Keeps Python's cycle collector out of the record loop.
 
-A batch makes tens of thousands of tuples that live until the batch is done; the collector, which starts after
-every 700 new objects, looks at all of them again and again and finds nothing. Measured: it took three
-quarters of the time of making rows. It runs between batches.
+A batch makes tens of thousands of tuples that live until the batch is done. The collector, which starts after
+every 700 new objects, looks at all of them each time and finds nothing. Measured: it took three quarters of the
+time of making rows. So it runs between batches.
 """
 
 from __future__ import annotations

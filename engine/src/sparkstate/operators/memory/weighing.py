@@ -1,8 +1,8 @@
 """How much memory an overlay takes: an estimate from counts, which are exact, and a few looks at what is counted.
 
 Exact sizes would cost more than the records themselves. So this is asked once per batch and looks at about a
-hundred objects, evenly spread, however many there are. It errs by what is shared (counted twice) and by single
-very large values between the looks.
+hundred objects, evenly spread, however many there are. It errs by shared objects (counted twice) and by single
+large values between the looks.
 """
 
 from __future__ import annotations

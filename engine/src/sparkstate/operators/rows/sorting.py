@@ -1,9 +1,9 @@
-"""Rows of an epoch in order of event time, also where they do not fit in memory: sorted runs on disk, merged.
+"""Rows of an epoch in order of event time, even where they do not fit in memory: sorted runs on disk, merged.
 
 The order is that of one stable sort of all rows as they came. Of the batches read last from each run, a merge
 step takes all rows up to the least of their ends, run by run, and sorts them; the run whose end that is goes on
 with its next batch. Rows of equal time stay in the order of the runs, because a later run gives its rows of that
-very time only when the earlier ones have none left.
+time only when the earlier ones have none left.
 """
 
 from __future__ import annotations
