@@ -45,7 +45,7 @@ sbom: setup ## What the images consist of (SPDX JSON beside each archive; ARGS=-
 vulnerabilities: setup ## Known ones of the locked packages and the images, by an OSV database: ARGS="--database PATH"
 	@$(PY) scripts/vulnerabilities.py $(ARGS)
 
-check: setup ## Style, types, layers, generated files, licences, feature list
+check: setup ## Style, types, layers, prose, generated files, licences, feature list
 	@$(PY) scripts/run_checks.py
 
 bench: setup ## Figures of the engine, as a table and as JSON under benchmarks/results/

@@ -1,0 +1,106 @@
+"""The linter of prose finds what it shall find, and nothing in this repository."""
+
+from __future__ import annotations
+
+import pytest
+from prose import main, rules, texts
+
+HEAD = "# A page\n\nThe driver commits.\n\n"
+
+
+def found(text: str, name: str = "page.md") -> list[tuple[int, str]]:
+    return [(line, rule.removeprefix("sparkstate.")) for line, rule, _ in main.faults(name, text)]
+
+
+@pytest.mark.parametrize("path", main.files(), ids=lambda path: str(path.relative_to(main.ROOT)))
+def test_the_pages_and_docstrings_of_this_repository_have_no_fault(path: main.Path) -> None:
+    assert list(main.faults(path.name, path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        pytest.param("headless", "What the slots left is removed by the next driver.", id="headless"),
+        pytest.param("headless", "It ends. Who has no key runs no code.", id="headless-behind-another"),
+        pytest.param("of-what", "The driver learns of what was done.", id="of-what"),
+        pytest.param("of-what", "Drivers: by whom the state was claimed, the log says.", id="by-whom"),
+        pytest.param("is-to", "The folder is to be made by the driver.", id="is-to"),
+        pytest.param("cleft", "It is the driver that commits.", id="cleft"),
+        pytest.param("also-when", "The thread answers also when the loop hangs.", id="also-when"),
+        pytest.param("archaic", "All files are kept but for the notes.", id="but-for"),
+        pytest.param("of-before", "An operator of before does not know the key.", id="of-before"),
+        pytest.param("else", "Slots lie beside the driver, in executors else.", id="else"),
+        pytest.param("he", "A stranger asks for as much as he likes.", id="he"),
+        pytest.param("has-not", "Nobody grants a right that the account has not.", id="has-not"),
+        pytest.param("is-no", "The note is no record.", id="is-no"),
+        pytest.param("stands-in", "The size stands in the handle.", id="stands-in"),
+        pytest.param("waited-for", "The end of the pod is waited for.", id="waited-for"),
+        pytest.param("praise", "This is easily done.", id="praise"),
+        pytest.param("wordy", "The driver reads the log in order to claim.", id="wordy"),
+        pytest.param("long-sentence", "The slot " + "and the driver " * 14 + "wait.", id="long"),
+        pytest.param("lexical_illusions", "The slot sends the the rows.", id="a-word-twice"),
+        pytest.param("weasel_words.very", "The file is very large.", id="a-check-of-proselint"),
+    ],
+)
+def test_a_planted_fault_is_found_in_its_line(rule: str, sentence: str) -> None:
+    assert (5, rule) in found(HEAD + sentence + "\n")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        pytest.param("What does a restart cost? It costs a download.", id="question"),
+        pytest.param("The driver has to make the folder, or to wait for it.", id="infinitive"),
+        pytest.param("Nothing else, and nobody else.", id="else-behind-a-pronoun"),
+        pytest.param("There is no lock, and the rest is no longer needed.", id="there-is-no"),
+        pytest.param('The rule names "simply" and "of before".', id="quoted"),
+        pytest.param("A state lives for ever.", id="vocabulary"),
+        pytest.param("It knows `a` `b` `c`, and `what is` written in code: `who has not.`", id="code"),
+    ],
+)
+def test_what_is_right_is_not_named(sentence: str) -> None:
+    assert found(HEAD + sentence + "\n") == []
+
+
+def test_code_blocks_comments_and_addresses_are_not_prose() -> None:
+    page = "```\nWho is the the one.\n```\n<!-- What is no prose. -->\nSee [this](docs/what-is-no.md).\n"
+    assert found(page) == []
+
+
+def test_cells_of_a_table_and_titles_end_a_sentence() -> None:
+    row = "| the folder of a job and of its slots on the disk | " * 5 + "|\n"
+    assert found(f"## How a folder is made\n\n{row}") == []
+    assert found("| a | b |\n|---|---|\n| it waits | Who asks later waits too |\n") == [(3, "headless")]
+
+
+def test_only_docstrings_of_a_module_are_read() -> None:
+    module = '"""Reads the log."""\n\nNAME = "Who is easily no word, but for he."\n# It is easily done.\n'
+    assert found(module, "module.py") == []
+    planted = f'{module}\n\ndef read() -> None:\n    """Reads it all.\n\n    He reads also when none is there.\n    """\n'
+    assert sorted(found(planted, "module.py")) == [(10, "also-when"), (10, "he")]
+
+
+def test_prose_keeps_its_lines_and_its_columns() -> None:
+    page = "One `two` three.\n\n```\nfour\n```\nFive [six](seven) eight.\n"
+    prose = texts.markdown(page)
+    assert [len(line) for line in prose.split("\n") if line] == [len("One `two` three."), len(page.split("\n")[5])]
+    assert prose.split("\n")[5].startswith("Five [six]")
+
+
+def test_docstrings_are_held_to_a_part_of_the_rules_of_pages() -> None:
+    assert set(rules.DOCSTRINGS) < set(rules.PAGES)
+
+
+def test_a_page_that_is_left_out_is_there_and_has_its_reason() -> None:
+    assert [name for name, reason in main.ELSEWHERE.items() if not (main.ROOT / name).exists() or not reason] == []
+
+
+def test_the_command_prints_the_place_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    page = main.ROOT / "build" / "planted.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("The end is waited for.\n")
+    try:
+        assert main.main([str(page)]) == 1
+    finally:
+        page.unlink()
+    assert capsys.readouterr().out.startswith("build/planted.md:1: sparkstate.waited-for: «is waited for»")
