@@ -285,7 +285,7 @@ def normalize_backend_name(name: str) -> Literal["hashmap", "rocksdb"]:
     """The backend that a name of any age means: ``jobmanager``, ``filesystem``, ``rocksdb``, a class or its
     factory.
 
-    Raises :class:`errors.NotInThisVersion` for a class that is none of Flink's or ours (a custom backend) and
+    Raises :class:`errors.NotInThisVersion` for any class but Flink's and ours (a custom backend) and
     for ``forst``, and :class:`errors.SpecInvalid` for any other word.
     """
     word = _known_word(name)
@@ -319,7 +319,7 @@ def _known_word(name: str) -> str:
 def from_value(value: object) -> StateBackend | None:
     """A backend from what a job may hand over: None, a :class:`StateBackend`, a name, or settings.
 
-    A name that is none of ours gives a :class:`CustomStateBackend`. Raises ``TypeError`` for anything else.
+    Any name but ours gives a :class:`CustomStateBackend`. Raises ``TypeError`` for anything else.
     """
     if value is None or isinstance(value, StateBackend):
         return value

@@ -44,7 +44,7 @@ def parse(value: str | None) -> datetime | None:
 
 
 def read(value: str | None) -> datetime | None:
-    """A time out of an annotation, which anybody may edit; None for what is no time."""
+    """A time out of an annotation, which anybody may edit; None for any other text."""
     try:
         found = parse(value)
     except ValueError:

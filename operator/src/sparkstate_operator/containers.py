@@ -91,7 +91,7 @@ def _preparing(inits: list[Document], specs: list[Document]) -> Iterator[str]:
 
 def _failed(inits: list[Document]) -> Iterator[Ended]:
     """The end of an init container as that of the driver, which it kept from starting. Its exit code means nothing
-    among the engine's, so it stands in the message alone."""
+    among the engine's, so only the message names it."""
     for one in inits:
         ended = _ended(_state(one).get("terminated"))
         if ended is not None and ended.exit_code != 0:

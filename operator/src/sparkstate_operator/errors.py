@@ -32,7 +32,7 @@ class SpecInvalid(OperatorError):
 
 
 class ApiError(OperatorError):
-    """An answer of the API server that is no success. ``status`` 0: there was no answer."""
+    """An answer of the API server other than success. ``status`` 0: there was no answer."""
 
     def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)

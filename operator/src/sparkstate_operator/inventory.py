@@ -1,8 +1,9 @@
 """What a process that begins to lead finds, read in three lists instead of a dozen requests for each job.
 
-Most jobs run, and nothing is to be done about them. For those, what a look would see is put together from the lists,
-and kept as after a look (``kept``): their drivers are asked, and their children are compared in their turn. Every other
-job is looked at as always. The watches list anew after this, so that whatever happens meanwhile is an event.
+Most jobs run, and the operator has nothing to do about them. For those, the result of a look is put together from the
+lists, and kept as after a look (``kept``): their drivers are asked, and their children are compared in their turn. The
+operator looks at every other job as always. The watches list anew after this, so that whatever happens meanwhile is an
+event.
 """
 
 from __future__ import annotations
@@ -163,6 +164,6 @@ def _running(
 
 
 def _works(driver: observed.Pod) -> bool:
-    """Whether nothing is to be done about a driver's pod. One that ends has its successor made beside it at once, and
+    """Whether a driver's pod needs nothing. One that ends has its successor made beside it at once, and
     one that is not ready pauses, recovers, or is on a node that does not answer."""
     return driver.answers and driver.ready and driver.deleting_at is None and not driver.node_lost

@@ -46,7 +46,7 @@ def _revision(job: observed.Job, config: Config) -> plan.Revision:
 
 
 def _rehearse(context: Context) -> None:
-    """Build what an attempt is made of: what fails here would fail when a driver is to be replaced."""
+    """Build the objects of an attempt: an error here would come again when a driver has to be replaced."""
     driver.as_text(driver.pod(context, 1))
     children.config_map(context, 1, actions.Start())
     children.revision(context)

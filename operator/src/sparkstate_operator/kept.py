@@ -2,8 +2,8 @@
 
 A job of which there has been no event since is as it was, so what its driver says of its progress is written without
 reading anything: one request to the API server instead of four. Nothing but progress is decided from it
-(:func:`is_quiet`): the watches may be late, so whatever creates, deletes, asks or fences is decided from what is read
-then. A write from it is a compare-and-set on the version that was seen, as every other one.
+(:func:`is_quiet`): the watches may be late, so whatever creates, deletes, asks or fences is decided from a fresh
+read. A write from it is a compare-and-set on the version that was seen, as every other one.
 
 Packed, because thousands lie still: 2 KiB a job, where the objects themselves are some twenty.
 """

@@ -22,7 +22,7 @@ change the job may write a pin, and the name becomes part of a path."""
 
 
 def of_job(config: Config, job: observed.Job) -> str:
-    """The name for this job's next attempt, and for what is asked before it."""
+    """The name for this job's next attempt, and for the questions before it."""
     if pinned := _pinned(config, job):
         return pinned
     noted = _noted(job)

@@ -49,7 +49,7 @@ def _remedy(error: errors.ApiError, namespace: str, name: str) -> str:
 
 
 async def obtain(kube: k.Kube, namespace: str, name: str, new_key: Callable[[], str]) -> bytes:
-    """The key in the Secret; where there is none it is made. Raises ``BadKey`` for one that is no key."""
+    """The key in the Secret; where there is none it is made. Raises ``BadKey`` if it cannot be a key."""
     found = await kube.get(k.SECRETS, namespace, name)
     if found is None:
         body = {

@@ -59,7 +59,7 @@ def of_job(job: str, uid: str, role: Role | None = None, attempt: int | None = N
 
 
 def of_snapshot(name: str, uid: str) -> dict[str, str]:
-    """Labels of what is made for a StateSnapshot."""
+    """Labels of the objects that are made for a StateSnapshot."""
     return {MANAGED_BY: OPERATOR, SNAPSHOT: name, SNAPSHOT_UID: uid}
 
 

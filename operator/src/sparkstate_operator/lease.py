@@ -1,6 +1,6 @@
 """Leadership by a Lease of our own, and the promise that who lost it writes nothing more.
 
-kopf's peering is no leader election (two fresh processes are both active for a moment, or none is). Here one
+kopf's peering does not elect a leader (two fresh processes are both active for a moment, or none is). Here one
 process holds a ``coordination.k8s.io`` Lease, renewed three times in its duration with the resourceVersion as the
 precondition. A request that hangs is given up long before the Lease is lost, and tried again. Three things keep a
 holder that stalled, was paused or cut off from going on:

@@ -21,7 +21,7 @@ def require_ours(live: Object, wanted: Mapping[str, str]) -> None:
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Whether every field of ``wanted`` stands in ``live``; lists must be equal, entry by entry, in this sense."""
+    """Whether ``live`` has every field of ``wanted``; lists must be equal, entry by entry, in this sense."""
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
             name in live and contains(live[name], value) for name, value in wanted.items()

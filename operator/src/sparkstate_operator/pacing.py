@@ -2,7 +2,7 @@
 
 One idle job costs little, thousands of them do not. Polls, writes and looks have a bounded rate for all jobs
 together, so that beyond a number of jobs each of them waits longer: operator and API server cost the
-same however many there are. What must not wait is no poll: a pod that fails, a driver that is no longer ready (its
+same however many there are. Urgent news needs no poll: a pod that fails, a driver that is no longer ready (its
 readiness probe fails while it pauses or recovers) and a changed spec are events of the watches.
 """
 
@@ -33,7 +33,7 @@ def resync_s(config: Config, jobs: int) -> float:
 
 def wait_s(config: Config, decided_s: float | None, *, calm: bool) -> float | None:
     """Until a look that waits for no pace, given when the decision wants one. ``calm``: the job's driver answers, or
-    nothing is to run. Any other job is looked at every ``resync_s`` however many there are: if an event about its pod
+    nothing has to run. Any other job is looked at every ``resync_s`` however many there are: if an event about its pod
     was lost, nothing else would tell."""
     if calm:
         return decided_s
@@ -115,7 +115,7 @@ class Pace:
 
 @dataclass
 class Dues:
-    """When a job is to be looked at although there was no event, in the clock's seconds."""
+    """When the operator looks at a job although there was no event, in the clock's seconds."""
 
     timed_s: float = 0.0
     """Because of something that is to happen then."""

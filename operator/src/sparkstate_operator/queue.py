@@ -1,4 +1,4 @@
-"""One keyed queue for everything that is to be reconciled.
+"""One keyed queue for everything that waits for a reconcile.
 
 What it promises: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
 once (coalescing), one that is added while it runs is reconciled once more after it; a failed key comes back after an
@@ -72,7 +72,7 @@ class _Entry:
 
 class KeyedQueue(Generic[Key]):
     """See the module. ``work`` reconciles one key: returns :class:`Later` or None (not before it is added again).
-    ``held``: whether no patient key is to be taken now."""
+    ``held``: whether patient keys have to wait now."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ async def release(
 
 
 async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager) -> int:
-    """Many at once: tens of thousands are to be done within the Job's time. Page by page and by their metadata alone:
+    """Many at once: the Job has to release tens of thousands in its time. Page by page and by their metadata alone:
     all of them would not fit into its memory. One that cannot be let go holds no other up."""
     tally = _Tally()
     places = asyncio.Semaphore(AT_ONCE)

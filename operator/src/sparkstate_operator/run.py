@@ -63,7 +63,7 @@ class Process:
 
 
 async def run(config: Config, process: Process) -> None:
-    """Until SIGTERM or SIGINT; then the process is over: nothing of kopf's own end is waited for."""
+    """Until SIGTERM or SIGINT; then the process is over, without waiting for kopf's own end."""
     main = asyncio.current_task()
     assert main is not None
     # Before kopf runs nobody else hears a signal, and a leader that is killed by one leaves its Lease behind.

@@ -1,8 +1,8 @@
 """The fields of a job's spec, one line each: how the value is spelled, Flink's keys for it, and what it is where nobody
 says anything.
 
-A field without a line here is a section, is free text, or is Kubernetes' own; its type and description stand in the
-operator's models. The lines stand in the order of the schema.
+A field without a line here is a section, is free text, or is Kubernetes' own; its type and description are in the
+operator's models. The lines are in the order of the schema.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Leaves = Mapping[str, Given]
 
 
 def join(path: str, name: str) -> str:
-    """``path`` and one more name; names that are no identifiers stand in brackets."""
+    """``path`` and one more name; names other than identifiers come in brackets."""
     return f"{path}.{name}".lstrip(".") if _IDENTIFIER.fullmatch(name) else f"{path}['{name}']"
 
 

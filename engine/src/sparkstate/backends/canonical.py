@@ -14,7 +14,7 @@
 Rows of one table are written together: those of states in order of their key groups, so that a reader skips the
 blocks outside its range without decoding rows; timers in order of time, as stores have them, so that a snapshot need
 not sort them (older versions wrote them by key group, and readers never cared). A file without a trailer was cut
-short: ``CorruptData``. One of a later version is no damage: ``UnknownFormat``.
+short: ``CorruptData``. A file of a later version is not damaged: ``UnknownFormat``.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class TableCodec:
 
 
 class _Sections:
-    """Makes the bytes of one file, section by section, from rows in the order in which they are to be read."""
+    """Makes the bytes of one file, section by section, from rows in the order in which readers get them."""
 
     def __init__(self, tables: Sequence[TableSpec], block_bytes: int) -> None:
         self._tables = tables

@@ -50,7 +50,7 @@ def _fold(into: dict[Any, Any], layer: dict[Any, Any]) -> None:
 
 
 class LayeredDict:
-    """The dict. ``get`` answers ``ABSENT`` for what is missing."""
+    """The dict. ``get`` answers ``ABSENT`` for a missing key."""
 
     __slots__ = ("_frozen", "_views", "top")
 

@@ -1,4 +1,4 @@
-"""Savepoint folders that nobody owns any more: found by what lies in a storage, deleted only when told to.
+"""Savepoint folders that nobody owns any more: found in a storage, deleted only on request.
 
 A savepoint belongs to its user, so nothing here goes by itself. A folder is an orphan if all of this holds:
 

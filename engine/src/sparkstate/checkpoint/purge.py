@@ -104,7 +104,7 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
     If its lineage lies beside it (``<root>/savepoints/…`` and ``<root>/<lineage>/``) and knows it, the tombstone comes
     first, and what a restart of the job would need is refused unless ``force``. A folder that was moved or copied
     belongs to no log: its ``_metadata`` goes first, so that no half of it can be restored. Raises ``SpecInvalid`` for
-    a URL that is no savepoint's folder, ``StorageError`` for one on a volume that is not mounted here.
+    a URL other than a savepoint's folder, ``StorageError`` for one on a volume that is not mounted here.
     """
     wanted = naming.normalise_url(url).removesuffix(f"/{layout.METADATA}")
     parent, name = naming.split_url(wanted)

@@ -64,7 +64,7 @@ class UploadTarget:
 
 @dataclass
 class _Plan:
-    """What is to be done with the files of one shard."""
+    """The transfer of each file of one shard: inline, merged, uploaded or only named."""
 
     shard: int
     format: str

@@ -30,7 +30,7 @@ class ControlUnreachable(errors.SparkstateError):
 
 
 class ControlRefused(errors.SparkstateError):
-    """An answer that is no success. ``status`` is the HTTP status, ``answer_reason`` the server's word for
+    """An answer other than success. ``status`` is the HTTP status, ``answer_reason`` the server's word for
     it.
     """
 

@@ -43,7 +43,7 @@ class UnknownResource(errors.SparkstateError):
 
 
 def install(app: FastAPI) -> None:
-    """Register the handlers; the rest becomes a 500 whose details stand in the log."""
+    """Register the handlers; any other error becomes a 500 whose details are in the log."""
     app.add_exception_handler(UnknownResource, _unknown_resource)
     app.add_exception_handler(errors.SparkstateError, _sparkstate_error)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -1,6 +1,6 @@
 """The static files of the page: a shell without any job data, the same bytes for every job of a release.
 
-It is served without a token, because the token stands in the URL's fragment, which a browser sends to nobody;
+It is served without a token, because the token is in the URL's fragment, which a browser sends to nobody;
 the script in the shell reads it there and asks for the data with it (docs/rfcs/0003-page-shell.md).
 """
 

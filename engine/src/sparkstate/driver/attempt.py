@@ -37,7 +37,7 @@ def run(
     slots_here: Here | None,
     last_word: Callable[[str], object],
 ) -> Outcome:
-    """Until the job ends; raises what ended it if that was no success. ``last_word``: see ``ending.Grace``."""
+    """Runs until the job ends; raises the error that ended it, if one did. ``last_word``: see ``ending.Grace``."""
     system_clock = clock.SystemClock()
     name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
     identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)

@@ -24,8 +24,8 @@ PROGRESS_VARIABLE = "SPARKSTATE_PROGRESS_TIMEOUT"
 
 
 def progress_timeout_s(environment: Mapping[str, str], trigger: TriggerSettings) -> float:
-    """How long a running job may be without progress, s. Raises ``SpecInvalid`` for a variable that is no number above
-    0."""
+    """How long a running job may be without progress, s. Raises ``SpecInvalid`` for a variable other than a number
+    above 0."""
     text = environment.get(PROGRESS_VARIABLE, str(PROGRESS_TIMEOUT_S))
     try:
         seconds = float(text)

@@ -2,7 +2,7 @@
 
 A sink's folder is made once, by the driver, before the first incarnation that has the sink. From then on it is
 required: a folder that is missing lies on a volume that is not mounted, and one that is made in its place would take
-the output to another disk. That it was made stands in every later checkpoint.
+the output to another disk. Every later checkpoint says that it was made.
 """
 
 from __future__ import annotations

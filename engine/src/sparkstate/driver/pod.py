@@ -26,7 +26,7 @@ REQUIRED = {
 
 
 def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str]) -> PodSettings:
-    """The pod of this process. ``annotations``: the manifest's own. Raises ``SpecInvalid`` with what is missing."""
+    """The pod of this process. ``annotations``: the manifest's own. Raises ``SpecInvalid`` with the missing names."""
     found = {field: environ.get(name, "") for field, name in REQUIRED.items()}
     missing = [REQUIRED[field] for field, value in found.items() if not value]
     if missing:
@@ -52,7 +52,7 @@ def read(environ: Mapping[str, str], attempt: int, annotations: Mapping[str, str
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """What of the operator's start instruction is no field of a spec."""
+    """The parts of the operator's start instruction that a spec has no field for."""
 
     since: int = 0
     fresh: bool = False

@@ -1,6 +1,6 @@
 """May this driver still act? Asked before every epoch and every call of a sink.
 
-The log makes commits safe by itself. The guard is for what is not a commit: a driver that was cut off must
+The log makes commits safe by itself. The guard is for everything except commits: a driver that was cut off must
 stop feeding slots and calling sinks before its successor starts, and it knows that only by its own monotonic
 clock.
 """

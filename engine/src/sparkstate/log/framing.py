@@ -37,7 +37,7 @@ def unframe(magic: bytes, version: int, data: bytes, name: str) -> bytes:
     """The verified payload.
 
     Raises ``CorruptData`` for wrong magic, length or checksum, and ``UnknownFormat`` for a version newer than
-    ``version``, which is no damage: a newer sparkstate wrote it. ``name`` is for the message.
+    ``version``. That is not damage: a newer sparkstate wrote it. ``name`` is for the message.
     """
     if len(data) < HEAD_SIZE:
         raise errors.CorruptData(

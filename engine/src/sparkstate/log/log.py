@@ -22,7 +22,7 @@ meanwhile could create a deleted number anew. Such an entry is *void*, and nobod
    what was created or read counts for nothing: both go on from a base.
 5. The base of a driver tells of no claim newer than its own, so it lies below the claim of the driver that took the
    lineage from it. If the floor is above an entry that a driver creates after its claim, a newer driver put it there:
-   the void entry is no commit that is lost, but that of a driver which is fenced.
+   no commit is lost with the void entry, because its driver is fenced.
 
 What this asks of the storage besides create-if-absent is that a listing shows what was created before it began.
 ``docs/rfcs/0014-the-log-is-compacted.md`` has the proof, and what holds for drivers of versions that know no floor.

@@ -274,13 +274,13 @@ def send(channel: Channel, message: Message) -> None:
 
 
 def receive_request(channel: Channel) -> Request:
-    """The next request. Raises ``SlotLost`` for what is none."""
+    """The next request. Raises ``SlotLost`` for any other message."""
     request: Request = _decoded(_REQUESTS, channel)
     return request
 
 
 def receive_reply(channel: Channel) -> Reply:
-    """The next reply. Raises ``SlotLost`` for what is none."""
+    """The next reply. Raises ``SlotLost`` for any other message."""
     reply: Reply = _decoded(_REPLIES, channel)
     return reply
 

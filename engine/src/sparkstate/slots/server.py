@@ -26,7 +26,7 @@ MAX_UNPROVEN: Final = 64
 class SlotServer:
     """Listens on a Unix socket and, if asked, on TCP. ``make_runtime`` builds the runtime once the plan is known.
 
-    ``key``: the attempt's, for slots. ``identity``: of this process, told to those who are to call it.
+    ``key``: the attempt's, for slots. ``identity``: of this process, told to its callers.
     """
 
     def __init__(

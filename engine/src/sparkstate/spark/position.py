@@ -207,7 +207,7 @@ def _newest_compact(paths: Iterable[tuple[str, ...]], limits: Mapping[int, int])
 def _within(
     parts: tuple[str, ...], limits: Mapping[int, int], newest: Mapping[int, int], sources: int
 ) -> bool:
-    """Whether ``sources/<i>/…/<entry>`` belongs to the epoch; what is no numbered entry is kept."""
+    """Whether ``sources/<i>/…/<entry>`` belongs to the epoch; files without an entry's number are kept."""
     if len(parts) > 1 and parts[1].isdigit() and int(parts[1]) >= sources:
         return False
     found = _entry_of(parts, limits)

@@ -214,7 +214,7 @@ def _write_remembered(compact: Path, to: Path, crc: Path, before_ms: int) -> int
 
 
 class Checksums:
-    """Writes the hidden ``.crc`` file of what is added, as Hadoop's ``ChecksumFileSystem`` compares it."""
+    """Writes the hidden ``.crc`` file of the added bytes, as Hadoop's ``ChecksumFileSystem`` compares it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -27,7 +27,7 @@ PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class NoPlace:
-    """The executor that was to start this slot has as many as fit its memory already."""
+    """The executor that the task ran in already has as many slots as fit its memory."""
 
     slot: int
     host: str

@@ -52,7 +52,7 @@ class PartTime:
 
 @dataclass(frozen=True)
 class SourceTime:
-    """What is known of one source. ``active_ms`` is the wall time since which it is waited for."""
+    """What is known of one source. ``active_ms`` is the wall time since which the job waits for it."""
 
     delay_ms: int
     idle_timeout_ms: int | None

@@ -36,7 +36,7 @@ def data_name(incarnation: int, checkpoint_id: int, unique: str) -> str:
 
 
 def written_by(path: str) -> tuple[int, int] | None:
-    """(incarnation, checkpoint id) of a data file's path; None if it is no data file of a checkpoint."""
+    """(incarnation, checkpoint id) of a data file's path; None for any other path."""
     match = _DATA_FILE.fullmatch(path)
     return (int(match[1]), int(match[2])) if match else None
 

@@ -16,7 +16,7 @@ class Renamed(enum.Enum):
 
 
 def rename(source: Path, target: Path) -> Renamed:
-    """``source`` becomes ``target``, whatever is there, with the present time: readers look for what is newer than what
+    """``source`` becomes ``target``, whatever is there, with the present time: readers look for files newer than those
     they have read. A file of another user keeps its time, and so does one in a file system that sets none."""
     try:
         _touch(source)

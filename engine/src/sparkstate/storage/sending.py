@@ -71,7 +71,7 @@ class Sender:
 
 
 class _Sending:
-    """One object: created at once if it is no larger than a part, else an upload, which begins with the first."""
+    """One object: created at once if it fits into one part; otherwise an upload, which begins with the first part."""
 
     def __init__(
         self, store: ObjectStore, key: str, submit: Callable[[Callable[[], None]], Future[None]]

@@ -1,5 +1,5 @@
-"""The keys of one attempt, derived from the operator's own; what each opens stands in docs/security.md, how it is
-derived in docs/formats.md. Derived, so that the operator never reads a Secret."""
+"""The keys of one attempt, derived from the operator's own. docs/security.md says what each opens, docs/formats.md
+how it is derived. They are derived so that the operator never reads a Secret."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A schedule is a grid of points in time that depends on the job's uid and spec alone, never on when somebody looked.
 Only the newest point that has passed counts, so missed ones collapse to one; a point that is in ``done`` is never
-due again, so a clock that goes back makes no storm; points of ``done`` that lie in the future are no reason to
+due again, so a clock that goes back makes no storm; points of ``done`` that lie in the future do not make it
 wait, so a clock that was ahead leaves no silence.
 """
 

@@ -1,5 +1,5 @@
 """The user's pod templates: the shapes that the operator merges, judged before it does. The schema lets everything
-through there; what is no concern of ours the API server judges when the pod is made."""
+through there; the API server judges the other fields when the pod is made."""
 
 from __future__ import annotations
 

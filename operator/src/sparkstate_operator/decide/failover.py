@@ -287,7 +287,7 @@ def _failures(draft: Draft) -> list[datetime]:
 
 
 def _again(draft: Draft, revision: Revision, *, delay_s: float = 0.0, above: int = 0) -> None:
-    """A new attempt of what is wanted now (a spec that cannot run leaves the last valid one)."""
+    """A new attempt of the wanted revision (a spec that cannot run leaves the last valid one)."""
     counts = dict(draft.status.get("restarts") or {})
     progress.put_restarts(draft, {**counts, "operator": int(counts.get("operator") or 0) + 1})
     draft.phase = "Failing"

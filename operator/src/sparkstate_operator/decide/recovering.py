@@ -24,7 +24,7 @@ TRACE = 0
 
 
 def begin(draft: Draft) -> None:
-    """Write down that the storage is to be asked."""
+    """Write down that the engine has to ask the storage."""
     draft.begin(RECOVER)
     draft.phase = draft.phase or "Pending"
 

@@ -1,7 +1,7 @@
 """The restart strategy for new attempts: Flink's names and meanings, counted in the status.
 
-Pure: the history is what the status holds. A failure that was no fault of the job (a drained node, a deleted pod)
-is answered with a new attempt and does not count.
+Pure: the history is what the status holds. A failure that the job did not cause (a drained node, a deleted pod)
+leads to a new attempt and does not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decision about a StateSnapshot: trigger, follow, and delete with or without its data.
 
-The trigger id is in the status before the driver is asked, and derives from the object's uid (or stands in its spec),
-so that asking twice makes one savepoint. How the data is reached is written down with the trigger: when it is to be
+The trigger id is in the status before the driver is asked, and derives from the object's uid (or its spec gives it),
+so that asking twice makes one savepoint. How the data is reached is written down with the trigger: when it has to be
 deleted, the job may be gone.
 """
 

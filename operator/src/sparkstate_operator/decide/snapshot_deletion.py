@@ -1,6 +1,6 @@
 """The end of a StateSnapshot: with its data or without, and never while nobody knows whether there is data.
 
-A savepoint that was in flight when its object was deleted is waited for while the driver says that it is taken; in
+If a savepoint was in flight when its object was deleted, the operator waits while the driver says that it takes it. In
 every other case the engine looks for the trigger in storage, and deletes what it has made. Each command is tried again
 until the deadline.
 """

@@ -93,7 +93,7 @@ def _take_last_word(draft: Draft, pod: observed.Pod) -> None:
 
 
 def _savepoint_is_over(draft: Draft, pod: observed.Pod, trigger: str, patience_s: float) -> bool:
-    """Whether nothing more is to be expected of the savepoint."""
+    """Whether the savepoint can no longer complete."""
     report = draft.seen.report
     found: Any = report.savepoint if report is not None else None
     status = str((found or {}).get("status", ""))

@@ -1,7 +1,7 @@
 """The Kubernetes API, as few verbs over plain data. The only importer of ``kubernetes``.
 
 Of the library its transport, configuration and token refresh are used, not its typed models: with them every API
-group would be loaded, and memory is a budget. No call retries by itself: the queue does, with what is then true.
+group would be loaded, and memory is a budget. No call retries by itself: the queue does, after a new look.
 """
 
 from __future__ import annotations

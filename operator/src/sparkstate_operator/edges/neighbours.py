@@ -141,7 +141,7 @@ def _longest(about: observed.Job | observed.Snapshot) -> timedelta:
 
 
 def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> _Seen:
-    """A Lease without the note of the cluster's name is no operator's: each that marks jobs writes it."""
+    """A Lease without the note of the cluster's name belongs to no operator: each that marks jobs writes it."""
     meta = lease["metadata"] if lease is not None else {}
     notes = meta.get("annotations") or {}
     version = str(meta.get("resourceVersion", "")) if labels.CLUSTER in notes else ""

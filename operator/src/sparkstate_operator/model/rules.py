@@ -1,7 +1,7 @@
 """The rules of ``sparkstate_spec.rules`` in CEL, by which the API server judges a job, and those about changes.
 
-Rules on ``spec.configuration`` (Flink's keys) are made in ``flink_rules``. What a rule is called and what it says to
-the user stands in ``sparkstate_spec.rules``; ``tests/contract`` holds both forms against the same specs.
+Rules on ``spec.configuration`` (Flink's keys) are made in ``flink_rules``. ``sparkstate_spec.rules`` has the name of a
+rule and its words to the user; ``tests/contract`` holds both forms against the same specs.
 """
 
 from __future__ import annotations

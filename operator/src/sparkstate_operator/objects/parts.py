@@ -52,8 +52,8 @@ def metadata(
 
 
 def as_user(ids: Mapping[str, int], template: Object) -> Object:
-    """A template with a spec, with the users and groups of ``ids`` where it names none of its own. Root is no user:
-    no pod of ours may be (``runAsNonRoot``)."""
+    """A template with a spec, with the users and groups of ``ids`` where it names none of its own. Root does not
+    count: no pod of ours may be root (``runAsNonRoot``)."""
     spec = template.get("spec") or {}
     theirs = spec.get("securityContext")
     told = dict(theirs) if isinstance(theirs, Mapping) else {}

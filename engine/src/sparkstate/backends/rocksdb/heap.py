@@ -1,6 +1,6 @@
 """Timers on the heap beside state in RocksDB (``timer-service.factory: HEAP``).
 
-Faster where timers are few. They are no part of RocksDB's files, so a snapshot writes them out in its
+Faster where timers are few. They are not in RocksDB's files, so a snapshot writes them out in its
 synchronous part: the price that Flink names too.
 """
 

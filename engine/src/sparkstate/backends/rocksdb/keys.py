@@ -2,7 +2,7 @@
 apply.
 
 Both spellings are accepted: in full (``state.backend.rocksdb.writebuffer.size``) and short
-(``writebuffer.size``). Keys that are none of RocksDB's are left for a ``ConfigurableRocksDBOptionsFactory``
+(``writebuffer.size``). Keys that are not RocksDB's are left for a ``ConfigurableRocksDBOptionsFactory``
 to read.
 """
 

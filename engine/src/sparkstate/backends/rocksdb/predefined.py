@@ -48,7 +48,7 @@ def apply(
 ) -> None:
     """Record the options of the set ``name``. The Bloom filter of HIGH_MEM takes bits and mode from the keys.
 
-    Raises :class:`errors.SpecInvalid` for a name that is none of the four.
+    Raises :class:`errors.SpecInvalid` for any name but the four.
     """
     chosen = SETS.get(name.upper())
     if chosen is None:

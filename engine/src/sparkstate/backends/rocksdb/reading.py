@@ -1,4 +1,4 @@
-"""Reading many keys at once: side by side where the disk is waited for.
+"""Reading many keys at once: side by side where reads wait for the disk.
 
 State that is larger than memory is read from the disk, key by key within one call, and a disk answers many reads at
 once almost as fast as one. RocksDB can do so itself (``async_io``), but not as rocksdict builds it. Where the keys are

@@ -81,7 +81,7 @@ def identity_of(name: str, size: int, identities: Sequence[Identity]) -> str:
     """Names the content of an SST file for ever.
 
     RocksDB's numbers start anew in no store, but go on from a restored snapshot: two restores of one snapshot
-    give the same number to different files. So the number alone is no name, nor is the store alone.
+    give the same number to different files. So neither the number alone nor the store alone can be the name.
     """
     number = int(name.partition(".")[0])
     at = bisect.bisect_right([entry.first for entry in identities], number) - 1

@@ -159,7 +159,7 @@ class RocksMapTable(RocksTable):
 
 
 def make_table(spec: TableSpec, family: Family, row_limit: int, positions: PositionCounter) -> RocksTable:
-    """The table of a spec that is none of timers."""
+    """The table of a spec, except for timers."""
     if spec.kind is StateKind.LIST:
         return RocksListTable(spec, family, row_limit, positions)
     if spec.kind is StateKind.MAP:

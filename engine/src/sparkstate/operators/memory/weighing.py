@@ -87,7 +87,7 @@ def _entries_bytes(entries: Any, read: Any) -> int:
 
 
 def _replaced_bytes(read: list[Any], entries: list[Any]) -> int:
-    """Bytes of what was read and is something else now."""
+    """Bytes of the entries that were read and have changed since."""
     step = max(1, len(read) // _LOOKS)
     looked = list(zip(read[::step], entries[::step], strict=False))
     return sum(_size(old) for old, new in looked if old is not new) * len(read) // max(1, len(looked))

@@ -128,7 +128,7 @@ class BoundTimerService(TimerService):
 
 
 def _whole(timestamp: Any) -> int:
-    """A timestamp that is no plain integer: other whole numbers, as NumPy's, are good; truth values are not."""
+    """A timestamp of another type than int: other whole numbers, as NumPy's, are good; truth values are not."""
     with contextlib.suppress(TypeError):
         number = operator.index(timestamp)
         if not isinstance(timestamp, bool) and -(2**63) <= number < 2**63:

@@ -1,4 +1,4 @@
-"""What stands in the place of a batch's keys and entries while no key is set: in ``open`` and in ``close``.
+"""The stand-ins for a batch's keys and entries while no key is set: in ``open`` and in ``close``.
 
 The record loop and the state handles look neither for it nor for a key: they read and write what they are bound to,
 and this refuses to be read or written.
