@@ -30,7 +30,7 @@ def register() -> None:
     """Makes the checks known to proselint, which has one registry for a process."""
     registry = CheckRegistry()
     if not registry.checks:
-        registry.register_many((*proselint.checks.__register__, *rules.PAGES))
+        registry.register_many((*proselint.checks.__register__, *rules.ALL))
 
 
 def files() -> list[Path]:
@@ -44,10 +44,9 @@ def faults(name: str, content: str) -> Iterator[tuple[int, str, str]]:
     """Line, rule and words of each fault in one file; ``name`` tells Markdown from Python."""
     register()
     suffix = Path(name).suffix
-    ours = rules.PAGES if suffix == ".md" else rules.DOCSTRINGS
     off = dict.fromkeys(vocabulary.OFF, False)  # first: proselint takes the first path that fits
     checks = off | {path: on for path, on in DEFAULT["checks"].items() if path not in off}
-    checks |= {check.path: True for check in ours}
+    checks |= {check.path: True for check in rules.ALL}
     prose = LintFile(name, texts.READERS[suffix](content) or " ")
     for found in prose.lint({"max_errors": 1000, "checks": checks}):
         result = found.check_result

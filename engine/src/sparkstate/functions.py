@@ -1,7 +1,7 @@
 """What a job's author writes: ``KeyedProcessFunction`` and what it is given. Names and meaning are PyFlink's.
 
 A function is opened once per slot, where it asks for its state, and then called once per record and once per
-due timer; the current key is set for it. What it yields is its output::
+due timer; the current key is set for it. It yields its output::
 
     class Count(KeyedProcessFunction):
         def open(self, ctx):

@@ -1,8 +1,8 @@
 """Where keyed state lives while the job runs: PyFlink's ``state_backend`` module, for PySpark.
 
 A state backend is a light, picklable description. It holds no state and opens nothing: each slot makes its
-stores from the merged settings, in its own process. What code sets counts more than the job's manifest, and
-what code leaves out comes from there (:meth:`StateBackend.configure`).
+stores from the merged settings, in its own process. The job's code wins over its manifest, and
+the manifest gives what the code leaves out (:meth:`StateBackend.configure`).
 
 ``HashMapStateBackend`` keeps objects in the memory of the slot's process: fast, limited by memory, and the
 state of all slots of a machine must fit at once. ``EmbeddedRocksDBStateBackend`` keeps bytes on local disk:

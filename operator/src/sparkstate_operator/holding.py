@@ -1,7 +1,7 @@
 """How an object is held and let go: our finalizer, and what comes and goes with it.
 
-A policy may refuse changes of annotations or labels. What is let go then keeps its mark, which says nothing without
-the finalizer; and a deletion never touches the mark, because the object goes with it.
+A policy may refuse changes of annotations or labels. An object that is released then keeps its mark, which says nothing
+without the finalizer; and a deletion never touches the mark, because the object goes with it.
 """
 
 from __future__ import annotations

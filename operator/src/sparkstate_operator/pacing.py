@@ -49,9 +49,9 @@ class Pace:
     due at once because all were looked at together. If chance decided, one of 5,000 would wait for two hours: those
     that have passed are due again before all have.
 
-    ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer than
-    the rate allows for, fewer pass: they do not hold the workers that others wait for. Who does not pass asks again.
-    ``behind``: whether what cannot wait does wait; few pass meanwhile, and the API server is left to it.
+    ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer
+    than the rate allows for, fewer pass: they do not hold the workers that others wait for. A job that does not pass
+    asks again. ``behind``: whether what cannot wait does wait; few pass meanwhile, and the API server is left to it.
 
     Who waits has a place in a line and no time, for how fast the line goes may change: those that wait while the API
     server is slow pass at full rate once it no longer is."""

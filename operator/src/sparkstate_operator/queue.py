@@ -1,6 +1,6 @@
 """One keyed queue for everything that waits for a reconcile.
 
-What it promises: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
+It promises this: one reconcile of a key at a time (single flight); a key that is added while it waits is reconciled
 once (coalescing), one that is added while it runs is reconciled once more after it; a failed key comes back after an
 exponential delay of its own, a healthy one after the delay that its reconcile asked for, spread by jitter so that a
 thousand jobs do not return in the same second. Of what is *patient* (thousands of polls) few are under way at once:

@@ -1,5 +1,5 @@
 """Flink's configuration keys that mean no field of their own: RocksDB's options and metrics, and sentences for the
-others. What a key's value may be."""
+others. The values that a key may have."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _known_parents(states: Collection[LogState]) -> Iterator[str]:
 def delete(
     root: ObjectStore, job: JobName, orphans: Collection[Orphan], opened: OpenStore, clock: Clock
 ) -> None:
-    """Delete them, each under a tombstone of the lineage that knows it. What a restart needs is refused once more."""
+    """Delete them, each under a tombstone of the lineage that knows it. One that a restart needs is refused again."""
     for one in orphans:
         if not purge.delete_known(root, job, one.url, opened, clock):
             purge.delete_savepoint(one.url, opened, clock)

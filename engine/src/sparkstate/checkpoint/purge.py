@@ -1,9 +1,10 @@
 """Deleting for good: all that a job has in storage, or one savepoint's folder. Reads metadata, runs nothing of it.
 
-A purge first claims the lineage for an attempt above every other, so that a driver that still lives, cut off somewhere,
-can commit nothing more; then names in a tombstone what goes, then deletes it. What remains is a few kilobytes that keep
-the order of things: the log, and the name pointer, which now points to a lineage that nothing was written into, so that
-a job of the same name begins empty. Every step can be repeated; a purge that was interrupted is run again.
+A purge first claims the lineage for an attempt above every other, so that a driver that still lives, cut off
+somewhere, can commit nothing more. Then it names the objects in a tombstone, then it deletes them. A few kilobytes
+remain, which keep the order of things: the log, and the name pointer, which now points to a lineage that nothing was
+written into, so that a job of the same name begins empty. Every step can be repeated; a purge that was interrupted is
+run again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Prometheus metrics of one job, in a registry of their own.
 
-What a status document holds is read at the moment of a scrape; durations are observed by the driver as they
+Values of a status document are read at the moment of a scrape; the driver observes durations as they
 happen, because a histogram cannot be made from the last value. Documented in ``docs/metrics.md``, which is
 generated from the tables here.
 """

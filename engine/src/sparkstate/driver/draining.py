@@ -14,8 +14,8 @@ def last_checkpoints(
     checkpoints: Checkpoints, epoch: int, at: Watermarks, position: Captured, ending: Callable[[], bool]
 ) -> None:
     """Until nobody waits any more who was taken on, or the job is asked to end. A savepoint is served with a
-    checkpoint, one at a time, and no epoch comes after this one. What fails of a savepoint alone is its request's
-    failure.
+    checkpoint, one at a time, and no epoch comes after this one. An error of a savepoint alone fails only its
+    request.
 
     A savepoint that asks the job to stop closes the lineage, and nothing completes after it.
     """
@@ -34,8 +34,8 @@ def last_checkpoints(
 def _served(
     checkpoints: Checkpoints, epoch: int, at: Watermarks, kept: Captured, ending: Callable[[], bool]
 ) -> bool:
-    """Whether the next one that waits was served, or has failed alone. What a checkpoint has committed is not left
-    half done: its failure is the job's, which starts again from there.
+    """Whether the next one that waits was served, or has failed alone. A committed checkpoint is not left
+    half done: its failure fails the job, which starts again from there.
     """
     started = None
     try:

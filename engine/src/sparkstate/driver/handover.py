@@ -1,7 +1,7 @@
 """Taking over from an attempt whose driver is still ending.
 
-The pod of a driver that was asked to end takes a last checkpoint; the next attempt's pod starts beside that. What it
-may do before it has claimed the state, it does meanwhile.
+The pod of a driver that was asked to end takes a last checkpoint; the next attempt's pod starts beside that, and
+meanwhile does everything that it may do before it has claimed the state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What failed checkpoints and savepoints and killed writers left: deleted beside the job, as soon as it is known dead.
 
-What belongs to a checkpoint that never becomes complete is deleted when the log has its tombstone, and once more after
-the next completed checkpoint, for its slots may have gone on for a while. What older incarnations left is the business
-of sweeps; here it is only the parts of uploads that were broken off, which no listing of objects shows. All of it runs
+Files of a checkpoint that never becomes complete are deleted when the log has its tombstone, and once more after the
+next completed checkpoint, because its slots may have gone on for a while. Sweeps delete what older incarnations left;
+this module deletes only the parts of interrupted uploads, which no listing of objects shows. All of it runs
 beside the job, and a storage that refuses it, or is away, keeps nobody waiting: the next incarnation tries again.
 A storage may also hang for ever, so there is a thread for the job's own places, and one for each other place, where the
 job need not be able to write: the folder or bucket above a savepoint or a former sink. None of them holds up a restart,

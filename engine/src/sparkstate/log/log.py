@@ -24,7 +24,7 @@ meanwhile could create a deleted number anew. Such an entry is *void*, and nobod
    lineage from it. If the floor is above an entry that a driver creates after its claim, a newer driver put it there:
    no commit is lost with the void entry, because its driver is fenced.
 
-What this asks of the storage besides create-if-absent is that a listing shows what was created before it began.
+Besides create-if-absent, the storage must list every object that was created before the listing began.
 ``docs/rfcs/0014-the-log-is-compacted.md`` has the proof, and what holds for drivers of versions that know no floor.
 """
 

@@ -31,7 +31,7 @@ class Token(msgspec.Struct, frozen=True, order=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
-    """A driver took the lineage. Who claimed before may append nothing more."""
+    """A driver took the lineage. A driver that claimed before may append nothing more."""
 
     attempt: int
     life: int

@@ -4,10 +4,10 @@ An operator is a node of the job that keeps state in the stores of a slot. Opera
 kind has a room of its own (``keyed``); ``kinds`` finds the kind that a spec asks for. Nothing outside a kind's room
 names its classes or asks which kind an operator is.
 
-What an operator does in an epoch lives in an *overlay*: ``begin`` gives an empty one, ``process_batch`` and ``finish``
-write to it alone, and ``epoch.commit_overlays`` makes it state. Several attempts of one task give several overlays of
-one epoch; those that do not win are dropped without a trace. What else an overlay holds is between an operator and
-its own overlays, so that a kind is free to choose its form.
+The work of an operator in an epoch lives in an *overlay*: ``begin`` gives an empty one, ``process_batch`` and
+``finish`` write to it alone, and ``epoch.commit_overlays`` makes it state. Several attempts of one task give several
+overlays of one epoch; those that do not win are dropped without a trace. The rest of an overlay is between an
+operator and its own overlays, so that a kind is free to choose its form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The files of the newest completed checkpoint, on this disk until the next one is complete (Flink's local copy).
 
-They are hard links of RocksDB's files, so they cost nothing while the store has the files too. What a compaction has
-taken away from the store since costs its size; of that no more is kept than a share of the checkpoint.
+They are hard links of RocksDB's files, so they cost nothing while the store has the files too. Files that
+a compaction has since taken away from the store cost their size; they are kept up to a share of the checkpoint.
 """
 
 from __future__ import annotations

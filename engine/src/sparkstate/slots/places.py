@@ -43,7 +43,7 @@ def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
 def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> None:
     """Wait until the slots of earlier incarnations have left this executor; end those that do not.
 
-    Two incarnations at once would need twice the memory. What they leave is for the next ones (``slots.left``).
+    Two incarnations at once would need twice the memory. Their folders are for the next ones (``slots.left``).
     """
     rounds = round(patience_s / _POLL_S)
     for folder in _older(base, incarnation):

@@ -2,7 +2,7 @@
 
 A connection begins with the handshake (``slots.handshake``); only then are requests read, so nobody without the
 attempt's key for slots can reach user code (``Configure`` carries a cloudpickle of it, and a slot takes one in its
-life). Each request is one frame of the ``Channel``: a tagged msgspec struct. What a caller may ask depends on its role.
+life). Each request is one frame of the ``Channel``: a tagged msgspec struct. A caller's role decides what it may ask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a slot does, without its sockets: stores, operators, overlays, held output.
 
 Concurrency. Requests arrive on several connections. ``_run`` guards user code and overlays: one Arrow batch, one finish
-at a time. What a task brings is taken at any time (``slots.attempts``) and processed in a thread of its own, after the
+at a time. Rows of a task are taken at any time (``slots.attempts``) and processed in a thread of its own, after the
 commit of every earlier epoch (``slots.incoming``); an epoch's finish waits for it. ``_commit_gate`` orders commits and
 the synchronous part of snapshots: a commit waits until the snapshots accepted before it are prepared (this wait is the
 pause of a checkpoint); feeding and finishing go on beside them.

@@ -27,7 +27,7 @@ def require_writable(store: ObjectStore, ids: Callable[[], str] = naming.random_
 
 def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = naming.random_id) -> None:
     """Create one object twice under a new name. Raises ``StorageError`` unless the second try is refused, and the
-    object is listed. What a killed process left of its own trial more than a day ago is deleted.
+    object is listed. Also delete the trial of a killed process, after a day.
     """
     key = f"{FOLDER}/{ids()}"
     old: list[str] = []

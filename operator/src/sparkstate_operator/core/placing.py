@@ -1,9 +1,9 @@
 """What the pods of engine commands take over from the job's own: where they may run, what opens its storage.
 
 A command reads and deletes the job's data, so it needs what the driver has for that: pull secrets, tolerations, node
-selector, affinity, security context, credentials, and the volumes with the data where it lies on one. What spreads
-drivers (anti-affinity) is not taken over, nor are volumes that hold no data of the job: a claim that only one node may
-mount would keep the command from running beside the driver.
+selector, affinity, security context, credentials, and the volumes with the data where it lies on one. Rules that
+spread drivers (anti-affinity) are not taken over, nor are volumes that hold no data of the job: a claim that only one
+node may mount would keep the command from running beside the driver.
 """
 
 from __future__ import annotations

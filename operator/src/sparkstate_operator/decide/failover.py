@@ -1,7 +1,7 @@
 """What became of the running attempt, and what follows.
 
 One owner and one counter per class of failure: the engine restarts what fails within a driver, the kubelet a
-container that crashed, the operator everything else, by a new attempt. What a driver says with its last word
+container that crashed, the operator everything else, by a new attempt. A driver's last word
 (termination message, exit code) decides; a pod that vanished says nothing, and is replaced only after its driver can do
 no more harm.
 """

@@ -1,7 +1,7 @@
 """A new revision whose pod the API server refuses in a dry run: the old one runs on, and the dry run is made again.
 
-What refuses a pod may pass: a quota that others free, a ServiceAccount that comes a moment later, a policy or webhook
-that is mended. So it is asked again, after pauses that double.
+The reason for a refusal may pass: a quota that others free, a ServiceAccount that comes a moment later, a policy or
+webhook that is mended. So it is asked again, after pauses that double.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def _executors(draft: Draft) -> None:
 
 
 def _standing(draft: Draft, role: DriverRole) -> None:
-    """Now and then: children that were changed or deleted come back, those not wanted any more go. What gave the driver
-    its rights before goes after what gives them now has come: a driver that runs is never without."""
+    """Now and then: children that were changed or deleted come back, those not wanted any more go. The new rights of
+    a driver are there before the old ones go: a driver that runs is never without."""
     revision, children = draft.revision, draft.seen.children
     if children is None or revision is None or draft.pod is None:
         return

@@ -1,6 +1,6 @@
 """The state backend that runs, against the one that the pods' memory was reckoned for.
 
-What the job's code says by ``set_state_backend`` wins over the manifest, and the operator knows the manifest alone
+The code's ``set_state_backend`` wins over the manifest, and the operator knows the manifest alone
 until the driver runs. State on the heap needs room that the sum for RocksDB does not have.
 """
 

@@ -1,4 +1,4 @@
-"""Whether the watches are live, by what their HTTP requests came to. What the process is ready for depends on it."""
+"""Whether the watches are live, by the outcome of their HTTP requests. The readiness of the process depends on it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def make(parent: Path, shard: int, new_id: Callable[[], str]) -> Folder:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders under ``parent`` that nobody holds. What cannot be removed is in nobody's way."""
+    """Remove the folders under ``parent`` that nobody holds. A folder that cannot be removed is in nobody's way."""
     for path in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = _hold(path)

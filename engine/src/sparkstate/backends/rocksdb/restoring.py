@@ -32,8 +32,8 @@ SPARE_BYTES = 32 * MIB
 
 
 def place(source: Path, target: Path) -> None:
-    """Link where that is possible. What RocksDB may write to is copied: the source belongs to someone
-    else.
+    """Link where that is possible. Files that RocksDB may write to are copied, because the source
+    belongs to someone else.
     """
     if source.suffix == ".sst":
         try:

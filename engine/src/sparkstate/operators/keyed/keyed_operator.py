@@ -4,7 +4,7 @@ Theory. ``begin`` gives an overlay; ``process_batch`` and ``finish`` write to it
 it state. Several overlays of an epoch may exist (attempts of one task); the function object and its handles are
 one, so an overlay is *bound* to them for the time of a call, and a lock keeps the calls apart.
 
-What surrounds the record loop (``keyed.calls``) happens here, per batch, not per record: columns become lists, the
+The work around the record loop (``keyed.calls``) happens here, per batch, not per record: columns become lists, the
 values of all keys not yet seen are read from the stores in one call per shard and state, and what was yielded becomes
 Arrow again.
 """

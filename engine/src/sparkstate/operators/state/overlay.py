@@ -63,7 +63,7 @@ class TableOverlay:
     """Entries of one state, by the numbers of their keys.
 
     Of a value state: the stored values (None = absent), in a list for the default namespace, which is read
-    ahead for every key, and in a dict for each other one. What was read is kept in ``read`` as well: an entry
+    ahead for every key, and in a dict for each other one. ``read`` keeps the values read as well: an entry
     is changed when it is another object than the one read. So writing a value is one assignment, and finding
     the changed ones is left to the commit. Of a list or map state: its cells, in dicts.
     """
