@@ -35,7 +35,9 @@ def register() -> None:
 
 def files() -> list[Path]:
     """What ``make check`` reads: the pages and sources that git knows."""
-    known = subprocess.run(["git", "ls-files", "*.md", *SOURCES], cwd=ROOT, capture_output=True, check=True, text=True)
+    known = subprocess.run(
+        ["git", "ls-files", "*.md", *SOURCES], cwd=ROOT, capture_output=True, check=True, text=True
+    )
     names = [name for name in known.stdout.split() if name.endswith((".md", ".py"))]
     return [ROOT / name for name in names if name not in ELSEWHERE and "fixtures" not in name]
 

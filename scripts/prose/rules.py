@@ -121,6 +121,20 @@ LONG = Check(
 )
 
 ALL = (
-    *(HEADLESS, OF_WHAT, IS_TO, CLEFT, ALSO, ARCHAIC, OF_BEFORE, ELSE, HE, HAS_NOT, IS_NO, STANDS, WAITED_FOR),
+    *(
+        HEADLESS,
+        OF_WHAT,
+        IS_TO,
+        CLEFT,
+        ALSO,
+        ARCHAIC,
+        OF_BEFORE,
+        ELSE,
+        HE,
+        HAS_NOT,
+        IS_NO,
+        STANDS,
+        WAITED_FOR,
+    ),
     *(PRAISE, WORDY, LONG),
 )

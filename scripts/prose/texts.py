@@ -44,11 +44,10 @@ def docstrings(source: str) -> str:
 def places(tree: ast.Module) -> Iterator[tuple[int, int]]:
     """First line and line behind the last, from 0, of each docstring."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            for said in node.body[:1]:
-                if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
-                    if isinstance(said.value.value, str):
-                        yield said.lineno - 1, said.end_lineno or said.lineno
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            said = node.body[0]
+            yield said.lineno - 1, said.end_lineno or said.lineno
 
 
 def without_fences(lines: list[str]) -> Iterator[str]:

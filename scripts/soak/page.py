@@ -19,10 +19,10 @@ killed, and the storage refuses requests or is away. A reader compares every pub
 the file. The state has a fixed number of keys, so everything else should stay as it is.
 
 A slope is the median of the slopes between all pairs of samples (Theil and Sen), without the first tenth of the run.
-The figures of a process are compared only within the second half of the life of that process. RocksDB's block cache fills
-up to the managed memory of its slot, so it is subtracted from the slot's memory. The JVM's heap is measured right after
-a collection. "Flat" means that the growth over the run is at most a tenth of the median, or below what counts as noise
-for the quantity (`scripts/soak/quantities.py`).
+The figures of a process are compared only within the second half of the life of that process. RocksDB's block cache
+fills up to the managed memory of its slot, so it is subtracted from the slot's memory. The JVM's heap is measured
+right after a collection. "Flat" means that the growth over the run is at most a tenth of the median, or below what
+counts as noise for the quantity (`scripts/soak/quantities.py`).
 
 Soaks have found these faults, which are mended:
 

@@ -35,7 +35,9 @@ def found(text: str, name: str = "page.md") -> list[tuple[int, str]]:
 
 
 def test_the_pages_and_docstrings_of_this_repository_have_no_fault() -> None:
-    assert {path: found for path in main.files() if (found := list(main.faults(path.name, path.read_text())))} == {}
+    assert {
+        path: found for path in main.files() if (found := list(main.faults(path.name, path.read_text())))
+    } == {}
 
 
 @pytest.mark.parametrize(("rule", "sentence"), PLANTED, ids=[sentence for _, sentence in PLANTED])
@@ -73,14 +75,19 @@ def test_cells_of_a_table_and_titles_end_a_sentence() -> None:
 def test_only_docstrings_of_a_module_are_read() -> None:
     module = '"""Reads the log."""\n\nNAME = "Who is easily no word, but for he."\n# It is easily done.\n'
     assert found(module, "module.py") == []
-    planted = f'{module}\n\ndef read() -> None:\n    """Reads it all.\n\n    He reads also when none is there."""\n'
+    planted = (
+        f'{module}\n\ndef read() -> None:\n    """Reads it all.\n\n    He reads also when none is there."""\n'
+    )
     assert sorted(found(planted, "module.py")) == [(10, "also-when"), (10, "he")]
 
 
 def test_prose_keeps_its_lines_and_its_columns() -> None:
     page = "One `two` three.\n\n```\nfour\n```\nFive [six](seven) eight.\n"
     prose = texts.markdown(page)
-    assert [len(line) for line in prose.split("\n") if line] == [len("One `two` three."), len(page.split("\n")[5])]
+    assert [len(line) for line in prose.split("\n") if line] == [
+        len("One `two` three."),
+        len(page.split("\n")[5]),
+    ]
     assert prose.split("\n")[5].startswith("Five [six]")
 
 
@@ -90,7 +97,9 @@ def test_every_rule_has_its_planted_fault() -> None:
 
 
 def test_a_page_that_is_left_out_is_there_and_has_its_reason() -> None:
-    assert [name for name, reason in main.ELSEWHERE.items() if not (main.ROOT / name).exists() or not reason] == []
+    assert [
+        name for name, reason in main.ELSEWHERE.items() if not (main.ROOT / name).exists() or not reason
+    ] == []
 
 
 def test_the_command_prints_the_place_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
