@@ -38,6 +38,7 @@ RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secr
  && /opt/build/bin/pip install --quiet --no-cache-dir "$UV" hatchling
 COPY packaging/install.sh packaging/prune.py /opt/packaging/
 WORKDIR /src
+# The workspace has tools/ too, which no image needs: uv passes over a member whose folder is not there.
 COPY pyproject.toml uv.lock ./
 COPY spec/pyproject.toml spec/pyproject.toml
 COPY engine/pyproject.toml engine/pyproject.toml

@@ -14,7 +14,7 @@ setup: ## Make .venv with the locked packages (every other target does it by its
 	@sh scripts/bootstrap.sh
 
 demo: setup ## A stateful job on real flight data, killed and restored twice, compared with a batch calculation
-	@$(PY) scripts/demo $(ARGS)
+	@$(PY) -m sparkstate_tools.demo $(ARGS)
 
 test: ## The whole test suite, in stages; reports under build/
 	@sh scripts/bootstrap.sh --java-wheel
@@ -26,7 +26,7 @@ faults: ## Everything that is broken on purpose, in full (70 minutes; ARGS=--con
 
 soak: ## One job through 20,000 epochs and 2,000 checkpoints on each backend, in parts (ARGS="--minutes 60"); hours
 	@sh scripts/bootstrap.sh --java-wheel
-	@$(PY) scripts/soak $(ARGS)
+	@$(PY) -m sparkstate_tools.soak $(ARGS)
 
 e2e: ## The operator on real nodes of this machine: Linux and root; ARGS go to pytest
 	@sh scripts/bootstrap.sh --java-wheel
@@ -37,7 +37,7 @@ e2e-smoke: ## The shortest way through that: install, apply, run, lose the drive
 	@$(PY) scripts/run_e2e.py --smoke $(ARGS)
 
 images: setup ## Build the operator's and the job's container image into build/images/ (Docker, or buildah as root)
-	@$(PY) scripts/images.py $(ARGS)
+	@$(PY) scripts/build_images.py $(ARGS)
 
 sbom: setup ## What the images consist of (SPDX JSON beside each archive; ARGS=--check holds them against the schema)
 	@$(PY) scripts/sbom.py $(ARGS)

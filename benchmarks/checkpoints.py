@@ -17,7 +17,6 @@ import argparse
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -55,8 +54,7 @@ class Place:
 @contextmanager
 def s3_server() -> Iterator[Place]:
     """A real S3 server on this machine (the tests' own)."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support import s3server
+    from sparkstate_tools.servers import s3server
 
     with s3server.running() as server:
         yield Place("s3://state/bench", server.settings, server.environment)

@@ -16,7 +16,6 @@ import argparse
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -46,8 +45,7 @@ def place(on_s3: bool) -> Iterator[tuple[str, S3Settings]]:
         finally:
             shutil.rmtree(folder)
         return
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from support import s3server
+    from sparkstate_tools.servers import s3server
 
     with s3server.running() as server:
         os.environ.update(server.environment)

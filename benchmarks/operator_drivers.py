@@ -29,20 +29,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import operator_copies as copies
+import operator_scale as scale
+import operator_uninstall as uninstall
+from kubernetes import client
+
+from sparkstate_operator import labels
+from sparkstate_tools.kubernetes import control_plane
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import operated, operator_process
+from sparkstate_tools.processes import free_port
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
-
-import operator_copies as copies  # noqa: E402
-import operator_scale as scale  # noqa: E402
-import operator_uninstall as uninstall  # noqa: E402
-from kubernetes import client  # noqa: E402
-from support import operated, operator_process  # noqa: E402
-from support.kubernetes import control_plane  # noqa: E402
-from support.kubernetes.cluster import Cluster  # noqa: E402
-from support.kubernetes.processes import free_port  # noqa: E402
-
-from sparkstate_operator import labels  # noqa: E402
-
 NODE = "played-node"
 AIM_CPU, AIM_MIB, AIM_DELAY_S = 0.5, 400, 1.0
 DRIVER = "sparkstate.io/role=driver"

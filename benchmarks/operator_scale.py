@@ -18,15 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from kubernetes import client
+
+from sparkstate_tools.kubernetes import control_plane
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import operated, operator_process
+from sparkstate_tools.processes import free_port
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from kubernetes import client  # noqa: E402
-from support import operated, operator_process  # noqa: E402
-from support.kubernetes import control_plane  # noqa: E402
-from support.kubernetes.cluster import Cluster  # noqa: E402
-from support.kubernetes.processes import free_port  # noqa: E402
-
 NAMESPACE = "scale"
 EXECUTORS, SNAPSHOTS = 2, 10
 GROUP = ("sparkstate.io", "v1alpha1")

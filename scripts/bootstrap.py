@@ -29,8 +29,8 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".sparkstate-bootstrap.json"
-MEMBERS = ("spec", "engine", "operator")
-"""Folders of the distributions."""
+MEMBERS = ("spec", "engine", "operator", "tools")
+"""Folders of the distributions, and of what only this checkout uses."""
 LOCKED = ("uv.lock", "pyproject.toml", *(f"{member}/pyproject.toml" for member in MEMBERS))
 
 UV_MINIMUM = (0, 8)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import faults_page
-import junit
+
+from sparkstate_tools.verdicts import junit
 
 COLUMNS = ("what must come about", "became of it", "runs", "on", "test")
 

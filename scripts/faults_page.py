@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import junit
+from sparkstate_tools.verdicts import junit
 
 AS_EXPECTED, NOT_RUN = "as expected", "not run"
 COLUMNS = ("broken", "when", "on", "expected", "became of it", "runs", "test")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import junit
+from sparkstate_tools.verdicts import junit
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "features.md"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
-from support import browser, jvm, maven, s3server
-from support.kubernetes import build
+from sparkstate_tools.drivers import jvm
+from sparkstate_tools.kubernetes import build
+from sparkstate_tools.parts import browser, maven
+from sparkstate_tools.servers import s3server
 
 GROUPS: dict[str, dict[str, Callable[[], object]]] = {
     "tests": {

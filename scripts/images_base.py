@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkstate_tools.images import succeeds
+
 MADE = "localhost/sparkstate/debian:trixie-slim"
 """What debootstrap made. A name of its own: its digest is not the one that the Dockerfile asks for."""
 SUITE = "trixie"
@@ -101,15 +103,6 @@ def slim(root: Path) -> None:
                 file.unlink()
     (root / "etc/dpkg/dpkg.cfg.d/slim").write_text(DPKG)
     (root / "etc/apt/sources.list").write_text(SOURCES)
-
-
-def succeeds(command: list[str], timeout_s: float) -> bool:
-    """Whether a command ends well in time; its output is of no interest."""
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def _output(command: list[str]) -> str:

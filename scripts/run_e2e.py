@@ -23,15 +23,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import e2e_page
-import images
-import junit
 import run_tests
 
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes import nodes
+from sparkstate_tools.verdicts import junit
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from support.kubernetes import nodes  # noqa: E402
-
 REPORT = ROOT / "build" / "junit-e2e" / "e2e.xml"
 PAGE = ROOT / "docs" / "real-nodes.md"
 TESTS = ROOT / "tests" / "e2e"
@@ -65,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         return _said(f"NOT RUN: {error}", NOT_RUN)
     steps = [[sys.executable, "scripts/fetch_parts.py", "s3", "cluster", "node"]]
     if not options.no_images:
-        steps.append([sys.executable, "scripts/images.py"])
+        steps.append([sys.executable, "scripts/build_images.py"])
     environment = {**os.environ, "SPARKSTATE_INSTALL_TOOLS": "1"}
     for step in steps:
         if subprocess.run(step, cwd=ROOT, env=environment, check=False).returncode:

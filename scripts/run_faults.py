@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import faults_page
-import junit
 import run_tests
+
+from sparkstate_tools.verdicts import junit
 
 ROOT = run_tests.ROOT
 PAGE = ROOT / "docs" / "faults.md"

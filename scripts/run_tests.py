@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import IO
 
 import features
-import junit
-import second_run
+
+from sparkstate_tools.verdicts import junit, second_run
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "junit"

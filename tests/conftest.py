@@ -1,16 +1,17 @@
-"""Settings that every test shares. Helpers live in ``tests/support``: ``from support import x``."""
+"""Settings that every test shares. Helpers live in ``tests/support`` and in ``tools/``."""
 
 from __future__ import annotations
 
 import os
 
 from hypothesis import HealthCheck, settings
-from support import jvm
+
+from sparkstate_tools.drivers import jvm
 
 pytest_plugins = ["pytester", "support.faults"]
 
 # Tests delete namespaces and replace CRDs: the cluster that a developer works with must be out of reach. Another
-# one than ours is used only when SPARKSTATE_TEST_KUBECONFIG names it (support.kubernetes.cluster).
+# one than ours is used only when SPARKSTATE_TEST_KUBECONFIG names it (sparkstate_tools.kubernetes.cluster).
 os.environ["KUBECONFIG"] = os.devnull
 
 # JVMs that start fast; who wants others says so.

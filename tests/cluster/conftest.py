@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kubernetes import cluster as clusters
-from support.kubernetes import control_plane
-from support.kubernetes.cluster import Cluster
-from support.operated import Operated
+
+from sparkstate_tools.kubernetes import cluster as clusters
+from sparkstate_tools.kubernetes import control_plane
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating.operated import Operated
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 

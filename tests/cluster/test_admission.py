@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client
-from support import admission_cases, crd_judge, tree
-from support.admission_cases import Case
-from support.kubernetes.cluster import Cluster
+from support.cluster import admission_cases, crd_judge
+from support.cluster.admission_cases import Case
+from support.repository import tree
+
+from sparkstate_tools.kubernetes.cluster import Cluster
 
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 pytestmark = pytest.mark.usefixtures("crds")

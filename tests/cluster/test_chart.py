@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-from support import tree
-from support.chart import CHART, Chart, helm
-from support.kubernetes.cluster import CommandFailed
+from support.cluster.chart import CHART, Chart, helm
+from support.repository import tree
 
 from sparkstate_operator import rbac
 from sparkstate_operator.config import DriverRole
 from sparkstate_operator.metrics import Metrics
+from sparkstate_tools.kubernetes.cluster import CommandFailed
 
 DIGEST = "sha256:" + "a" * 64
 EVERYTHING = {

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 import yaml
-from support import operator_process, tree
-from support.kubelet import Kubelet
-from support.kubernetes.cluster import Cluster, CommandFailed
-from support.operated import job
-from support.operator_process import Operator
+from support.repository import tree
 
 from sparkstate_operator import labels
+from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
+from sparkstate_tools.operating import operator_process
+from sparkstate_tools.operating.kubelet import Kubelet
+from sparkstate_tools.operating.operated import job
+from sparkstate_tools.operating.operator_process import Operator
 
 CHART = tree.ROOT / "charts" / "sparkstate-operator"
 NAME = "ours-sparkstate-operator"

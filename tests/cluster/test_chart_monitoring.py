@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from support import tree
-from support.chart import Chart
+from support.cluster.chart import Chart
+from support.repository import tree
 
 from sparkstate_operator import labels
 from sparkstate_operator.metrics import Metrics

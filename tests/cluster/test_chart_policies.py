@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from support import tree
-from support.kubelet import Kubelet
-from support.kubernetes.cluster import Cluster, CommandFailed
+from support.repository import tree
+
+from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
+from sparkstate_tools.operating.kubelet import Kubelet
 
 CHART = tree.ROOT / "charts" / "sparkstate-operator"
 NAME = "ours-sparkstate-operator"

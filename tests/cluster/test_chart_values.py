@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.chart import Chart
-from support.kubernetes.cluster import CommandFailed
+from support.cluster.chart import Chart
+
+from sparkstate_tools.kubernetes.cluster import CommandFailed
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.operated import Operated
+
+from sparkstate_tools.operating.operated import Operated
 
 pytestmark = pytest.mark.usefixtures("crds")
 

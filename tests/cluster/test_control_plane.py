@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from kubernetes import client
-from support.kubernetes import cluster as clusters
-from support.kubernetes.api_faults import Loss
-from support.kubernetes.cluster import Cluster, CommandFailed
+
+from sparkstate_tools.kubernetes import cluster as clusters
+from sparkstate_tools.kubernetes.api_faults import Loss
+from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
 
 
 def config_map(name: str, namespace: str, **data: str) -> dict[str, object]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import kubelet
-from support.operated import Operated
+
+from sparkstate_tools.operating import kubelet
+from sparkstate_tools.operating.operated import Operated
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import in_cluster, operator_account
-from support.kubernetes.cluster import Cluster, CommandFailed
-from support.operated import Operated
+from support.scene import in_cluster
 
 from sparkstate_operator import labels, rbac
 from sparkstate_operator.core import naming
 from sparkstate_operator.objects import children, parts
+from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
+from sparkstate_tools.operating import operator_account
+from sparkstate_tools.operating.operated import Operated
 
 ACCOUNT = naming.service_account("rotations")
 GROUP = "rbac.authorization.k8s.io"

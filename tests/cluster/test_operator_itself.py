@@ -8,9 +8,10 @@ import urllib.request
 from dataclasses import dataclass, field
 
 import pytest
-from support import operator_account
-from support.kubernetes.processes import free_port
-from support.operated import Operated
+
+from sparkstate_tools.operating import operator_account
+from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.processes import free_port
 
 
 @dataclass

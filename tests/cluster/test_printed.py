@@ -7,12 +7,14 @@ import re
 import shlex
 from pathlib import Path
 
-import images
+import build_images
 import pytest
 import yaml
-from support import tree
-from support.chart import helm
-from support.printed import commands
+from support.cluster.chart import helm
+from support.commands.printed import commands
+from support.repository import tree
+
+from sparkstate_tools import images
 
 PAGES = ("README.md", "docs/kubernetes.md", "docs/helm.md", "docs/operator.md")
 
@@ -58,7 +60,7 @@ def test_what_is_printed_installs_the_images_that_are_built(page: str, line: str
 
 
 def test_an_image_that_is_pushed_has_the_name_that_the_chart_asks_for() -> None:
-    options = images._options(["--push", "registry.example.org/team"])
+    options = build_images._options(["--push", "registry.example.org/team"])
     for target in images.TARGETS:
-        command = images.buildx(images.image(target), options)
+        command = build_images.buildx(images.image(target), options)
         assert f"registry.example.org/team/{images.image(target).tag}" in command

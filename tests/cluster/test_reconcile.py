@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from support import stored_job
-from support.kubernetes.cluster import Cluster
-from support.operated import Operated
+from support.storage import stored_job
 
 from sparkstate.control.documents import Phase
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating.operated import Operated
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 

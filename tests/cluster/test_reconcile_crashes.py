@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from support.kubernetes.cluster import Cluster
-from support.operated import Operated
-from support.operator_process import Operator
 
 from sparkstate.control.documents import Phase
 from sparkstate_operator import hooks
 from sparkstate_operator.actions import Write
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operator_process import Operator
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
 MOMENTS = ("before", "after")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support import operator_account
-from support.kubernetes.api_faults import FaultProxy, Loss
-from support.operated import Operated
+
+from sparkstate_tools.kubernetes.api_faults import FaultProxy, Loss
+from sparkstate_tools.operating import operator_account
+from sparkstate_tools.operating.operated import Operated
 
 SOON_S = 25.0
 """Less than the 14 s of the fence in these jobs, with their waits between two tries, would leave."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.operated import Operated
+
+from sparkstate_tools.operating.operated import Operated
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 

@@ -6,8 +6,9 @@ import time
 from datetime import datetime
 
 import pytest
-from support.kubelet import Kubelet
-from support.operated import Operated
+
+from sparkstate_tools.operating.kubelet import Kubelet
+from sparkstate_tools.operating.operated import Operated
 
 
 @pytest.mark.fault_on("Kubernetes")

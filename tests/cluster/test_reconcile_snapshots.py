@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
-from support import stored_job
-from support.operated import Operated
-from support.played_driver import PlayedDriver
+from support.storage import stored_job
 
 from sparkstate.storage import naming
+from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.played_driver import PlayedDriver
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from support import operator_account
-from support.kubernetes.api_faults import Loss
-from support.operated import Operated
 
 from sparkstate_operator import lease, rbac
+from sparkstate_tools.kubernetes.api_faults import Loss
+from sparkstate_tools.operating import operator_account
+from sparkstate_tools.operating.operated import Operated
 
 QUICK = ["--resync-seconds", "2"]
 SHORT = ["--lease-seconds", "8"]

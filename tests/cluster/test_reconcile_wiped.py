@@ -8,8 +8,9 @@ import json
 from typing import Any
 
 import pytest
-from support.kubernetes.cluster import CommandFailed
-from support.operated import Operated
+
+from sparkstate_tools.kubernetes.cluster import CommandFailed
+from sparkstate_tools.operating.operated import Operated
 
 QUICK = ["--resync-seconds", "2"]
 KINDS = (

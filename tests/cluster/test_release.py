@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from support import operator_account
-from support.kubernetes.cluster import Cluster
 
 from sparkstate_operator import errors, labels, release
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.lease import LeaseSettings
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import operator_account
 
 pytestmark = pytest.mark.fault_on("the operator")
 MANY = 600

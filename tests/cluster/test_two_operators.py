@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from support import operator_account, operator_process
-from support.operated import Operated
-from support.operator_process import Operator
 
 from sparkstate_operator import labels
+from sparkstate_tools.operating import operator_account, operator_process
+from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operator_process import Operator
 
 pytestmark = pytest.mark.own_cluster
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import operated, operator_account
-from support.kubernetes.cluster import Cluster
-from support.operated import Operated
+
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import operated, operator_account
+from sparkstate_tools.operating.operated import Operated
 
 GROUP = "rbac.authorization.k8s.io"
 pytestmark = [pytest.mark.own_cluster, pytest.mark.usefixtures("crds")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import tree
+from support.repository import tree
 
 from sparkstate import settings
 from sparkstate.manifest import fields, schema

@@ -44,6 +44,6 @@ def test_the_page_names_the_version_and_files_that_are_there() -> None:
     page = (ROOT / "docs" / "kubernetes.md").read_text()
     version = (ROOT / "engine" / "pyproject.toml").read_text().split('version = "')[1].split('"')[0]
     assert f"FROM sparkstate/job:{version}" in page
-    for name in ("packaging/prune.py", "scripts/demo/prepare.py"):
+    for name in ("packaging/prune.py", "tools/src/sparkstate_tools/demo/prepare.py"):
         assert name in page
         assert (ROOT / name).is_file()

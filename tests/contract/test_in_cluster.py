@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import decisions, stored_job
-from support.in_cluster import SPEC, UID, context
+from support.scene import decisions
+from support.scene.in_cluster import SPEC, UID, context
+from support.storage import stored_job
 
 from sparkstate import errors, manifest
 from sparkstate.cli import main

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import in_cluster
+from support.scene import in_cluster
 
 from sparkstate import keys as engine
 from sparkstate_operator.core import keys as operator

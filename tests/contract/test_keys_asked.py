@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from support import control_job
 
 from sparkstate import keys as engine
 from sparkstate.control import documents, server
 from sparkstate_operator import errors
 from sparkstate_operator.core import keys as operator
 from sparkstate_operator.edges import driver
+from sparkstate_tools.drivers import control_job
 
 UID = "0f9c5a86-4b7e-4b4e-9f8d-0c1d2e3f4a5b"
 OWN = operator.of_attempt(b"an operator's own key, 32 bytes.", UID, 3)

@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 import pytest
 import yaml
-from support import crd_judge
+from support.cluster import crd_judge
 
 from sparkstate import errors
 from sparkstate.manifest import Manifest, document, load, schema

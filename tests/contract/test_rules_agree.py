@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import crd_judge
+from support.cluster import crd_judge
 
 from sparkstate.manifest import schema
 from sparkstate_spec import flink_tables, rules

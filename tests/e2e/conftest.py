@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from support import s3server
-from support.fault_proxy import FaultProxy
-from support.kubernetes import addresses, flights, installed, large, nodes
-from support.kubernetes.control_plane import ADDRESS
-from support.kubernetes.flights import FlightsJob, Prepared
-from support.kubernetes.installed import Operator
-from support.kubernetes.large import LargeJob
-from support.kubernetes.node_job import Bucket, NodeJob
-from support.kubernetes.nodes import NodeCluster
-from support.kubernetes.pod_logs import PodLogs
-from support.s3server import S3Server
+from support.nodes import flights, installed, large
+from support.nodes.flights import FlightsJob, Prepared
+from support.nodes.installed import Operator
+from support.nodes.large import LargeJob
+from support.nodes.node_job import Bucket, NodeJob
+from support.nodes.pod_logs import PodLogs
+
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes import addresses, nodes
+from sparkstate_tools.kubernetes.control_plane import ADDRESS
+from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.servers import s3server
+from sparkstate_tools.servers.fault_proxy import FaultProxy
+from sparkstate_tools.servers.s3server import S3Server
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import images  # noqa: E402
-
 KEPT = ROOT / "build" / "e2e"
 MakeJob = Callable[..., FlightsJob]
 MakeLarge = Callable[..., LargeJob]

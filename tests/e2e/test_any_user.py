@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import IN_THE_CLUSTER, merged
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import IN_THE_CLUSTER, merged
 
 pytestmark = pytest.mark.slow
 USER = {"runAsUser": 1_000_680_000, "runAsGroup": 0, "fsGroup": 1_000_680_000}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import merged
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import merged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]

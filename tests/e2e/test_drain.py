@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import IN_THE_CLUSTER
-from support.kubernetes.nodes import NodeCluster
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import IN_THE_CLUSTER
+
+from sparkstate_tools.kubernetes.nodes import NodeCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

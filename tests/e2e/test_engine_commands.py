@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fault_proxy import FaultProxy
-from support.http_wire import Message
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import MOUNT, Bucket
-from support.s3server import S3Server
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import MOUNT, Bucket
+
+from sparkstate_tools.servers.fault_proxy import FaultProxy
+from sparkstate_tools.servers.http_wire import Message
+from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import images
 import pytest
-from support import s3server
-from support.kubernetes import flights
-from support.kubernetes.driver_pods import DriverPods
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.installed import Operator
-from support.kubernetes.node_job import IN_THE_CLUSTER, Bucket
-from support.kubernetes.nodes import NodeCluster
+from support.nodes import flights
+from support.nodes.driver_pods import DriverPods
+from support.nodes.flights import FlightsJob
+from support.nodes.installed import Operator
+from support.nodes.node_job import IN_THE_CLUSTER, Bucket
+
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.servers import s3server
 
 pytestmark = pytest.mark.slow
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

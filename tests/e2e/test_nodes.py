@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import images
 import pytest
-from support.kubernetes import netns, nodes
-from support.kubernetes.cluster import Cluster
-from support.kubernetes.node import CGROUPS
-from support.kubernetes.nodes import NodeCluster
+
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes import netns, nodes
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.kubernetes.node import CGROUPS
+from sparkstate_tools.kubernetes.nodes import NodeCluster
 
 COUNTING = "import time\nfor i in range(10000):\n    print(i, flush=True); time.sleep(0.2)"
 
@@ -165,14 +165,11 @@ def test_a_pod_reaches_a_server_of_the_tests_and_pods_of_another_node_by_their_s
 def test_what_a_killed_run_leaves_is_cleared_by_the_next_one(tmp_path: Path) -> None:
     program = tmp_path / "start.py"
     program.write_text(
-        "from support.kubernetes import nodes\nimport time\n"
+        "from sparkstate_tools.kubernetes import nodes\nimport time\n"
         "with nodes.running() as started:\n    print(started.run, flush=True)\n    time.sleep(600)\n"
     )
-    tests = str(Path(__file__).resolve().parents[1])
     command = [sys.executable, str(program)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": tests}
-    ) as one:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
         assert one.stdout is not None
         run = one.stdout.readline().strip()
         one.send_signal(signal.SIGKILL)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.fault_proxy import FaultProxy
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import Bucket
-from support.kubernetes.nodes import NodeCluster
-from support.s3server import S3Server
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import Bucket
+
+from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.servers.fault_proxy import FaultProxy
+from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]

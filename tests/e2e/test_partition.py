@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.installed import Operator
-from support.kubernetes.node_job import merged
-from support.kubernetes.nodes import NodeCluster
+from support.nodes.flights import FlightsJob
+from support.nodes.installed import Operator
+from support.nodes.node_job import merged
+
+from sparkstate_tools.kubernetes.nodes import NodeCluster
 
 AWAY_S = 30
 """How long a driver tolerates a node that does not answer (the operator's own toleration)."""

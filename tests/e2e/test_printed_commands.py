@@ -12,16 +12,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import images
 import pytest
-from support import s3server, tree
-from support.kubernetes import flights, nodes
-from support.kubernetes.cluster import Cluster
-from support.kubernetes.control_plane import ADDRESS
-from support.kubernetes.flights import Prepared, oracle, pacer
-from support.kubernetes.nodes import NodeCluster
-from support.printed import commands
-from support.s3server import S3Server
+from support.commands.printed import commands
+from support.nodes import flights
+from support.nodes.flights import Prepared, oracle, pacer
+from support.repository import tree
+
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes import nodes
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.kubernetes.control_plane import ADDRESS
+from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.servers import s3server
+from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 PAGE, SECTION = "docs/kubernetes.md", "The first job"

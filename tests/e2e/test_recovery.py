@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.installed import Operator
-from support.kubernetes.node_job import IN_THE_CLUSTER, KINDS
-from support.s3server import S3Server
+from support.nodes.flights import FlightsJob
+from support.nodes.installed import Operator
+from support.nodes.node_job import IN_THE_CLUSTER, KINDS
+
+from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MakeJob = Callable[..., FlightsJob]

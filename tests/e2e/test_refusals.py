@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.kubernetes import webhook
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.nodes import NodeCluster
-from support.kubernetes.webhook import Mood
+from support.nodes import webhook
+from support.nodes.flights import FlightsJob
+from support.nodes.webhook import Mood
+
+from sparkstate_tools.kubernetes.nodes import NodeCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MINUTE_S = 60.0

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.kubernetes import bad_code, large
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.large import LargeJob
+from support.nodes import bad_code, large
+from support.nodes.flights import FlightsJob
+from support.nodes.large import LargeJob
 
 MINUTES = int(os.environ.get("SPARKSTATE_E2E_MINUTES", "15"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900 + 60 * MINUTES)]

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import IN_THE_CLUSTER
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import IN_THE_CLUSTER
 
 from sparkstate_operator import rbac
 from sparkstate_operator.core import naming

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import IN_THE_CLUSTER
-from support.s3server import S3Server
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import IN_THE_CLUSTER
+
+from sparkstate_tools.servers.s3server import S3Server
 
 
 @pytest.mark.parametrize(

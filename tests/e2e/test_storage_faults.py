@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.fault_proxy import FaultProxy, Schedule
-from support.http_wire import Message
-from support.kubernetes import bad_code
-from support.kubernetes.flights import FlightsJob
-from support.kubernetes.node_job import KINDS, Bucket
+from support.nodes import bad_code
+from support.nodes.flights import FlightsJob
+from support.nodes.node_job import KINDS, Bucket
+
+from sparkstate_tools.servers.fault_proxy import FaultProxy, Schedule
+from sparkstate_tools.servers.http_wire import Message
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BOTH_KINDS = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.kubernetes import large
-from support.kubernetes.large import LargeJob
-from support.kubernetes.node_job import IN_THE_CLUSTER, MOUNT, merged
-from support.kubernetes.pod_logs import PodLogs
+from support.nodes import large
+from support.nodes.large import LargeJob
+from support.nodes.node_job import IN_THE_CLUSTER, MOUNT, merged
+from support.nodes.pod_logs import PodLogs
 
 RUNS = int(os.environ.get("SPARKSTATE_E2E_RUNS", "10"))
 STATE_MIB = int(os.environ.get("SPARKSTATE_E2E_STATE_MIB", "2048"))

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import images
 import pytest
-from support.kubernetes import installed, nodes
-from support.kubernetes.flights import FlightsJob, Prepared
-from support.kubernetes.installed import Operator
-from support.kubernetes.node_job import Bucket
-from support.kubernetes.nodes import NodeCluster
-from support.kubernetes.pod_logs import PodLogs
-from support.s3server import S3Server
+from support.nodes import installed
+from support.nodes.flights import FlightsJob, Prepared
+from support.nodes.installed import Operator
+from support.nodes.node_job import Bucket
+from support.nodes.pod_logs import PodLogs
+
+from sparkstate_tools import images
+from sparkstate_tools.kubernetes import nodes
+from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 OVER = ("Failed", "RestoreBlocked")

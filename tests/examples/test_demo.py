@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from support import example
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -13,7 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @pytest.mark.timeout(620)
 def test_the_demonstration_survives_its_kills_and_is_equal_record_for_record(tmp_path):
     command = [
-        *(sys.executable, str(example.SCRIPTS / "demo"), "--output", str(tmp_path)),
+        *(sys.executable, "-m", "sparkstate_tools.demo", "--output", str(tmp_path)),
         *("--rows", "50000", "--files", "50", "--interval", "0.5"),
     ]
 

@@ -3,11 +3,9 @@
 import shutil
 
 import pytest
-from support import example
+from support.examples import example
 
-example.add_demo_to_path()
-
-from demo import job_process, oracle, prepare  # noqa: E402
+from sparkstate_tools.demo import job_process, oracle, prepare
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,10 @@ import os
 import signal
 
 import pytest
-from support import kafka, maven, sessions
+from support.examples import sessions
+
+from sparkstate_tools.parts import maven
+from sparkstate_tools.servers import kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

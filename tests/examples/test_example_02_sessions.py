@@ -7,11 +7,9 @@ from collections import Counter
 
 import pyarrow.parquet as pq
 import pytest
-from support import example, sessions
+from support.examples import sessions
 
-example.add_demo_to_path()
-
-from demo import oracle  # noqa: E402
+from sparkstate_tools.demo import oracle
 
 pytestmark = pytest.mark.spark
 

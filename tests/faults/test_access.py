@@ -11,12 +11,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support import fault_proxy, s3server
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
+from sparkstate_tools.servers import fault_proxy, s3server
 
 pytestmark = [pytest.mark.fault_on("S3"), pytest.mark.s3]
 ONCE = RetryPolicy(attempts=1)

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import botocore.endpoint
 import pytest
-from support.checkpoints import JOB
-from support.fault_proxy import FaultProxy, Schedule
-from support.stores import ManualClock
+from support.storage.checkpoints import JOB
+from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
@@ -20,6 +19,7 @@ from sparkstate.settings import S3Settings
 from sparkstate.sinks import publication
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
+from sparkstate_tools.servers.fault_proxy import FaultProxy, Schedule
 
 pytestmark = [pytest.mark.fault_on("S3"), pytest.mark.s3]
 PARTS = 12

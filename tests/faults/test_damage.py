@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from support.checkpoints import JOB, CheckpointedJob
-from support.stores import ManualClock
+from support.storage.checkpoints import JOB, CheckpointedJob
+from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import carry_out, decide_restore

@@ -6,13 +6,13 @@ import http.client
 import threading
 
 import pytest
-from support.fault_proxy import KINDS, LOST, FaultProxy, Schedule, kind_of
-from support.http_wire import Message
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings
 from sparkstate.storage import open_store
 from sparkstate.storage.retrying import RetryPolicy
+from sparkstate_tools.servers.fault_proxy import KINDS, LOST, FaultProxy, Schedule, kind_of
+from sparkstate_tools.servers.http_wire import Message
 
 
 def request(method="PUT", path="/state/a/log/1", **headers):

@@ -12,12 +12,9 @@ from xml.etree import ElementTree
 
 import botocore.endpoint
 import pytest
-from support import fault_proxy
-from support.fault_proxy import FaultProxy, Schedule
-from support.http_wire import Message
-from support.storage_driver import LifeDriver
-from support.storage_judge import Judge
-from support.storage_life import ImpatientClock, Killed, Place
+from support.storage.judge import Judge
+from support.storage.life import ImpatientClock, Killed, Place
+from support.storage.life_driver import LifeDriver
 
 from sparkstate import errors
 from sparkstate.driver import durable, leftovers
@@ -25,6 +22,9 @@ from sparkstate.log import log, records
 from sparkstate.settings import S3Settings
 from sparkstate.storage import opening
 from sparkstate.storage import s3 as s3_store
+from sparkstate_tools.servers import fault_proxy
+from sparkstate_tools.servers.fault_proxy import FaultProxy, Schedule
+from sparkstate_tools.servers.http_wire import Message
 
 STEPS = 8
 RATES = (0.02, 0.05, 0.1, 0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support import cells
+from support.backends import cells
 
 from sparkstate import errors
 from sparkstate.backends import canonical, loader

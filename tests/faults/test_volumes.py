@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support import volumes
-from support.checkpoints import CheckpointedJob
-from support.stores import ManualClock
+from support.machine import volumes
+from support.storage.checkpoints import CheckpointedJob
+from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow.dataset
 import pytest
-from support import driving, totals
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from support import driving, s3server, totals, volumes
+from support.machine import volumes
+
+from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.servers import s3server
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, fault_proxy, s3server, totals
-from support.http_wire import Message
 
 from sparkstate.control.documents import Phase
+from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.servers import fault_proxy, s3server
+from sparkstate_tools.servers.http_wire import Message
 
 pytestmark = [pytest.mark.fault_on("hashmap, S3"), pytest.mark.spark, pytest.mark.s3]
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, lives, s3server, totals
+from support.drivers import lives
 
 from sparkstate.control.documents import JobStatus, Phase
 from sparkstate.phases import CHECKPOINT_PHASES
 from sparkstate.phases import Phase as Moment
+from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.servers import s3server
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark, pytest.mark.timeout(1800)]
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from support import driving, executors, totals
+from support.spark import executors
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import driving
+
+from sparkstate_tools.drivers import driving
 
 pytestmark = pytest.mark.spark
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
-from support import driving, kafka, maven
 
 from sparkstate.control import documents
+from sparkstate_tools.drivers import driving
+from sparkstate_tools.parts import maven
+from sparkstate_tools.servers import kafka
 
 pytestmark = [
     pytest.mark.spark,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import lives
-from support.lives import Kill, every_kill
+from support.drivers import lives
+from support.drivers.lives import Kill, every_kill
 
 from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, Phase
 

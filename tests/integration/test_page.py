@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Request, expect
-from support import browser as browsers
-from support import control_job
-from support.control_job import TOKEN, InMemoryJob, checkpoint, slot
-from support.page import Open, boxes, contrast, expect_tile, watched
+from support.drivers.page import Open, boxes, contrast, expect_tile, watched
 
 from sparkstate import errors, keys
 from sparkstate.control import client, documents, server
+from sparkstate_tools.drivers import control_job
+from sparkstate_tools.drivers.control_job import TOKEN, InMemoryJob, checkpoint, slot
+from sparkstate_tools.parts import browser as browsers
 
 pytestmark = pytest.mark.browser
 

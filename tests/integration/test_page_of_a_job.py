@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from support import browser as browsers
-from support import driving, totals
-from support.page import expect_tile, watched
+from support.drivers.page import expect_tile, watched
 
 from sparkstate.control.documents import SavepointPhase
+from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.parts import browser as browsers
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser]
 

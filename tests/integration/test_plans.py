@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from support import spark_session
+from support.spark import spark_session
 
 import sparkstate
 from sparkstate import errors

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, totals
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 

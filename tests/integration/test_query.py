@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support import spark_session
+from support.spark import spark_session
 
 import sparkstate
 from sparkstate.clock import SystemClock

@@ -8,7 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from support import driving, totals
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 

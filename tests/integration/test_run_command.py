@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow.dataset
 import pytest
-from support import terminal
+from support.commands import terminal
 
 from sparkstate.cli import main
 from sparkstate.runner import workdir

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, totals
 
 from sparkstate.control import documents
 from sparkstate.control.client import ControlRefused
 from sparkstate.control.documents import SavepointPhase
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from soak import part, report
+
+from sparkstate_tools.soak import part, report
 
 
 @pytest.mark.spark

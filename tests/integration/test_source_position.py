@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support import driving, totals
 
 from sparkstate.checkpoint import Downloader
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.spark.position import PART_BYTES
 from sparkstate.storage import open_store
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 FILES, AT_ONCE = 140, 7

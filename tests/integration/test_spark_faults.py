@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, executors, totals
+from support.spark import executors
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
 

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support import driving, executors, totals
+from support.spark import executors
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
 

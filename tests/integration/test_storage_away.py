@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, s3server, totals
 
 from sparkstate.control.documents import JobStatus, Phase
+from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.servers import s3server
 
 pytestmark = [pytest.mark.fault_on("hashmap, S3"), pytest.mark.spark, pytest.mark.s3]
 HEARD_S = 20.0

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import driving, totals
+
+from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
 

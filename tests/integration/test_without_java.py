@@ -7,13 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from support import example
+from support.examples import example
 
 from sparkstate import java
-
-example.add_demo_to_path()
-
-from demo import job_process, prepare  # noqa: E402
+from sparkstate_tools.demo import job_process, prepare
 
 pytestmark = [
     pytest.mark.spark,

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from support import memory
-from support.backend_life import BACKENDS, DEFAULT_ROOM, KEYS, SPECS, Engine, Model, Taken
+from support.backends.life import BACKENDS, DEFAULT_ROOM, KEYS, SPECS, Engine, Model, Taken
 from support.faults import in_full
 
 from sparkstate.functions import MIN_WATERMARK
+from sparkstate_tools import memory
 
 pytestmark = pytest.mark.fault_on("hashmap, rocksdb, dicts")
 

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.faults import in_full
-from support.lockstep import Actor, Late
-from support.stores import Crash, ManualClock
+from support.storage.lockstep import Actor, Late
+from support.storage.stores import Crash, ManualClock
 
 from sparkstate import errors
 from sparkstate.log import LineageLog, LogState, bases, log, records

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import tree
+from support.repository import tree
 
 from sparkstate import manifest
 from sparkstate.state_backend import PredefinedOptions

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import e2e_page
-import junit
 import run_e2e
 from e2e_page import Result
+
+from sparkstate_tools.verdicts import junit
 
 ONE, TWO = "tests/e2e/test_a.py::test_one_goes", "tests/e2e/test_b.py::test_two_goes"
 

@@ -6,7 +6,7 @@ import inspect
 import re
 
 import pytest
-from support import tree
+from support.repository import tree
 
 from sparkstate import errors
 

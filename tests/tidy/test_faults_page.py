@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import faults_page
-import junit
 import pytest
 import run_faults
 from faults_page import Key, Result
-from support import faults, tree
+from support import faults
+from support.repository import tree
+
+from sparkstate_tools.verdicts import junit
 
 FIRST = Key("a slot is killed", "in the phase feed", "hashmap", "output exact", "tests/x/test_a.py::test_one")
 SECOND = Key("a file is cut", "before a restore", "S3", "CorruptData", "tests/x/test_b.py::test_two")

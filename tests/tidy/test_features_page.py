@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import features
-import junit
 import pytest
-from support import tree
+from support.repository import tree
+
+from sparkstate_tools.verdicts import junit
 
 PROOF = "tests/unit/test_x.py::test_it_works"
 

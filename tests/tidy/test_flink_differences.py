@@ -6,7 +6,7 @@ import re
 
 import features
 import pytest
-from support import tree
+from support.repository import tree
 
 PAGE = (tree.ROOT / "docs" / "flink-differences.md").read_text()
 HEADS = ("what", "---")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import tree
+from support.repository import tree
 
 HEAVY = ("pyspark", "rocksdict", "boto3", "botocore", "fastapi", "uvicorn", "click", "pandas")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from support import tree
+from support.repository import tree
 
 SHARED = "Engine and operator know nothing of each other; they share the reading of the spec and documented formats"
 PLANTED = {
@@ -75,6 +75,10 @@ PLANTED_IN_THE_OPERATOR = {
 }
 PLANTED_IN_THE_SPEC = {
     "problems.py": ("from sparkstate import errors", "Spec: one reading for both sides, which knows neither"),
+    "quantities.py": (
+        "import sparkstate_tools",
+        "What is published knows nothing of the tools that only the checkout has",
+    ),
     "units.py": (
         "from sparkstate_spec import fields",
         "Spec: units, fields, Flink's keys, layers, and the rules above them",

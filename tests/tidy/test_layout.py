@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import tree
+from support.repository import tree
 
 
 def test_the_operator_folder_is_a_project_and_never_a_package() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import lives
-from support.lives import Kill, Victim
+from support.drivers import lives
+from support.drivers.lives import Kill, Victim
 
 from sparkstate.phases import Phase
 

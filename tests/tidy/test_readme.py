@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 import pytest
-from support import tree
+from support.repository import tree
 
 from sparkstate import Types, manifest
 from sparkstate.cli import main

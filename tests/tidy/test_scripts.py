@@ -8,10 +8,11 @@ from importlib import metadata
 from pathlib import Path
 
 import bootstrap
-import junit
 import licences
 import pytest
 import run_tests
+
+from sparkstate_tools.verdicts import junit
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import junit
 import pytest
 import run_tests
-import second_run
-from second_run import Which
+
+from sparkstate_tools.verdicts import junit, second_run
+from sparkstate_tools.verdicts.second_run import Which
 
 
 def case(name: str, outcome: str = "failed", message: str = "Failed: Timeout") -> junit.Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import features
-from support import tree
+from support.repository import tree
 
 PAGE = (tree.ROOT / "docs" / "security.md").read_text()
 DOORS = [

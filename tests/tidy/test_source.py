@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import tree
+from support.repository import tree
 
 LONGEST = 400
 LONGER_FOR_A_REASON = {

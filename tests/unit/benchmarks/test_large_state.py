@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.examples import example
 
 from sparkstate import errors
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
+from sparkstate_tools.large_state import check, generate
+from sparkstate_tools.large_state import plan as plans
 
-FOLDER = Path(__file__).parents[3] / "benchmarks" / "large_state"
+job = example.load(example.ROOT / "benchmarks" / "large_state" / "job.py")
 Row = tuple[int, int, int]
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """plan, check, generate and job: scripts that lie beside each other."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        names = ("plan", "check", "generate", "job")
-        before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-        found = {name: __import__(name) for name in names}
-        yield found
-        for name in names:
-            del sys.modules[name]
-        sys.modules.update(before)
+def plan() -> plans.Plan:
+    return plans.Plan(keys=300, value_bytes=50, passes=4, rows_per_file=70)
 
 
 @pytest.fixture(scope="module")
-def plan(modules):
-    return modules["plan"].Plan(keys=300, value_bytes=50, passes=4, rows_per_file=70)
-
-
-@pytest.fixture(scope="module")
-def rows(modules, plan) -> list[Row]:
+def rows(plan) -> list[Row]:
     """What the job itself puts out."""
-    job = modules["job"]
     chain = job.Chain(plan.value_bytes)
     with KeyedProcessHarness(chain, key=lambda row: row.k, key_type=Types.LONG()) as harness:
         for keys, values in plan.records():
@@ -51,16 +38,16 @@ def rows(modules, plan) -> list[Row]:
         return harness.output()
 
 
-def verdict(modules: dict[str, Any], plan: Any, rows: list[Row], folder: Path) -> dict[str, Any]:
+def verdict(plan: plans.Plan, rows: list[Row], folder: Path) -> dict[str, Any]:
     names = ("k", "count", "checksum")
     table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
     pq.write_table(table, folder / "part.parquet")
-    found: dict[str, Any] = modules["check"].check(plan, folder)
+    found: dict[str, Any] = check.check(plan, folder)
     return found
 
 
-def test_the_job_puts_out_what_the_plan_alone_foretells(modules, plan, rows, tmp_path):
-    found = verdict(modules, plan, rows, tmp_path)
+def test_the_job_puts_out_what_the_plan_alone_foretells(plan, rows, tmp_path):
+    found = verdict(plan, rows, tmp_path)
     assert found["equal"]
     assert found["rows"] == len(rows) > plan.keys
     assert {row[0] for row in rows} == set(range(plan.keys))
@@ -77,12 +64,12 @@ def test_the_job_puts_out_what_the_plan_alone_foretells(modules, plan, rows, tmp
     ],
     ids=["a row is missing", "one is there twice", "one instead of another", "a checksum", "a key"],
 )
-def test_a_wrong_output_is_seen(modules, plan, rows, tmp_path, spoil):
-    assert not verdict(modules, plan, spoil(rows), tmp_path)["equal"]
+def test_a_wrong_output_is_seen(plan, rows, tmp_path, spoil):
+    assert not verdict(plan, spoil(rows), tmp_path)["equal"]
 
 
-def test_a_damaged_value_in_state_stops_the_job(modules):
-    chain = modules["job"].Chain(50)
+def test_a_damaged_value_in_state_stops_the_job():
+    chain = job.Chain(50)
     with KeyedProcessHarness(chain, key=lambda row: row.k, key_type=Types.LONG()) as harness:
         harness.process_element({"k": 1, "v": 2})
         chain.noise = bytes(len(chain.noise))
@@ -90,10 +77,10 @@ def test_a_damaged_value_in_state_stops_the_job(modules):
             harness.process_element({"k": 1, "v": 3})
 
 
-def test_the_input_is_written_file_by_file_with_its_plan(modules, plan, tmp_path):
-    count = modules["generate"].write(plan, tmp_path)
+def test_the_input_is_written_file_by_file_with_its_plan(plan, tmp_path):
+    count = generate.write(plan, tmp_path)
     files = sorted(tmp_path.glob("*.parquet"))
     assert len(files) == count
-    assert modules["plan"].Plan.load(tmp_path) == plan
+    assert plans.Plan.load(tmp_path) == plan
     assert sum(pq.read_metadata(path).num_rows for path in files) == sum(len(k) for k, _ in plan.records())
     assert [path.stat().st_mtime for path in files] == sorted(path.stat().st_mtime for path in files)

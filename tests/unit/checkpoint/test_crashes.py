@@ -7,8 +7,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from support.checkpoints import JOB, FolderSnapshot, metadata, take
-from support.stores import Crash, HookedStore, ManualClock
+from support.storage.checkpoints import JOB, FolderSnapshot, metadata, take
+from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate.checkpoint import (
     CompletedCheckpointStore,

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.checkpoints import JOB
-from support.stores import ManualClock
+from support.storage.checkpoints import JOB
+from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support import memory
-from support.checkpoints import JOB, take
 from support.faults import in_full
-from support.stores import WRITES, Crash, HookedStore, ManualClock
+from support.storage.checkpoints import JOB, take
+from support.storage.stores import WRITES, Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Downloader, KnownFiles
 from sparkstate.log import LineageLog, open_lineage, records
 from sparkstate.storage.local import LocalStore
+from sparkstate_tools import memory
 
 RETAINED = 2
 FILES = st.dictionaries(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support.checkpoints import inline_shard, metadata
+from support.storage.checkpoints import inline_shard, metadata
 
 from sparkstate import errors
 from sparkstate.checkpoint import Committable

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.checkpoints import JOB, FolderSnapshot, metadata
-from support.stores import HookedStore, ManualClock
+from support.storage.checkpoints import JOB, FolderSnapshot, metadata
+from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, Uploader, UploadTarget, purge

@@ -3,8 +3,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from support.checkpoints import JOB, FolderSnapshot, metadata, take
-from support.stores import HookedStore, ManualClock
+from support.storage.checkpoints import JOB, FolderSnapshot, metadata, take
+from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, Savepoints, Uploader, UploadTarget, open_snapshot
@@ -158,7 +158,7 @@ def test_a_savepoint_that_was_given_up_can_not_be_committed(job):
 
 
 def one_shard(trigger):
-    from support.checkpoints import inline_shard
+    from support.storage.checkpoints import inline_shard
 
     return metadata([inline_shard(0)], kind="savepoint", trigger_id=trigger)
 

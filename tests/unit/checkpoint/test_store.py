@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from support.checkpoints import inline_shard, metadata, take
-from support.stores import HookedStore, ManualClock
+from support.storage.checkpoints import inline_shard, metadata, take
+from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, KnownFiles

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support.stores import Crash, HookedStore, ManualClock
+from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.backends.base import SnapshotStream

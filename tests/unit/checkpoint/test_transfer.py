@@ -6,8 +6,8 @@ import os
 
 import pytest
 from msgspec.structs import replace
-from support.checkpoints import FolderSnapshot
-from support.stores import HookedStore
+from support.storage.checkpoints import FolderSnapshot
+from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, KnownFiles, Uploader, UploadTarget

@@ -6,8 +6,8 @@ import secrets
 from pathlib import Path
 
 import pytest
-from support.programs import Program
-from support.storage_fixtures import s3, s3_server
+from support.commands.programs import Program
+from support.storage.fixtures import s3, s3_server
 
 from sparkstate import storage
 

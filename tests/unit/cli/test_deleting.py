@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import s3server, stored_job
-from support.programs import Program, manifest_of
+from support.commands.programs import Program, manifest_of
+from support.storage import stored_job
 
 from sparkstate import storage
 from sparkstate.storage import mounts
+from sparkstate_tools.servers import s3server
 
 
 def deleted(program: Program, place: str, trigger_id: str, *words: str) -> dict[str, Any]:

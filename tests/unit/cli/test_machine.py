@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support import stored_job
-from support.programs import Program, manifest_of
+from support.commands.programs import Program, manifest_of
+from support.storage import stored_job
 
 from sparkstate.cli import machine, main
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import example, stored_job
+from support.examples import example
+from support.storage import stored_job
 
 import sparkstate
 from sparkstate import Types, storage

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import control_job
 
 from sparkstate import keys
 from sparkstate.cli import main
 from sparkstate.control import documents, server
+from sparkstate_tools.drivers import control_job
 
 MANIFEST = """
 apiVersion: sparkstate.io/v1alpha1

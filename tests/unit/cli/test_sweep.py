@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import stored_job
-from support.programs import Program, manifest_of
+from support.commands.programs import Program, manifest_of
+from support.storage import stored_job
 
 ITEM = {"kind": "StatefulSparkJob", "metadata": {"name": "orders"}, "spec": {}}
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from support import control_job
 
 from sparkstate import keys
 from sparkstate.control import client, server
+from sparkstate_tools.drivers import control_job
 
 
 @pytest.fixture(scope="module")

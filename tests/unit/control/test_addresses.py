@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 
 import pytest
-from support import control_job, loopback
+from support.machine import loopback
 
 from sparkstate import errors, keys
 from sparkstate.control import server
+from sparkstate_tools.drivers import control_job
 
 TOKEN = "a-token-of-the-tests-0123456789"
 

@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Iterator
 
 import pytest
-from support import control_job
 
 from sparkstate import keys
 from sparkstate.control import client, documents, port, server
+from sparkstate_tools.drivers import control_job
 
 
 class HandClock:

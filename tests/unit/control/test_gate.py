@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from support import control_job
 
 from sparkstate import errors, keys
 from sparkstate.control import auth, server, shell
+from sparkstate_tools.drivers import control_job
 
 HIDDEN_PATHS = [
     "/",

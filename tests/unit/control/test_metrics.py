@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import httpx
 from prometheus_client import parser
-from support import control_job
 
 from sparkstate.control import documents, metrics, port, server
+from sparkstate_tools.drivers import control_job
 
 
 class FixedClock:

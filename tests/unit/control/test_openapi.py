@@ -10,9 +10,9 @@ import httpx
 import jsonschema
 import pytest
 from fastapi.openapi.models import OpenAPI
-from support import control_job
 
 from sparkstate.control import examples, openapi
+from sparkstate_tools.drivers import control_job
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = openapi.schema()

@@ -8,11 +8,11 @@ import time
 
 import httpx
 import pytest
-from support import control_job
 
 from sparkstate import errors
 from sparkstate.control import documents, limits, port, server
 from sparkstate.control.limits import MAX_BODY_BYTES
+from sparkstate_tools.drivers import control_job
 
 
 def assert_problem(answer: httpx.Response, status: int, reason: str, *words: str) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from prometheus_client import parser
-from support import control_job
 
 from sparkstate import clock, errors
 from sparkstate.control import documents, metrics, port, scraping, server
 from sparkstate.testing.manual_clock import ManualClock
+from sparkstate_tools.drivers import control_job
 
 LABELS = {"slot", "part", "kind", "le"}
 OWN = {"operator", "metric"}

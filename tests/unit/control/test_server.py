@@ -10,10 +10,10 @@ import time
 
 import httpx
 import pytest
-from support import control_job
 
 from sparkstate import errors, keys
 from sparkstate.control import client, connections, documents, limits, server
+from sparkstate_tools.drivers import control_job
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:

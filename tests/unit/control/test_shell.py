@@ -6,11 +6,11 @@ import re
 
 import httpx
 import pytest
-from support import control_job
 
 import sparkstate
 from sparkstate import keys
 from sparkstate.control import documents, server, shell
+from sparkstate_tools.drivers import control_job
 
 PATHS = sorted(shell.load())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.running import Running
+from support.slots.running import Running
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
 from sparkstate.driver import away

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import slots
-from support.running import Running
-from support.stores import HookedStore
+from support.slots import slots
+from support.slots.running import Running
+from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support import checkpoints
-from support.stores import ManualClock
+from support.storage import checkpoints
+from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint.restore import Restored, RestorePlan

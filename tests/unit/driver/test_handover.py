@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.control import documents
 from sparkstate.driver.handover import Handover

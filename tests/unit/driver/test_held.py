@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import slots
-from support.running import Running
+from support.slots import slots
+from support.slots.running import Running
 
 from sparkstate import clock, phases
 from sparkstate.spark import position

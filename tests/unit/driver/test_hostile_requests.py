@@ -15,7 +15,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import control_job, slots
+from support.slots import slots
 
 from sparkstate import clock, errors, keys, phases
 from sparkstate.control import port, server
@@ -31,6 +31,7 @@ from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, S3S
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
+from sparkstate_tools.drivers import control_job
 
 PATHS = ["/v1/status", "/v1/checkpoints", "/v1/checkpoints/1", "/v1/savepoints", "/v1/savepoints/t", "/v1/state",
          "/v1/claim", "/metrics", "/ui/", "/livez"]  # fmt: skip

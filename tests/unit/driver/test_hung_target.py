@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from support import driving, slots
-from support.running import Running
+from support.slots import slots
+from support.slots.running import Running
 
 from sparkstate import clock, storage
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import away
 from sparkstate.driver.durable import Durable
 from sparkstate.storage.objectstore import ObjectStore
+from sparkstate_tools.drivers import driving
 
 pytestmark = pytest.mark.fault_on("a folder")
 T = TypeVar("T")

@@ -11,9 +11,9 @@ import time
 
 import boto3
 import pytest
-from support.checkpoints import JOB
-from support.storage_fixtures import root, s3, s3_server, without_flushing
-from support.stores import Crash, HookedStore, ManualClock
+from support.storage.checkpoints import JOB
+from support.storage.fixtures import root, s3, s3_server, without_flushing
+from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import slots
-from support.running import Running, settings
+from support.slots import slots
+from support.slots.running import Running, settings
 
 from sparkstate import clock, errors, storage
 from sparkstate.control.documents import SavepointPhase, SavepointRequest

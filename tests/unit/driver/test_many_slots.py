@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import slots
-from support.running import Running
+from support.slots import slots
+from support.slots.running import Running
 
 from sparkstate.sinks import publication
 from sparkstate.slots import protocol

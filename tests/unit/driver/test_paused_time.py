@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate import phases
 from sparkstate.driver import incarnation

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import slots
-from support.running import Running, settings
+from support.slots import slots
+from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support import slots
-from support.running import Running, settings
+from support.slots import slots
+from support.slots.running import Running, settings
 
 from sparkstate import clock, errors, storage
 from sparkstate.driver.durable import Durable

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from support import checkpoints
-from support.stores import ManualClock
+from support.storage import checkpoints
+from support.storage.stores import ManualClock
 
 from sparkstate import errors, keys, phases
 from sparkstate.checkpoint.restore import Restored, RestorePlan

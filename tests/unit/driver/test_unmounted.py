@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support import slots
-from support.running import Running, settings
-from support.slots import Slot
+from support.slots import slots
+from support.slots.running import Running, settings
+from support.slots.slots import Slot
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest

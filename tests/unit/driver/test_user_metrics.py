@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.control import documents
 from sparkstate.driver import user_metrics

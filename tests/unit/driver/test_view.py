@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import JobIdentity, Phase

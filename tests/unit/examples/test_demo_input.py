@@ -3,11 +3,8 @@ from datetime import timedelta
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from support import example
 
-example.add_demo_to_path()
-
-from demo import pacer, prepare  # noqa: E402
+from sparkstate_tools.demo import pacer, prepare
 
 
 @pytest.fixture(scope="module")

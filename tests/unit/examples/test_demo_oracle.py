@@ -2,15 +2,13 @@ import ast
 import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import example
 
-example.add_demo_to_path()
-
-from demo import oracle, prepare  # noqa: E402
+from sparkstate_tools.demo import oracle, prepare
 
 HOUR = datetime(2013, 5, 1, 10, tzinfo=UTC)
 
@@ -36,7 +34,7 @@ def expected(tmp_path, rows, hours=24):
 
 
 def test_it_imports_nothing_of_sparkstate_and_nothing_of_the_demonstration():
-    tree = ast.parse((example.SCRIPTS / "demo" / "oracle.py").read_text())
+    tree = ast.parse(Path(oracle.__file__).read_text())
     imported = {
         name.split(".")[0]
         for node in ast.walk(tree)

@@ -4,11 +4,8 @@ from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
-from support import example
 
-example.add_demo_to_path()
-
-from demo import oracle, page, plots, recovery, report, scenario, watch  # noqa: E402
+from sparkstate_tools.demo import oracle, page, plots, recovery, report, scenario, watch
 
 EVIDENCE = recovery.Evidence(3, 9, 1_000_000, 2, 4)
 

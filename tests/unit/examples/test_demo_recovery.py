@@ -3,13 +3,8 @@ import os
 import threading
 import time
 
-from support import example
-
 from sparkstate import clock, phases
-
-example.add_demo_to_path()
-
-from demo import phaselog, recovery  # noqa: E402
+from sparkstate_tools.demo import phaselog, recovery
 
 NOTHING = recovery.Evidence(1, 3, 10, 1, 2)
 

@@ -5,15 +5,12 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support import example
+from support.examples import example
 
 from sparkstate.functions import MAX_WATERMARK
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
-
-example.add_demo_to_path()
-
-from demo import oracle, prepare  # noqa: E402
+from sparkstate_tools.demo import oracle, prepare
 
 job = example.load(example.EXAMPLES / "01-flight-rotations" / "job.py")
 MORNING = 1_367_402_400_000

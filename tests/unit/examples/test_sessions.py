@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support import example
+from support.examples import example
 
 from sparkstate.functions import MAX_WATERMARK
 from sparkstate.serde.types import Types

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 import pytest
-from support.stores import Crash, HookedStore, ManualClock
+from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.log import FenceGuard, LineageLog, bases, compaction, framing, records

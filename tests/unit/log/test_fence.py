@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from support.stores import HookedStore, ManualClock
+from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.clock import SystemClock, WakefulClock

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.log import LineageLog, bases, records
 from sparkstate.log.records import key_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support.stores import Crash, HookedStore, ManualClock
+from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.log import LineageLog, records

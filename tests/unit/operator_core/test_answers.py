@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.decisions import NOW, SPEC, ended, job, look, pod, running_status, trace
+from support.scene.decisions import NOW, SPEC, ended, job, look, pod, running_status, trace
 
 from sparkstate_operator import actions, answers, labels, observe, observed
 from sparkstate_operator.model import StatefulSparkJobStatus

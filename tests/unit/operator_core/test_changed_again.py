@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support.decisions import NOW, ended, job, look, pod, revision, running_status, trace
+from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status, trace
 
 from sparkstate_operator import clock, observed
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.decisions import NOW, acts, job, look, revision, running_status
+from support.scene.decisions import NOW, acts, job, look, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support.decisions import NOW, acts, job, look, revision, running_status
+from support.scene.decisions import NOW, acts, job, look, revision, running_status
 
 from sparkstate_operator import actions, clock, labels, observed
 

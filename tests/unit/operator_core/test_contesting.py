@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.decisions import NOW, SPEC, acts, ended, job, pod, revision, running_status
+from support.scene.decisions import NOW, SPEC, acts, ended, job, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.decisions import NOW, acts, job, look, pod, revision, running_status, trace
+from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status, trace
 
 from sparkstate_operator import actions, clock, errors, observed, plan
 from sparkstate_operator.config import Config

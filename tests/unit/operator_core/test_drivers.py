@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from support import loopback
+from support.machine import loopback
 
 from sparkstate_operator import errors
 from sparkstate_operator.core import keys

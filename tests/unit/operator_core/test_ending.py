@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import operator_process
+
+from sparkstate_tools.operating import operator_process
 
 LEASE = "/leases"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import decisions
-from support.decisions import NOW, ended, job, pod, revision, running_status, trace
+from support.scene import decisions
+from support.scene.decisions import NOW, ended, job, pod, revision, running_status, trace
 
 from sparkstate_operator import actions, clock, errors, labels, observed, plan
 from sparkstate_operator.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.decisions import NOW, acts, job, look, pod, revision, running_status
+from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.decide import restarts

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job, pod, running_status
-from support.kept_scene import too_deep
+from support.scene.decisions import NOW, job, pod, running_status
+from support.scene.kept_scene import too_deep
 
 from sparkstate_operator import errors, inventory, kept, labels, observed
 from sparkstate_operator.config import Config

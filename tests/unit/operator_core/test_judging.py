@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.decisions import NOW, acts, job, pod, revision, running_status
+from support.scene.decisions import NOW, acts, job, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, judging, observe, observed, plan, reconcile
 from sparkstate_operator.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from support.decisions import NOW, job, pod, revision, running_status
+from support.scene.decisions import NOW, job, pod, revision, running_status
 
 from sparkstate_operator import actions, kept, labels, observed
 from sparkstate_operator.config import Config

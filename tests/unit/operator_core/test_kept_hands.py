@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
-from support.decisions import NOW, pod
-from support.kept_scene import KEY, SETTLED, Scene, said
+from support.scene.decisions import NOW, pod
+from support.scene.kept_scene import KEY, SETTLED, Scene, said
 
 from sparkstate_operator import inventory, kept, labels, observed, relabelled
 from sparkstate_operator.config import Config

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from support import decisions, kept_scene
+from support.scene import decisions, kept_scene
 
 from sparkstate_operator import actions, cli, holding, kept_name, labels, observed
 from sparkstate_operator.config import Config

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.decisions import NOW, ended, job, pod
-from support.kept_scene import KEY, SETTLED, Scene, said, too_deep
+from support.scene.decisions import NOW, ended, job, pod
+from support.scene.kept_scene import KEY, SETTLED, Scene, said, too_deep
 
 from sparkstate_operator import kept, observed
 from sparkstate_operator.decide.progress import PROGRESS_FIELDS

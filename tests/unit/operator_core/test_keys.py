@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import tree
+from support.repository import tree
 
 from sparkstate_operator import errors, keys, rbac
 from sparkstate_operator.edges import kube as k

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job
+from support.scene.decisions import NOW, job
 
 from sparkstate_operator import labels, leaving
 from sparkstate_operator.custody import Custody

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job
+from support.scene.decisions import NOW, job
 
 from sparkstate_operator import errors, labels, managing, observed
 from sparkstate_operator.edges import kube as k

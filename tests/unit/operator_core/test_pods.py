@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
-from support import in_cluster
-from support.decisions import SPEC, job
+from support.scene import in_cluster
+from support.scene.decisions import SPEC, job
 
 from sparkstate_operator import actions, plan
 from sparkstate_operator.config import DRIVER_PORT, Config

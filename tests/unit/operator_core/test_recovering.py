@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.decisions import DEATH_S, NOW, acts, job, look, pod, revision, running_status, trace
+from support.scene.decisions import DEATH_S, NOW, acts, job, look, pod, revision, running_status, trace
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.core import naming

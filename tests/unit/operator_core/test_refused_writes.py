@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, cast
 
 import pytest
-from support.decisions import NOW, acts, job, pod, revision, running_status
+from support.scene.decisions import NOW, acts, job, pod, revision, running_status
 
 from sparkstate_operator import (
     actions,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import kopf
 import pytest
-from support import decisions
+from support.scene import decisions
 
 from sparkstate_operator import labels, observed
 from sparkstate_operator.edges import handlers

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job, pod, revision, running_status
+from support.scene.decisions import NOW, job, pod, revision, running_status
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config

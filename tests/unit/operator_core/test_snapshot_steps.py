@@ -6,8 +6,8 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from support.decisions import NOW
-from support.kept_scene import Clock, Recorder
+from support.scene.decisions import NOW
+from support.scene.kept_scene import Clock, Recorder
 
 from sparkstate_operator import labels, observed
 from sparkstate_operator.config import Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.decisions import NOW, job, look, pod, revision, running_status
+from support.scene.decisions import NOW, job, look, pod, revision, running_status
 
 from sparkstate_operator import observed
 from sparkstate_operator.core import memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 import pytest
-from support import loopback
+from support.machine import loopback
 
 from sparkstate_operator import cli
 from sparkstate_operator.edges.web import Web

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support import decisions
+from support.scene import decisions
 
 from sparkstate_operator import actions, clock, kept_name, labels, observed
 from sparkstate_operator.config import Config

@@ -1,4 +1,4 @@
-"""Event time as real Flink has it: what PyFlink 2.3 put out for the same rows (``support/golden_of_flink.py``), and one
+"""Event time as real Flink has it: what PyFlink 2.3 put out for the same rows (``support/flink/golden.py``), and one
 epoch or many, as a job or as the harness has them."""
 
 from __future__ import annotations

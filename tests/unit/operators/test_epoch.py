@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import operators as ops
+from support.operators import driven as ops
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction

@@ -6,7 +6,7 @@ import gc
 
 import pyarrow as pa
 import pytest
-from support import operators as ops
+from support.operators import driven as ops
 
 from sparkstate import columns, errors
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction, OutputTag

@@ -7,7 +7,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from support import operators as ops
+from support.operators import driven as ops
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from support import operators as ops
-from support.spilling import OPERATIONS, SIDES, Side
+from support.operators import driven as ops
+from support.operators.spilling import OPERATIONS, SIDES, Side
 
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import images
+import build_images
 import images_base
 import pytest
+
+from sparkstate_tools import checkout, images
 
 
 def options(**changes: object) -> argparse.Namespace:
@@ -16,17 +18,17 @@ def options(**changes: object) -> argparse.Namespace:
 
 @pytest.fixture
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "secrets", lambda: iter(()))
+    monkeypatch.setattr(build_images, "secrets", lambda: iter(()))
 
 
 @pytest.mark.parametrize(("target", "folder"), [("operator", "operator"), ("job", "engine")])
 def test_an_image_carries_the_version_of_its_distribution(target: str, folder: str) -> None:
-    text = (images.ROOT / folder / "pyproject.toml").read_text()
+    text = (checkout.ROOT / folder / "pyproject.toml").read_text()
     assert f'version = "{images.image(target).tag.partition(":")[2]}"' in text
 
 
 def test_docker_writes_an_archive_whose_layers_are_not_compressed(no_secrets: None) -> None:
-    words = images.buildx(images.image("job"), options())
+    words = build_images.buildx(images.image("job"), options())
     assert words[:3] == ["docker", "buildx", "build"]
     assert "--push" not in words
     (output,) = [word for word in words if word.startswith("type=docker,")]
@@ -35,27 +37,29 @@ def test_docker_writes_an_archive_whose_layers_are_not_compressed(no_secrets: No
 
 def test_several_platforms_are_built_by_docker_and_pushed(no_secrets: None) -> None:
     both = "linux/amd64,linux/arm64"
-    words = images.buildx(images.image("job"), options(platform=both, push="registry.example.org/team"))
+    words = build_images.buildx(images.image("job"), options(platform=both, push="registry.example.org/team"))
     assert words[words.index("--platform") + 1] == both
     assert words[words.index("--tag") + 1].startswith("registry.example.org/team/sparkstate/job:")
     assert "--output" not in words
 
 
 def test_buildah_leaves_the_host_s_network_alone(no_secrets: None) -> None:
-    assert {"--network=host", "--isolation=chroot"} <= set(images.buildah(images.image("operator"), "base"))
+    assert {"--network=host", "--isolation=chroot"} <= set(
+        build_images.buildah(images.image("operator"), "base")
+    )
 
 
 def test_the_base_is_named_by_its_digest_or_is_one_of_our_own_making(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    name = images_base.pinned(images.ROOT / "Dockerfile")
+    name = images_base.pinned(checkout.ROOT / "Dockerfile")
     answers = {"inspect": False, "pull": False}
     monkeypatch.setattr(images_base, "succeeds", lambda words, _timeout: answers[words[1]])
     monkeypatch.setattr(images_base, "make", lambda _buildah: None)
     assert images_base.ensure(["buildah"], name) == images_base.Base(images_base.MADE, "made by debootstrap")
     answers["pull"] = True
     assert images_base.ensure(["buildah"], name) == images_base.Base(name, "pulled")
-    words = images.buildah(images.image("job"), name)
+    words = build_images.buildah(images.image("job"), name)
     assert words[words.index("--build-arg") + 1] == f"BASE={name}"
     (tmp_path / "Dockerfile").write_text("ARG BASE=debian:trixie-slim\nFROM ${BASE}\n")
     with pytest.raises(SystemExit, match=r"no line `ARG BASE=<image>@sha256:<digest>`"):
@@ -64,9 +68,9 @@ def test_the_base_is_named_by_its_digest_or_is_one_of_our_own_making(
 
 @pytest.mark.parametrize(("fresh", "layers"), [(False, "--layers"), (True, "--no-cache")])
 def test_layers_are_kept_unless_all_of_it_shall_be_fresh(fresh: bool, layers: str) -> None:
-    words = images.buildah(images.image("job"), "base", fresh=fresh)
+    words = build_images.buildah(images.image("job"), "base", fresh=fresh)
     assert {"--layers", "--no-cache"} & set(words) == {layers}
-    assert ("--no-cache" in images.buildx(images.image("job"), options(fresh=fresh))) == fresh
+    assert ("--no-cache" in build_images.buildx(images.image("job"), options(fresh=fresh))) == fresh
 
 
 def test_pip_s_configuration_and_certificates_are_secrets_of_the_build(
@@ -77,8 +81,8 @@ def test_pip_s_configuration_and_certificates_are_secrets_of_the_build(
     certificates.write_text("-----BEGIN CERTIFICATE-----\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
     monkeypatch.setenv("PIP_CERT", str(certificates))
-    assert dict(images.secrets()) == {"pipconf": conf, "ca": certificates}
-    words = images.buildah(images.image("job"), "base")
+    assert dict(build_images.secrets()) == {"pipconf": conf, "ca": certificates}
+    words = build_images.buildah(images.image("job"), "base")
     assert words[words.index("--secret") + 1] == f"id=pipconf,src={conf}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.backends.rocksdb.store import RocksDBShardStore

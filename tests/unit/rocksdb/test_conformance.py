@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.settings import StateBackendSettings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from support import cells
-from support.cells import VALUES, commit, group_of
+from support.backends import cells
+from support.backends.cells import VALUES, commit, group_of
 
 from sparkstate.backends.rocksdb.snapshots import Identity, greatest_number, identity_of
 

@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 import rocksdict
-from support import cells
-from support.cells import LISTS, MAPS, VALUES, commit, group_of
+from support.backends import cells
+from support.backends.cells import LISTS, MAPS, VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.base import MapChange, StateKind, TableChanges, TableSpec
@@ -147,7 +147,7 @@ def test_a_real_refusal_of_the_operating_system_names_path_and_remedy(tmp_path):
     script = textwrap.dedent("""
         import resource, sys
         from pathlib import Path
-        from support import cells
+        from support.backends import cells
         from sparkstate import errors
         from sparkstate.backends.loader import create_store_factory
         from sparkstate.keygroups import KeyGroupRange

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import cells
-from support.cells import VALUES, commit, group_of
+from support.backends import cells
+from support.backends.cells import VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.loader import create_store_factory

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import cells
-from support.cells import commit
+from support.backends import cells
+from support.backends.cells import commit
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import memory
@@ -97,7 +97,7 @@ def test_all_stores_of_a_slot_share_one_cache(slot):
 @pytest.mark.parametrize("stores", [4, 16])
 def test_a_slot_under_pressure_keeps_to_its_budget_and_uses_it(tmp_path, stores):
     done = subprocess.run(
-        [sys.executable, "-m", "support.memory_probe", str(tmp_path), str(stores), "32"],
+        [sys.executable, "-m", "support.backends.memory_probe", str(tmp_path), str(stores), "32"],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         check=True,

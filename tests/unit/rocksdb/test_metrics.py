@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support import cells
-from support.cells import VALUES, commit, group_of
+from support.backends import cells
+from support.backends.cells import VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import metrics

@@ -6,8 +6,8 @@ import logging
 from pathlib import Path
 
 import pytest
-from support import cells, options_factories
-from support.cells import commit
+from support.backends import cells, options_factories
+from support.backends.cells import commit
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, keys, memory, predefined
@@ -15,7 +15,7 @@ from sparkstate.backends.rocksdb.options import BlockBasedTableConfig, ColumnFam
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate_spec import flink_tables
 
-FACTORIES = "support.options_factories"
+FACTORIES = "support.backends.options_factories"
 UNMANAGED = {"managed_memory_bytes": None}
 
 

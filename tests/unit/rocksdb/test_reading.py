@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import rocksdict
-from support.stores import ManualClock
+from support.storage.stores import ManualClock
 
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.clock import SystemClock

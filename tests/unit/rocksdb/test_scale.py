@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cells
-from support.cells import TIMERS, commit, group_of
-from support.memory_probe import resident_bytes
+from support.backends import cells
+from support.backends.cells import TIMERS, commit, group_of
+from support.backends.memory_probe import resident_bytes
 
 from sparkstate.backends.base import StateKind, TableSpec, Timer
 from sparkstate.backends.loader import create_store_factory

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import cells
-from support.cells import commit
+from support.backends import cells
+from support.backends.cells import commit
 
 from sparkstate.backends.rocksdb import restoring
 
@@ -37,7 +37,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restoring, "SPARE_BYTES", 1024)
 
 
-FACTORY = "support.options_factories:NeverDone"
+FACTORY = "support.backends.options_factories:NeverDone"
 
 
 def test_state_that_is_lost_often_does_not_grow(make_slot: Any, small: None) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from support import cells
-from support.cells import LISTS, MAPS, TIMERS, VALUES, commit, group_of
+from support.backends import cells
+from support.backends.cells import LISTS, MAPS, TIMERS, VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec

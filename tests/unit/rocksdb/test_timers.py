@@ -9,9 +9,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from support import cells
-from support.cells import TIMERS, commit, timer
-from support.stores import ManualClock
+from support.backends import cells
+from support.backends.cells import TIMERS, commit, timer
+from support.storage.stores import ManualClock
 
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.keygroups import KeyGroupRange

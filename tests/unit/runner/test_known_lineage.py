@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.stored_job import StoredJob
-from support.stores import ManualClock
+from support.storage.stored_job import StoredJob
+from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors, settings, storage
 from sparkstate.log import lineage

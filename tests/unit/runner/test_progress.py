@@ -3,11 +3,11 @@
 import io
 
 import pytest
-from support import control_job
 
 from sparkstate.control import documents
 from sparkstate.runner import progress
 from sparkstate.testing import ManualClock
+from sparkstate_tools.drivers import control_job
 
 
 class Terminal(io.StringIO):

@@ -30,7 +30,7 @@ from sparkstate.runner import (
     workdir,
 )
 
-FAKE_DRIVER = Path(__file__).parents[2] / "support" / "fake_driver.py"
+TESTS = str(Path(__file__).parents[2])
 NAME = "rotations"
 FULL_NAME = f"local/default/{NAME}"
 QUICK = settings.RestartSettings(strategy="fixed-delay", attempts=3, delay_s=0.05)
@@ -65,8 +65,8 @@ class World:
         arguments = command.DriverArguments(manifest=Path("job.yaml"))
         known = self.folder.known_lineage(self.storage, FULL_NAME)
         words = command.driver_command(arguments, self.folder, attempt, known)
-        words[1:3] = [str(FAKE_DRIVER)]  # in place of `-m sparkstate.driver`
-        environment = {**os.environ, "FAKE_DRIVER": json.dumps(self.behaviour)}
+        words[2] = "support.drivers.fake_driver"  # in place of `sparkstate.driver`
+        environment = {**os.environ, "PYTHONPATH": TESTS, "FAKE_DRIVER": json.dumps(self.behaviour)}
         log = self.folder.new_log_file(attempt)
         self.started.append(process.DriverProcess.start(words, environment, log, self.clock))
         return self.started[-1]

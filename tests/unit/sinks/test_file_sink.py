@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.stores import Crash, HookedStore
+from support.storage.stores import Crash, HookedStore
 
 from sparkstate import errors, storage
 from sparkstate.settings import S3Settings

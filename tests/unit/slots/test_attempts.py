@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.slots.attempts import Attempts

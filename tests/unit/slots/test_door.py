@@ -16,8 +16,9 @@ import cloudpickle
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import loopback, slots
-from support.between import Between, ended
+from support.machine import loopback
+from support.machine.between import Between, ended
+from support.slots import slots
 
 from sparkstate import errors, keys
 from sparkstate.slots import client, handshake, protocol

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate import errors
 

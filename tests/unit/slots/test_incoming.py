@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate.slots.incoming import Incoming
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate.handles import ShardHandle
 from sparkstate.slots import kept, left

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate.settings import MIB, StateBackendSettings
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate import errors
 from sparkstate.checkpoint import downloader

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support import operators as ops
-from support import slots
+from support.operators import driven as ops
+from support.slots import slots
 
 from sparkstate import columns, errors
 from sparkstate.backends.base import ShardStore, StateKind, TableChanges, TableSpec

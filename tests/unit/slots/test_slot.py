@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate import errors
 from sparkstate.slots import client, protocol

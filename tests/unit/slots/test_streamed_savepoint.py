@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import slots
+from support.slots import slots
 
 from sparkstate.settings import MIB
 from sparkstate.slots import protocol

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from soak import reading, supply
+
+from sparkstate_tools.soak import reading, supply
 
 INPUT = supply.Input(seed=3, keys=5, rows=20)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from soak import faults, sampling, slopes
+
+from sparkstate_tools.soak import faults, sampling, slopes
 
 QUANTITY = slopes.Quantity("objects", "objects", "", 1, floor=5, tolerance=0.1)
 OF_A_PROCESS = slopes.Quantity("rss", "memory", "MiB", 1, floor=5, tolerance=0.1, life="pid")

@@ -19,7 +19,7 @@ from sparkstate.state_backend import (
     StateBackend,
 )
 
-EXAMPLES = "support.options_factories"
+EXAMPLES = "support.backends.options_factories"
 
 
 def backends() -> Mapping[str, StateBackend]:

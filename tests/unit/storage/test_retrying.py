@@ -5,7 +5,7 @@ import random
 import time
 
 import pytest
-from support.stores import HookedStore, ManualClock
+from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings

@@ -4,7 +4,6 @@ import dataclasses
 import os
 
 import pytest
-from support import fault_proxy
 
 from sparkstate import errors
 from sparkstate.settings import S3Settings
@@ -18,6 +17,7 @@ from sparkstate.storage import (
     s3_errors,
 )
 from sparkstate.storage.retrying import RetryPolicy
+from sparkstate_tools.servers import fault_proxy
 
 NO_RETRY = RetryPolicy(attempts=1)
 

@@ -7,7 +7,7 @@ import itertools
 import os
 
 import pytest
-from support.stores import HookedStore
+from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.storage import streams

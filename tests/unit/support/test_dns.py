@@ -6,7 +6,8 @@ import socket
 import struct
 
 import pytest
-from support.kubernetes import dns
+
+from sparkstate_tools.kubernetes import dns
 
 ADDRESSES = {dns.API_SERVER: "10.96.0.1", "minio.minio.svc": "10.99.0.1"}
 

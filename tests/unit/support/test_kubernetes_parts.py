@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support import golang
-from support.kubernetes import build, pod_logs, processes
+from support.nodes import pod_logs
+
+from sparkstate_tools import processes
+from sparkstate_tools.kubernetes import build
+from sparkstate_tools.parts import golang
 
 UPSTREAM = """\
 module k8s.io/kubernetes

@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from support import memory
+from sparkstate_tools import memory
 
 PROGRAM = """\
 import subprocess, sys
 from pathlib import Path
-from support import memory
+from sparkstate_tools import memory
 made = memory.folder("sparkstate-s3-", Path(sys.argv[1]))
 (made / "data").mkdir()
 (made / "data" / "object").write_bytes(bytes(1000))
@@ -26,10 +26,7 @@ sys.stdin.read()
 
 def test_a_killed_process_leaves_nothing_beyond_the_next_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    tests = str(Path(__file__).resolve().parents[2])
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": tests}
-    ) as one:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={}) as one:
         assert one.stdout is not None
         folder, server = one.stdout.readline().split()
         assert memory.clear(tmp_path) == [], "its process lives"

@@ -6,7 +6,7 @@ import shutil
 import threading
 from pathlib import Path
 
-from support.kubernetes.pod_logs import PodLogs, complaints, printed
+from support.nodes.pod_logs import PodLogs, complaints, printed
 
 LOG = """\
 2026-01-01T00:00:00Z stdout F {"level": "info"}

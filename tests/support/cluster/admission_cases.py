@@ -1,0 +1,236 @@
+"""One row per rule of the CRDs: what the API server accepts with the rule's subject in it, and what it refuses.
+
+Rules that a change breaks have an old and a new spec each. The rows about a job's fields are in ``admission_rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from support.cluster.admission_rows import INLINE, LATER, OPTION, ROWS, SECRET_URL, C, R, Spec
+
+from sparkstate_spec import fields
+
+
+@dataclass(frozen=True)
+class Case:
+    """``old`` specs are there for rules about changes: what stands before the accepted or refused one."""
+
+    plural: str
+    field: str
+    message: str
+    accepted: Spec
+    refused: Spec
+    old: Spec | None = None
+    name: str | None = None
+    """metadata.name of the refused object, for rules about it."""
+
+    def __str__(self) -> str:
+        return f"{self.plural} {self.field or 'metadata.name'}: {self.message[:50]}"
+
+
+def _conf(accepted: Spec, refused: Spec) -> tuple[Spec, Spec]:
+    return {"configuration": accepted}, {"configuration": refused}
+
+
+CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
+    ("unaligned checkpoints", {f"{C}.timeout": "1 min"}, {f"{C}.unaligned.enabled": "true"}),
+    ("network buffers", {}, {"taskmanager.network.memory.size": "1"}),
+    ("Flink's memory model", {}, {"taskmanager.memory.process.size": "1g"}),
+    ("does not apply to epochs", {}, {"execution.buffer-timeout": "1"}),
+    ("checkpoints are always retained", {}, {f"{C}.externalized-checkpoint-retention": "x"}),
+    ("does not apply: files are deleted", {}, {f"{C}.create-subdir": "true"}),
+    (
+        "the changelog state backend is not",
+        {"state.backend.changelog.enabled": "false"},
+        {"state.backend.changelog.enabled": "true"},
+    ),
+    (
+        "file merging by these keys",
+        {f"{C}.file-merging.enabled": "false"},
+        {f"{C}.file-merging.enabled": "true"},
+    ),
+    ("disaggregated state backends", {}, {"state.backend.forst.sync": "x"}),
+    (
+        "local recovery uses a slot's own files",
+        {f"{C}.local-backup.enabled": "false"},
+        {f"{C}.local-backup.enabled": "true"},
+    ),
+    (
+        "one checkpoint runs at a time",
+        {f"{C}.max-concurrent-checkpoints": "1"},
+        {f"{C}.max-concurrent-checkpoints": "2"},
+    ),
+    ("every checkpoint is exactly once", {f"{C}.mode": "EXACTLY_ONCE"}, {f"{C}.mode": "AT_LEAST_ONCE"}),
+    ("checkpoints always go to", {f"{C}.storage": "filesystem"}, {f"{C}.storage": "jobmanager"}),
+    (
+        "claim modes other than",
+        {"execution.state-recovery.claim-mode": "NO_CLAIM"},
+        {"execution.state-recovery.claim-mode": "CLAIM"},
+    ),
+    (INLINE, {"s3.endpoint": "http://a"}, {"s3.access-key": "x"}),
+    ("a key is none that this version", {"parallelism.default": "2"}, {"parallelism.defualt": "2"}),
+    ("a duration is written as", {f"{C}.interval": "10 min"}, {f"{C}.interval": "soon"}),
+    (
+        "a memory size is written",
+        {f"{R}.memory.fixed-per-slot": "64mb"},
+        {f"{R}.memory.fixed-per-slot": "64x"},
+    ),
+    ("a switch is 'true' or", {f"{C}.incremental": "true"}, {f"{C}.incremental": "yes"}),
+    ("a count is a whole number", {"parallelism.default": "4"}, {"parallelism.default": "four"}),
+    (
+        "a ratio or factor is",
+        {f"{R}.memory.write-buffer-ratio": "0.5"},
+        {f"{R}.memory.write-buffer-ratio": "half"},
+    ),
+    ("the state backend is hashmap or", {"state.backend": "filesystem"}, {"state.backend": "forst"}),
+    (
+        "predefined options are",
+        {f"{R}.predefined-options": "FLASH_SSD_OPTIMIZED"},
+        {f"{R}.predefined-options": "FAST"},
+    ),
+    (
+        "the timer service is HEAP",
+        {f"{R}.timer-service.factory": "HEAP"},
+        {f"{R}.timer-service.factory": "DISK"},
+    ),
+    ("the restart strategy is", {"restart-strategy": "off"}, {"restart-strategy": "hope"}),
+    ("storage on Google Cloud", {f"{C}.dir": "s3://b/x"}, {f"{C}.dir": "hdfs://b/x"}),
+    ("the scheme of a storage URL", {f"{C}.dir": "file:///x"}, {f"{C}.dir": "s3a://b/x"}),
+    ("a storage URL never holds", {f"{C}.savepoint-dir": "s3://b/x"}, {f"{C}.savepoint-dir": "s3://k:s@b/x"}),
+    (
+        "spec.stateBackend.nativeMetrics and",
+        {f"{R}.metrics.estimate-num-keys": "true"},
+        {f"{R}.metrics.estimate-num-keys": "true"},
+    ),
+    ("an option stands in stateBackend.options too", OPTION, OPTION),
+)
+BESIDE: Mapping[str, Spec] = {
+    "spec.stateBackend.nativeMetrics and": {
+        "stateBackend": {"type": "rocksdb", "nativeMetrics": ["estimate-num-keys"]}
+    },
+    "an option stands in stateBackend.options too": {"stateBackend": {"type": "rocksdb", "options": OPTION}},
+}
+"""What stands beside the configuration in the refused spec."""
+
+SAMPLES: Mapping[str, tuple[str, Any]] = {
+    "duration": ("10 s", "10s"), "memory": ("64mb", "64Mi"), "boolean": ("true", True), "integer": ("4", 4),
+    "number": ("0.5", 0.5), "location": ("s3://b/x", "s3://b/x"), "text": ("m:C", "m:C"),
+}  # fmt: skip
+OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
+    "stateBackend.type": ("rocksdb", "rocksdb"),
+    "stateBackend.predefinedOptions": ("DEFAULT", "DEFAULT"),
+    "stateBackend.timerService": ("heap", "heap"),
+    "stateBackend.storagePaths": ("/a", ["/a"]),
+    "restart.strategy": ("none", "none"),
+    "restart.exponentialDelay.backoffMultiplier": ("2", 2.0),
+    "s3.endpoint": ("http://minio", "http://minio"),
+}
+STRATEGIES = {section: strategy for strategy, section in fields.STRATEGY_SECTIONS.items()}
+
+
+def _twice() -> Iterator[Case]:
+    """Each field that one of Flink's keys means: the key alone, and the key beside the field."""
+    for known in (one for one in fields.TABLE if one.flink):
+        path, (key, *others) = known.path, known.flink
+        text, value = OWN_SAMPLES.get(path) or SAMPLES[known.kind]
+        field: dict[str, Any] = {}
+        node = field
+        *sections, last = path.split(".")
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[last] = value
+        if path.startswith("restart.") and len(sections) == 2:
+            field["restart"]["strategy"] = STRATEGIES[sections[1]]
+        alone = {"configuration": {key: text}}
+        said = f"spec.{path}, " if others else f"spec.{path} and "
+        yield Case("statefulsparkjobs", "spec.configuration", said, alone, {**alone, **field})
+
+
+def _configuration() -> Iterator[Case]:
+    for message, accepted, refused in CONFIGURATION:
+        good, bad = _conf(accepted, refused)
+        bad = {**bad, **BESIDE.get(message, {})}
+        yield Case("statefulsparkjobs", "spec.configuration", message, good, bad)
+
+
+MAXIMUM = {"pipeline.max-parallelism": "64"}
+FIXED = "is fixed when the job is created"
+FROZEN = "is fixed when the snapshot is created"
+TAKEN: Spec = {"jobRef": {"name": "flights"}}
+REGISTERED: Spec = {"uri": "s3://bucket/savepoint-1"}
+SNAPSHOT_ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
+    ("spec", "exactly one of jobRef", TAKEN, {**TAKEN, **REGISTERED}),
+    ("spec.storage", "needs jobRef", {**TAKEN, "storage": "s3://b/x"}, {**REGISTERED, "storage": "s3://b/x"}),
+    ("spec.triggerId", "needs jobRef", {**TAKEN, "triggerId": "a1"}, {**REGISTERED, "triggerId": "a1"}),
+    ("spec.timeout", "needs jobRef", {**TAKEN, "timeout": "1m"}, {**REGISTERED, "timeout": "1m"}),
+    *(
+        (f"spec.{field}", message, {**beside, field: "s3://bucket/x"}, {**beside, field: url})
+        for field, beside in (("uri", {}), ("storage", TAKEN))
+        for message, url in (
+            (LATER, "gs://bucket/x"),
+            ("the scheme must be s3:// or file://", "s3a://bucket/x"),
+            (SECRET_URL, "s3://key:secret@bucket/x"),
+            ("write s3://bucket/prefix or file:///path", "s3:///x"),
+        )
+    ),
+    ("spec.timeout", "must be more than 0", {**TAKEN, "timeout": "1s"}, {**TAKEN, "timeout": "0s"}),
+    ("spec.deadline", "must be more than 0", {**TAKEN, "deadline": "1s"}, {**TAKEN, "deadline": "0s"}),
+    *(
+        (
+            f"spec.s3.{field}",
+            INLINE,
+            {**TAKEN, "s3": {"secretRef": {"name": "keys"}}},
+            {**TAKEN, "s3": {field: "x"}},
+        )
+        for field in ("accessKey", "secretKey", "sessionToken")
+    ),
+    (
+        "spec.s3.endpoint",
+        SECRET_URL,
+        {**TAKEN, "s3": {"endpoint": "http://minio:9000"}},
+        {**TAKEN, "s3": {"endpoint": "http://key:secret@minio:9000"}},
+    ),
+)
+SNAPSHOT_CHANGES: tuple[tuple[str, Spec, Spec, Spec], ...] = (
+    ("jobRef", TAKEN, {**TAKEN, "pinned": True}, {"jobRef": {"name": "others"}}),
+    ("uri", REGISTERED, {**REGISTERED, "deletionPolicy": "Delete"}, {"uri": "s3://bucket/savepoint-2"}),
+    ("storage", TAKEN, {**TAKEN, "timeout": "1m"}, {**TAKEN, "storage": "s3://b/x"}),
+    ("s3", {**TAKEN, "s3": {"region": "eu"}}, {**TAKEN, "s3": {"region": "eu"}, "deadline": "1m"}, TAKEN),
+    ("serviceAccountName", TAKEN, TAKEN, {**TAKEN, "serviceAccountName": "other"}),
+    (
+        "triggerId",
+        {**TAKEN, "triggerId": "a"},
+        {**TAKEN, "triggerId": "a", "pinned": False},
+        {**TAKEN, "triggerId": "b"},
+    ),
+)
+
+
+def every() -> list[Case]:
+    """The whole table."""
+    jobs, snapshots = "statefulsparkjobs", "statesnapshots"
+    return [
+        Case(jobs, "", "metadata.name must have at most 40", {}, {}, name="a" * 41),
+        *(Case(jobs, *row) for row in ROWS),
+        *_configuration(),
+        *_twice(),
+        Case(jobs, "spec.shards", FIXED, {"shards": 16, "slots": 3}, {"shards": 32}, old={"shards": 16}),
+        Case(jobs, "spec.maxParallelism", FIXED, {"maxParallelism": 64}, {}, old={"maxParallelism": 64}),
+        Case(
+            jobs,
+            "spec.configuration",
+            f"pipeline.max-parallelism {FIXED}",
+            {"configuration": {**MAXIMUM, "parallelism.default": "3"}},
+            {"maxParallelism": 64},
+            old={"configuration": MAXIMUM},
+        ),
+        Case(snapshots, "", "metadata.name must have at most 63", TAKEN, TAKEN, name="a.b"),
+        *(Case(snapshots, *row) for row in SNAPSHOT_ROWS),
+        *(
+            Case(snapshots, f"spec.{field}", FROZEN, accepted, refused, old=old)
+            for field, old, accepted, refused in SNAPSHOT_CHANGES
+        ),
+    ]

@@ -1,0 +1,84 @@
+"""One incarnation with real slots, most often one, and a real storage, between whose epochs a test asks for
+checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from support.slots import slots
+
+from sparkstate import clock, phases
+from sparkstate.control import documents
+from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.started import Started
+from sparkstate.driver.view import JobView
+from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.sinks import file_sink
+from sparkstate.slots.group import SlotGroup
+from sparkstate.spark import position
+from sparkstate.spark.watermarks import Watermarks
+
+
+def settings(folder: Path, count: int = 1, **checkpointing: float) -> JobSettings:
+    """Of a job with so many slots; its storage is ``folder/storage``."""
+    checkpoint = CheckpointSettings(storage=str(folder / "storage"), interval_s=3600.0)
+    checkpoint = dataclasses.replace(checkpoint, **checkpointing)  # type: ignore[arg-type]
+    return JobSettings(name="job", entry=EntryPoint(module="a.job"), slots=count, checkpoint=checkpoint)
+
+
+class Running:
+    """The operator ``sum``, whose output goes to files in ``folder/out``."""
+
+    def __init__(self, folder: Path, count: int = 1, **checkpointing: float) -> None:
+        self.out = folder / "out"
+        time = clock.SystemClock()
+        self.durable = Durable(settings(folder, count, **checkpointing), time, 1, "a test")
+        self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
+        self.durable.sink_paths = {"sum": str(self.out)}
+        self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
+        lineage = self.durable.lineage
+        url = self.durable.root.url
+        self.slots = [
+            slots.Slot(
+                folder / f"slot-{number}",
+                dataclasses.replace(slots.plan(folder, number, count), lineage=lineage.id, storage_url=url),
+            )
+            for number in range(count)
+        ]
+        for slot in self.slots:
+            slot.restore()
+        self.slot = self.slots[0]
+        self.group = SlotGroup(tuple(slot.address for slot in self.slots), slots.KEY, 1, "here")
+        self.requests = Requests()
+        view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
+        self.checkpoints = Checkpoints(
+            self.group,
+            self.durable,
+            settings(folder, count, **checkpointing).checkpoint,
+            self.requests,
+            view,
+            time,
+            phases.Phases("driver", time, {}),
+            base=-1,
+        )
+
+    def start(self, epoch: int) -> Started:
+        return self.checkpoints.start(epoch, Watermarks(()), position.Captured())
+
+    def refuse_publication(self, epoch: int) -> None:
+        """What is staged up to that epoch has no way to its name: a folder is there."""
+        name = f"part-00001-{epoch:09d}-000-sum-{self.durable.lineage.id[:8]}.parquet"
+        (self.out / name / "in-the-way").mkdir(parents=True)
+
+    def staged(self) -> list[Path]:
+        folder = self.out / "_sparkstate_staging"
+        aside = (file_sink.BEGUN, ".ticket")
+        return [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(aside)]
+
+    def close(self) -> None:
+        self.group.close()
+        for slot in self.slots:
+            slot.close()

@@ -1,0 +1,1 @@
+"""Real Kubernetes on this machine: control plane, nodes, and the way to their API."""

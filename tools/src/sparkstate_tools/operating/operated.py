@@ -1,0 +1,250 @@
+"""A namespace with an operator, a played kubelet and played drivers: what tests of the operator do all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import operator_process, played_driver
+from sparkstate_tools.operating.kubelet import Kubelet
+from sparkstate_tools.operating.operator_process import Operator
+from sparkstate_tools.operating.played_driver import PlayedDriver
+from sparkstate_tools.processes import free_port
+
+NAME = "orders"
+
+
+def job(namespace: str, name: str = NAME, **spec: Any) -> dict[str, Any]:
+    """A valid job with short times."""
+    return {
+        "apiVersion": "sparkstate.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "image": "example/job:1",
+            "pythonFile": "/app/job.py",
+            "checkpointing": {"storage": "s3://bucket/state", "timeout": "20s"},
+            "fenceTimeout": "3s",
+            "sinkTimeout": "1s",
+            **spec,
+        },
+    }
+
+
+@dataclass
+class Operated:
+    """One namespace under one operator at a time."""
+
+    cluster: Cluster
+    namespace: str
+    folder: Path
+    port: int = field(default_factory=free_port)
+    operator: Operator | None = None
+    name: str = NAME
+
+    def document(self, **spec: Any) -> dict[str, Any]:
+        """The job of this namespace, not yet created."""
+        return job(self.namespace, self.name, **spec)
+
+    def finish_task(self, name: str, word: Mapping[str, Any] | None = None) -> None:
+        """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
+        ``word`` says (``ok``). A command that has ended and is gone by now has no pod any more."""
+        chosen = f"batch.kubernetes.io/job-name={name}"
+        pods = self.cluster.until(
+            lambda: (
+                self.cluster.items("pods", self.namespace, chosen)
+                or self.cluster.get("job", name, self.namespace) is None
+            ),
+            f"{name} has a pod",
+        )
+        if pods is True:
+            return
+        pod = pods[0]["metadata"]["name"]
+        if not pods[0]["spec"].get("nodeName"):
+            self.kubelet.bind(pod)
+            told = word or {"ok": True}
+            self.kubelet.end(pod, 0 if told["ok"] else 5, dict(told), container="command")
+
+    def run_task(self, name: str) -> dict[str, Any]:
+        """Run the engine command that the Job of that name asks for, as its container would, and let its pod end with
+        the word that it left; returns that word."""
+        task = self.cluster.get("job", name, self.namespace)
+        assert task is not None, f"{name} is gone"
+        spec = task["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        arguments = list(container["args"])
+        for volume in spec["volumes"]:
+            if volume["name"] == "job":
+                config = self.cluster.get("configmap", volume["configMap"]["name"], self.namespace)
+                manifest = self.folder / "job.yaml"
+                manifest.write_text((config or {})["data"]["job.yaml"])
+                arguments[arguments.index("--manifest") + 1] = str(manifest)
+        said = self.folder / f"{name}.word"
+        variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        subprocess.run(
+            [sys.executable, "-m", "sparkstate.cli.main", *arguments, "--termination-log", str(said)],
+            env={**os.environ, **variables, "HOME": str(self.folder)},
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        word: dict[str, Any] = json.loads(said.read_text())
+        self.finish_task(name, word)
+        return word
+
+    def run_next_task(self, verb: str, timeout_s: float = 60) -> dict[str, Any]:
+        """Wait for an engine command whose first words are these, and run it."""
+
+        def found() -> str | None:
+            for task in self.cluster.items("jobs", self.namespace):
+                (container,) = task["spec"]["template"]["spec"]["containers"]
+                if " ".join(container["args"]).startswith(verb) and not task.get("status", {}).get(
+                    "conditions"
+                ):
+                    return str(task["metadata"]["name"])
+            return None
+
+        return self.run_task(self.cluster.until(found, f"a command `{verb}` is there", timeout_s))
+
+    @property
+    def kubelet(self) -> Kubelet:
+        return Kubelet(self.cluster, self.namespace)
+
+    def start(self, **rest: Any) -> Operator:
+        """A new operator process; there must be no other."""
+        options: Sequence[str] = ["--driver-port", str(self.port), *rest.pop("options", ())]
+        kubeconfig = rest.pop("kubeconfig", self.cluster.kubeconfig)
+        self.operator = operator_process.start(
+            kubeconfig, self.folder, [self.namespace], options=options, **rest
+        )
+        return self.operator
+
+    def apply(self, name: str = NAME, **spec: Any) -> dict[str, Any]:
+        """Create or change a job; returns it as it is then."""
+        self.cluster.apply(job(self.namespace, name, **spec))
+        return self.job(name)
+
+    def job(self, name: str = NAME) -> dict[str, Any]:
+        """The job as it is."""
+        found = self.cluster.get("ssj", name, self.namespace)
+        assert found is not None, f"job {name} is gone"
+        return found
+
+    def status(self, name: str = NAME) -> dict[str, Any]:
+        """Its status, empty while it has none."""
+        return dict((self.cluster.get("ssj", name, self.namespace) or {}).get("status") or {})
+
+    def until_pod(self, attempt: int, name: str = NAME, timeout_s: float = 60) -> dict[str, Any]:
+        """The driver pod of that attempt, once it is there."""
+        pod = f"{name}-driver-{attempt}"
+        return self.cluster.until(
+            lambda: self.cluster.get("pod", pod, self.namespace), f"pod {pod} is there", timeout_s
+        )
+
+    def register(self, name: str, uri: str, **spec: Any) -> None:
+        """Make a StateSnapshot of a savepoint that is there."""
+        self.snapshot(name, jobRef=None, uri=uri, **spec)
+
+    def snapshot(self, name: str, **spec: Any) -> None:
+        """Make a StateSnapshot of the job."""
+        given = {"jobRef": {"name": self.name}, **spec}
+        self.cluster.apply(
+            {
+                "apiVersion": "sparkstate.io/v1alpha1",
+                "kind": "StateSnapshot",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {field: value for field, value in given.items() if value is not None},
+            }
+        )
+
+    def until_snapshot(self, name: str, phase: str, timeout_s: float = 60) -> dict[str, Any]:
+        """The snapshot's status, once it is in that phase."""
+
+        def reached() -> dict[str, Any] | None:
+            found = (self.cluster.get("snap", name, self.namespace) or {}).get("status") or {}
+            return found if found.get("phase") == phase else None
+
+        return self.cluster.until(reached, f"snapshot {name} is {phase}", timeout_s)
+
+    def until_deleting(self, pod: str, timeout_s: float = 60) -> None:
+        """Wait until the pod is asked to end."""
+
+        def asked() -> bool:
+            found = self.cluster.get("pod", pod, self.namespace)
+            return found is None or "deletionTimestamp" in found["metadata"]
+
+        self.cluster.until(asked, f"pod {pod} is being deleted", timeout_s)
+
+    def until_phase(self, phase: str, name: str = NAME, timeout_s: float = 60) -> dict[str, Any]:
+        """The status, once the phase is that."""
+        seen: list[dict[str, Any]] = []
+
+        def reached() -> dict[str, Any] | None:
+            seen[:] = [self.status(name)]
+            return seen[0] if seen[0].get("phase") == phase else None
+
+        try:
+            return self.cluster.until(reached, f"job {name} is {phase}", timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; status: {seen}; log: {self.log_tail()}") from None
+
+    def checkpoint(self, name: str = NAME) -> int | None:
+        """Number of the last checkpoint that its status tells; None before the first."""
+        return (self.status(name).get("lastCheckpoint") or {}).get("id")
+
+    def until_checkpoint(self, number: int, name: str = NAME, timeout_s: float = 40) -> None:
+        """Its status tells that checkpoint as the last one."""
+        self.cluster.until(
+            lambda: self.checkpoint(name) == number, f"{name} tells checkpoint {number}", timeout_s
+        )
+
+    def log_tail(self) -> str:
+        """The end of the operator's log."""
+        return self.operator.log.read_text()[-3000:] if self.operator else ""
+
+    def running(self, attempt: int = 1, name: str = NAME) -> None:
+        """Play the kubelet until the attempt runs."""
+        self.until_pod(attempt, name)
+        self.kubelet.run(f"{name}-driver-{attempt}")
+        self.until_phase("Running", name)
+
+    @contextlib.contextmanager
+    def driver(self, attempt: int = 1, name: str = NAME) -> Iterator[PlayedDriver]:
+        """The driver of that attempt answers."""
+        with played_driver.serving(self.job(name)["metadata"]["uid"], attempt, self.port) as played:
+            yield played
+
+    def conditions(self, name: str = NAME) -> dict[str, dict[str, Any]]:
+        """By type."""
+        return {one["type"]: one for one in self.status(name).get("conditions") or ()}
+
+    def delete(self, name: str = NAME, cascade: str = "background") -> None:
+        """Ask for the deletion of a job; does not wait."""
+        self.cluster.kubectl(
+            "delete", "ssj", name, "-n", self.namespace, "--wait=false", f"--cascade={cascade}"
+        )
+
+    def reasons(self) -> set[str]:
+        """Reasons of all Events of the namespace."""
+        return {event["reason"] for event in self.cluster.items("events", self.namespace)}
+
+    def end(self) -> None:
+        """Stop the operator, let everything go that it held; its log must hold no error."""
+        if self.operator is None:
+            return
+        if self.operator.alive:
+            self.operator.stop()
+        for kind in ("ssj", "snap"):
+            for one in self.cluster.items(kind, self.namespace):
+                patch = '{"metadata":{"finalizers":[]}}'
+                where = ["-n", self.namespace, "--type=merge", "-p", patch]
+                self.cluster.kubectl("patch", kind, one["metadata"]["name"], *where)
+        assert self.operator.errors() == []

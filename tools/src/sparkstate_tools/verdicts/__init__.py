@@ -1,0 +1,1 @@
+"""What a run of the tests has said, and what of it counts."""
