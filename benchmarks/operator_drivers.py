@@ -16,9 +16,7 @@ import argparse
 import asyncio
 import json
 import os
-import queue
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,6 +31,7 @@ import operator_copies as copies
 import operator_scale as scale
 import operator_uninstall as uninstall
 from kubernetes import client
+from operator_standins import StandIns
 
 from sparkstate_operator import labels
 from sparkstate_tools.kubernetes import control_plane
@@ -45,48 +44,6 @@ NODE = "played-node"
 AIM_CPU, AIM_MIB, AIM_DELAY_S = 0.5, 400, 1.0
 DRIVER = "sparkstate.io/role=driver"
 STARTED = "2026-01-01T00:00:00Z"
-
-
-class StandIns:
-    """The process with all drivers."""
-
-    def __init__(self) -> None:
-        self.port = free_port()
-        self.posted: dict[str, float] = {}
-        self._answers: queue.Queue[int] = queue.Queue()
-        self._ready = threading.Event()
-        command = [sys.executable, str(ROOT / "benchmarks/standin_drivers.py"), str(self.port)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._writing = threading.Lock()
-        threading.Thread(target=self._read, daemon=True).start()
-        if not self._ready.wait(20):
-            raise RuntimeError("the stand-in drivers do not start")
-
-    def tell(self, **line: Any) -> None:
-        with self._writing:
-            assert self.process.stdin is not None
-            self.process.stdin.write(json.dumps(line) + "\n")
-            self.process.stdin.flush()
-
-    def polls(self) -> int:
-        self.tell(count=True)
-        return self._answers.get(timeout=60)
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            found = json.loads(line)
-            if "ready" in found:
-                self._ready.set()
-            elif "polls" in found:
-                self._answers.put(found["polls"])
-            elif found["posted"] == "/v1/savepoints":
-                self.posted.setdefault(found["uid"], found["at"])
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(20)
 
 
 class Kubelet:
