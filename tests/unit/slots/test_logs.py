@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkstate.slots import left, logs
+from sparkstate.local_state import inheritance
+from sparkstate.slots import logs
 
 PROGRAM = """
 import ctypes, os, pathlib, resource, sys, threading, time
@@ -143,7 +144,7 @@ def test_of_each_slot_the_newest_incarnations_stay(tmp_path: Path) -> None:
 def test_the_next_driver_finds_the_logs_of_the_one_before(tmp_path: Path) -> None:
     for name in ("slot-0-4.log", "slot-0-4.log.1", "slot-0.log", "notes"):
         (tmp_path / name).touch()
-    left.settle(tmp_path)
+    inheritance.retire_all(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"slot-0-4.log", "slot-0-4.log.1"}
 
 

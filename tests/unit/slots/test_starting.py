@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from sparkstate import errors
-from sparkstate.slots import client, left, protocol
+from sparkstate.local_state import folders
+from sparkstate.slots import client, protocol
 from sparkstate.slots.starting import Here, Identity, Starting
 
 KEY = "a-key-for-starting"
@@ -52,7 +53,7 @@ def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_p
         assert Path(address.unix_path).parent.name == f"7-{address.slot}"
         client.SlotClient(address, KEY, socket.gethostname()).call(protocol.Stop(), protocol.Ok)
     eventually(lambda: not slots_of(tmp_path))
-    assert not [path for path in tmp_path.iterdir() if left.is_slot(path)]
+    assert not [path for path in tmp_path.iterdir() if folders.is_slot(path)]
 
     again = here.start(8, KEY, ())
     assert {address.pid for address in again}.isdisjoint(begun)

@@ -1,5 +1,5 @@
 """From handles to verified local files: nothing is handed on before its size and SHA-256 were right, here or, of what
-the caller says is right, when it was noted (``slots.proven``).
+the caller says is right, when it was noted (``local_state.verified_files``).
 
 A file that somebody has put under the name :func:`beforehand` is taken if both are right, and else downloaded.
 """

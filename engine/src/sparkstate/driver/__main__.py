@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sparkstate import errors, java, manifest
 from sparkstate.driver import pod, termination
-from sparkstate.slots import left
+from sparkstate.local_state import folders, inheritance
 from sparkstate.slots.starting import Here
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     from sparkstate.spark.jvm import Jvm
 
     jvm = Jvm(settings)
-    here = Here(work_dir / left.SLOTS, settings.slots) if settings.deployment == "local" else None
+    here = Here(work_dir / folders.SLOTS, settings.slots) if settings.deployment == "local" else None
     from sparkstate.spark.session import Beginning
 
     spark = Beginning(settings, jvm)
@@ -128,7 +128,7 @@ def _run(options: argparse.Namespace) -> Outcome:
         )
     finally:
         _empty(work_dir)
-    shutil.rmtree(work_dir / left.SLOTS, ignore_errors=True)
+    shutil.rmtree(work_dir / folders.SLOTS, ignore_errors=True)
     return outcome
 
 
@@ -146,7 +146,7 @@ def _empty(work_dir: Path) -> None:
     """Removes what an earlier driver left in our own folders, except the state that its slots held. Everything else
     in there belongs to others."""
     work_dir.mkdir(parents=True, exist_ok=True)
-    left.settle(work_dir / left.SLOTS)
+    inheritance.retire_all(work_dir / folders.SLOTS)
     for name in ("query", "spark"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
 

@@ -18,8 +18,9 @@ from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
+from sparkstate.local_state import folders, inheritance
 from sparkstate.settings import MIB
-from sparkstate.slots import left, places, protocol
+from sparkstate.slots import places, protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SlotPlan
@@ -63,7 +64,7 @@ class Crew:
     def _start_in_executors(parts: Parts, number: int) -> tuple[SlotAddress, ...]:
         settings = parts.settings
         start = slotlaunch.StartSlot(
-            str(parts.work_dir / left.SLOTS),
+            str(parts.work_dir / folders.SLOTS),
             number,
             _for_tasks(parts),
             parts.python_path,
@@ -208,7 +209,7 @@ class Crew:
                 self._parts.clock.sleep(0.05)
             if folder.exists():
                 places.kill(address.pid)
-                left.keep(folder)
+                inheritance.retire(folder)
 
 
 def _for_tasks(parts: Parts) -> str:

@@ -25,11 +25,11 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.keys import Keys
+from sparkstate.local_state import inheritance
 from sparkstate.log.fence import FenceGuard
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.slots import left
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.starting import Here
 from sparkstate.spark import graph, session, watermarks
@@ -145,7 +145,7 @@ class JobDriver:
                 + ("" if durable.lineage.created else " (found by the job's name)")
             )
             if self._settings.pod is not None:
-                left.inherit(self._work_dir)
+                inheritance.inherit(self._work_dir)
             self._spark.claimed(durable.token.life)
             begun = self._begin()
             declared = begun.declared

@@ -3,7 +3,7 @@
 It reads one JSON line from standard input (key, directory, slot number, pid of the process to watch, TCP host or
 null) and writes one JSON line with its addresses to standard output. It lives until the driver says ``Stop`` or the
 process that it watches is gone: the executor's JVM, or the driver where slots live beside it. Then it leaves its
-directory to the next (``slots.left``). It watches by a pidfd, so that a reused process id cannot fool it.
+directory to the next (``local_state.inheritance``). It watches by a pidfd, so that a reused process id cannot fool it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from sparkstate import clock, phases
 from sparkstate.backends import allocation
-from sparkstate.slots import handshake, left, logs
+from sparkstate.local_state import inheritance
+from sparkstate.slots import handshake, logs
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
@@ -74,7 +75,7 @@ def main() -> None:
     try:
         server.end()
     finally:
-        left.keep(directory)
+        inheritance.retire(directory)
         # Daemon threads may still hold connections; nothing is left to flush.
         os._exit(0)
 

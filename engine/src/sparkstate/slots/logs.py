@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import select
 import stat
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from sparkstate import clock as clocks
+from sparkstate.local_state import folders
 from sparkstate.settings import MIB
 
 LIMIT_BYTES: Final = 8 * MIB
@@ -29,12 +29,6 @@ _LOOK_S: Final = 0.5
 _PATIENCE_S: Final = 0.25
 _LEFT_OUT: Final = b"%d bytes of the slot's log are left out here, because this log was not read fast enough"
 _CHUNK: Final = MIB
-_NAME = re.compile(r"slot-(\d+)-(\d+)\.log(\.1)?")
-
-
-def is_log(name: str) -> bool:
-    """Whether a file of that name is the log of a slot that was told what it is."""
-    return _NAME.fullmatch(name) is not None
 
 
 def trim(base: Path, slot: int, own: Path) -> None:
@@ -45,7 +39,7 @@ def trim(base: Path, slot: int, own: Path) -> None:
     written: dict[int, float] = {}
     of_slot: list[tuple[int, Path]] = []
     for path in base.glob(f"slot-{slot}-*"):
-        named = _NAME.fullmatch(path.name)
+        named = folders.LOG.fullmatch(path.name)
         with contextlib.suppress(FileNotFoundError):  # an earlier process of the slot renames its own
             if named is not None:
                 incarnation = int(named[2])

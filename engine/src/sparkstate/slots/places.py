@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from sparkstate.slots import left
+from sparkstate.local_state import folders, inheritance
 
 _GONE_S: Final = 10.0
 _POLL_S: Final = 0.05
@@ -43,7 +43,7 @@ def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
 def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> None:
     """Wait until the slots of earlier incarnations have left this executor; end those that do not.
 
-    Two incarnations at once would need twice the memory. Their folders are for the next ones (``slots.left``).
+    Two incarnations at once would need twice the memory. Their folders are for the next ones (``local_state``).
     """
     rounds = round(patience_s / _POLL_S)
     for folder in _older(base, incarnation):
@@ -53,12 +53,12 @@ def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> No
             time.sleep(_POLL_S)
         else:
             _end(folder)
-            left.keep(folder)
+            inheritance.retire(folder)
 
 
 def _older(base: Path, incarnation: int) -> list[Path]:
-    folders = [folder for folder in base.iterdir() if left.is_slot(folder)]
-    return sorted(folder for folder in folders if int(folder.name.partition("-")[0]) < incarnation)
+    of_slots = [folder for folder in base.iterdir() if folders.is_slot(folder)]
+    return sorted(folder for folder in of_slots if int(folder.name.partition("-")[0]) < incarnation)
 
 
 def _end(folder: Path) -> None:

@@ -15,7 +15,8 @@ from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
-from sparkstate.slots import left, protocol
+from sparkstate.local_state import folders, inheritance, reuse
+from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 
 _SHARDS_AHEAD = 2
@@ -36,7 +37,7 @@ def restore_shards(
     """
     base = directory.parent.parent
     if not (request.shards and plan.backend.local_recovery):
-        left.clear(base)
+        inheritance.discard(base)
     if not request.shards:
         return protocol.Restored(bytes_read=0)
     store = storage.open_made(request.base_url, plan.s3)
@@ -44,15 +45,15 @@ def restore_shards(
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     opening = ThreadPoolExecutor(_OPENED_AT_ONCE, thread_name_prefix="open")
     try:
-        wanted = [(handle, left.shard_folder(directory, handle.shard)) for handle in request.shards]
-        right = [left.take(base, handle, folder) for handle, folder in wanted]
+        wanted = [(handle, folders.shard_folder(directory, handle.shard)) for handle in request.shards]
+        right = [reuse.link_files(base, handle, folder) for handle, folder in wanted]
         fetched = [
             (handle, ahead.submit(downloader.fetch, handle, folder, names))
             for (handle, folder), names in zip(wanted, right, strict=True)
         ]
         opened = []
         for handle, files in fetched:
-            folder = left.shard_folder(directory, handle.shard)
+            folder = folders.shard_folder(directory, handle.shard)
             opened.append(opening.submit(_open, stores[handle.shard], handle, files.result(), folder))
             if handle.format == canonical.FORMAT:
                 opened[-1].result()

@@ -25,13 +25,14 @@ import pyarrow as pa
 from sparkstate import clock, errors, phases
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
+from sparkstate.local_state import folders, inheritance, verified_files
 from sparkstate.operators import kinds
 from sparkstate.operators.base import EpochOverlay, Operator
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import JobFacts
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
-from sparkstate.slots import left, outputs, protocol, proven, reporting
+from sparkstate.slots import outputs, protocol, reporting
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.plan import SlotPlan
@@ -59,7 +60,7 @@ class SlotRuntime:
         self._commit_gate = threading.Condition()
         self._attempts = Attempts()
         self._operators: dict[str, Operator[Any]] = {}
-        self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / "db")
+        self._factory: StoreFactory = loader.create_store_factory(plan.backend, directory / folders.STORES)
         self._stores: dict[int, ShardStore] = {}
         self._budget = EpochBudget(directory / "overlays", self._factory)
         self._sinks = {
@@ -85,11 +86,11 @@ class SlotRuntime:
         self._phases.enter(phases.Phase.RESTORE, incarnation=self.plan.incarnation)
         plan = self.plan
         for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
-            folder = left.shard_folder(self._directory / "db", shard)
+            folder = folders.shard_folder(self._directory / folders.STORES, shard)
             self._stores[shard] = self._factory.create(
                 shard, plan.key_space.key_groups_of_shard(shard), folder
             )
-        restored = restore_shards(plan, self._stores, request, self._directory / "download")
+        restored = restore_shards(plan, self._stores, request, self._directory / folders.DOWNLOADS)
         if request.checkpoint_id >= 0:
             self._snapshots.restored(request.checkpoint_id, request.shards)
         facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
@@ -201,7 +202,7 @@ class SlotRuntime:
                 event, processing = self._next_timers()
                 held = self._held_bytes = self._held()
         if self._committed < 0:  # every slot is restored: what is still left is of shards that went elsewhere
-            threading.Thread(target=left.clear, args=(self._directory.parent,), daemon=True).start()
+            threading.Thread(target=inheritance.discard, args=(self._directory.parent,), daemon=True).start()
         self._snapshots.committed()
         with self._turns:
             self._committed = max(self._committed, request.epoch)
@@ -288,10 +289,10 @@ class SlotRuntime:
                 self._settle_if_free()
             self._snapshots.ended(request.checkpoint_id, request.completed)
             if request.completed and self.plan.backend.local_recovery:
-                kept = self._snapshots.kept.of_checkpoint(request.checkpoint_id)
+                copy = self._snapshots.local_copy.folder(request.checkpoint_id)
                 for shard in job.shards:
-                    store = left.shard_folder(self._directory / "db", shard.shard)
-                    proven.note(store, shard, left.shard_folder(kept, shard.shard))
+                    store = folders.shard_folder(self._directory / folders.STORES, shard.shard)
+                    verified_files.record(store, shard, folders.shard_folder(copy, shard.shard))
 
     def _settle_if_free(self) -> None:
         """Now, unless a commit is at work: then before the next one."""

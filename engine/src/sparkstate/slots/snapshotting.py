@@ -14,9 +14,10 @@ from sparkstate.checkpoint.known import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.local_state import folders
+from sparkstate.local_state.local_copy import LocalCopy
 from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
 from sparkstate.slots import protocol
-from sparkstate.slots.kept import FOLDER, Kept
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.storage.objectstore import ObjectStore
 
@@ -85,7 +86,7 @@ class SnapshotWorker:
         self._clock = clock_
         self._phases = phases_
         self._known = KnownFiles()
-        self.kept = Kept(directory.with_name(FOLDER))
+        self.local_copy = LocalCopy(directory.with_name(folders.LOCAL_COPY))
         self._trimmed = clock_.monotonic()
         # The driver has claimed the lineage, so its folder is there: a slot makes none.
         self._uploader = self._new_uploader(storage.open_made(f"{plan.storage_url}/{plan.lineage}", plan.s3))
@@ -108,16 +109,16 @@ class SnapshotWorker:
         """The driver's word on a checkpoint."""
         if completed:
             self._known.complete(checkpoint_id)
-            self.kept.complete(checkpoint_id)
+            self.local_copy.confirm(checkpoint_id)
         else:
             self._known.abort(checkpoint_id)
-            self.kept.abort(checkpoint_id)
+            self.local_copy.abort(checkpoint_id)
 
     def committed(self) -> None:
         """An epoch has, so the stores have changed."""
         if self._clock.monotonic() - self._trimmed > _TRIM_S:
             self._trimmed = self._clock.monotonic()
-            self._upload.submit(self.kept.trim)
+            self._upload.submit(self.local_copy.trim)
 
     def close(self) -> None:
         """End the threads; what is under way is dropped with the process."""
@@ -148,7 +149,7 @@ class SnapshotWorker:
         prepared is in ``snapshots`` also when another one failed."""
 
         def prepare(shard: int) -> None:
-            directory = folder / f"shard-{shard:05d}"
+            directory = folders.shard_folder(folder, shard)
             directory.mkdir(parents=True)
             snapshots[shard] = job.stores[shard].prepare_snapshot(
                 job.request.checkpoint_id, directory, job.request.canonical
@@ -173,7 +174,7 @@ class SnapshotWorker:
             job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
             if self._keeps(job):
-                self.kept.take(job.request.checkpoint_id, folder)
+                self.local_copy.store(job.request.checkpoint_id, folder)
             for snapshot in snapshots.values():
                 snapshot.release()
             shutil.rmtree(folder, ignore_errors=True)

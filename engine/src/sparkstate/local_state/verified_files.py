@@ -5,7 +5,7 @@ checksum and what the file system says of the file. As long as that is unchanged
 anew, the file is the one that the slot would go on reading, had it not been stopped; RocksDB compares each block's
 checksum whenever it reads one, as it would have done there.
 
-A record is good for one restore: :func:`take` removes it, and only the next completed checkpoint makes another. So a
+A record is good for one restore: :func:`consume` removes it, and only the next completed checkpoint makes another. So a
 state that fails because of a damaged block is believed once, and read to its last byte before it is used again.
 """
 
@@ -29,7 +29,7 @@ IMMUTABLE: Final = ".sst"
 """RocksDB never changes such a file once it is written."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class FileStamp(msgspec.Struct, frozen=True):
     """What a file system says of a file; a write changes it, a hard link does not."""
 
     device: int
@@ -40,45 +40,45 @@ class Look(msgspec.Struct, frozen=True):
 
 class _Record(msgspec.Struct):
     boot: str
-    files: list[tuple[Look, str]]
+    files: list[tuple[FileStamp, str]]
     """With the checksum of each, as in its handle."""
 
 
-def look(path: Path) -> Look:
-    """At a file; raises ``OSError``."""
+def stamp_of(path: Path) -> FileStamp:
+    """What the file system says now; raises ``OSError``."""
     found = path.stat()
-    return Look(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return FileStamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def note(folder: Path, shard: ShardHandle, links: Path, boot_id: Path = _BOOT_ID) -> None:
-    """A checkpoint with this handle has completed, ``folder`` holds the store that it was taken of, and ``links``,
-    which need not exist, what is kept of its files.
+def record(folder: Path, shard: ShardHandle, links: Path, boot_id: Path = _BOOT_ID) -> None:
+    """A checkpoint with this handle has completed: write down which of the files in ``folder``, the store that it was
+    taken of, and in ``links``, which need not exist, are the ones that it names.
 
-    What cannot be noted is read by the next restore. Of two calls for one folder the later one counts.
+    What cannot be written down is read by the next restore. Of two calls for one folder the later one counts.
     """
     handles = {handle.name: handle for handle in shard.files}
-    proven = []
+    verified = []
     for path in itertools.chain(files_below(links), files_below(folder)):
         # Compacted away since, not in this checkpoint, or noted by its other link.
         with contextlib.suppress(OSError, KeyError):
-            handle, seen = handles[path.name], look(path)
-            if seen.size == handle.size:
-                proven.append((seen, handle.checksum))
+            handle, stamp = handles[path.name], stamp_of(path)
+            if stamp.size == handle.size:
+                verified.append((stamp, handle.checksum))
                 del handles[path.name]
-    record = _beside(folder)
+    note = _note_beside(folder)
     with contextlib.suppress(OSError):
-        data = msgspec.json.encode(_Record(boot_id.read_text(), proven))
-        beside = record.with_name(f".{record.name}.new")
-        beside.write_bytes(data)
-        beside.replace(record)
+        data = msgspec.json.encode(_Record(boot_id.read_text(), verified))
+        fresh = note.with_name(f".{note.name}.new")
+        fresh.write_bytes(data)
+        fresh.replace(note)
 
 
-def take(folder: Path, boot_id: Path = _BOOT_ID) -> Mapping[Look, str]:
+def consume(folder: Path, boot_id: Path = _BOOT_ID) -> Mapping[FileStamp, str]:
     """The checksums that are known in ``folder``, by what their files look like. A second call finds none."""
-    record = _beside(folder)
+    note = _note_beside(folder)
     try:
-        data = record.read_bytes()
-        os.unlink(record)
+        data = note.read_bytes()
+        os.unlink(note)
         read = msgspec.json.decode(data, type=_Record)
         return dict(read.files) if read.boot == boot_id.read_text() else {}
     except (OSError, msgspec.MsgspecError):
@@ -91,5 +91,5 @@ def files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(path, name) for name in names)
 
 
-def _beside(folder: Path) -> Path:
+def _note_beside(folder: Path) -> Path:
     return folder.with_name(folder.name + _SUFFIX)

@@ -11,7 +11,8 @@ import pytest
 from support.slots import slots
 
 from sparkstate.handles import ShardHandle
-from sparkstate.slots import kept, left
+from sparkstate.local_state import folders, inheritance
+from sparkstate.local_state.local_copy import LocalCopy
 
 URL = "storage/0123456789abcdef"
 
@@ -57,7 +58,7 @@ def test_a_restore_finds_what_compactions_have_removed_since_the_checkpoint(
     shards = checkpoint(slot, 1)
     until_compacted(slot, tmp_path / "slots/1-0/db", names(shards))
     slot.server.close()
-    left.settle(tmp_path / "slots") if killed else left.keep(tmp_path / "slots/1-0")
+    inheritance.retire_all(tmp_path / "slots") if killed else inheritance.retire(tmp_path / "slots/1-0")
     for file in (file for shard in shards for file in shard.files if file.name.endswith(".sst")):
         Path(tmp_path / URL, file.path).unlink()
     second = slots.Slot.of_rocksdb(tmp_path, 2)
@@ -70,7 +71,7 @@ def test_a_restore_finds_what_compactions_have_removed_since_the_checkpoint(
 def test_of_two_completed_checkpoints_the_newer_is_kept_and_none_that_failed(
     tmp_path: Path, slot: slots.Slot
 ) -> None:
-    folder = tmp_path / "slots/1-0" / kept.FOLDER
+    folder = tmp_path / "slots/1-0" / folders.LOCAL_COPY
     for number in (1, 2):
         shards = checkpoint(slot, number)
         assert [path.name for path in folder.iterdir()] == [str(number)]
@@ -84,7 +85,7 @@ def test_while_the_outcome_of_the_next_is_not_known_both_are_kept(tmp_path: Path
     checkpoint(slot, 1)
     slot.epoch(2, slots.rows(("a", 1)))
     slot.snapshot(2, 2, 1)
-    kept_now = (tmp_path / "slots/1-0" / kept.FOLDER).iterdir()
+    kept_now = (tmp_path / "slots/1-0" / folders.LOCAL_COPY).iterdir()
     assert sorted(path.name for path in kept_now) == ["1", "2"]
 
 
@@ -92,7 +93,7 @@ def test_without_local_recovery_nothing_is_kept(tmp_path: Path) -> None:
     slot = slots.Slot.of_rocksdb(tmp_path, 1, local_recovery=False)
     slot.restore()
     checkpoint(slot, 1)
-    assert not (tmp_path / "slots/1-0" / kept.FOLDER).exists()
+    assert not (tmp_path / "slots/1-0" / folders.LOCAL_COPY).exists()
     slot.close()
 
 
@@ -120,22 +121,22 @@ def placed(folder: Path, sizes: dict[str, int], also_in: Path | None = None) -> 
 def test_no_more_is_kept_for_its_own_sake_than_half_of_the_checkpoint(
     tmp_path: Path, in_use: dict[str, int], alone: dict[str, int], stays: set[str]
 ) -> None:
-    here = tmp_path / kept.FOLDER
+    here = tmp_path / folders.LOCAL_COPY
     placed(here, in_use, tmp_path / "db")
     placed(here, alone)
-    kept.Kept(here).trim()
+    LocalCopy(here).trim()
     assert in_folder(here / "1") == stays
 
 
 def test_a_file_of_two_checkpoints_counts_once_and_goes_from_both(tmp_path: Path) -> None:
-    here = tmp_path / kept.FOLDER
+    here = tmp_path / folders.LOCAL_COPY
     placed(here, {"1.sst": 100}, tmp_path / "db")
     placed(here, {"2.sst": 60, "3.sst": 80})
     next_one = here / "2" / "shard-00000"
     next_one.mkdir(parents=True)
     for path in (here / "1" / "shard-00000").iterdir():
         os.link(path, next_one / path.name)
-    kept.Kept(here).trim()
+    LocalCopy(here).trim()
     assert [in_folder(here / number) for number in ("1", "2")] == [{"1.sst", "2.sst"}] * 2
 
 
@@ -146,7 +147,7 @@ def test_a_slot_gives_room_back_while_it_commits(
     shards = checkpoint(slot, 1)
     number = until_compacted(slot, tmp_path / "slots/1-0/db", names(shards))
     slot.epoch(number + 1, slots.rows(("a", 1)))
-    of_first = tmp_path / "slots/1-0" / kept.FOLDER / "1"
+    of_first = tmp_path / "slots/1-0" / folders.LOCAL_COPY / "1"
     deadline = time.monotonic() + 30
     while in_folder(of_first) == names(shards):
         assert time.monotonic() < deadline
@@ -154,14 +155,14 @@ def test_a_slot_gives_room_back_while_it_commits(
 
 
 def test_what_cannot_be_kept_fails_nothing(tmp_path: Path, slot: slots.Slot) -> None:
-    (tmp_path / "slots/1-0" / kept.FOLDER).write_text("no folder")
+    (tmp_path / "slots/1-0" / folders.LOCAL_COPY).write_text("no folder")
     shards = checkpoint(slot, 1)
     assert names(shards)
 
 
 def test_nothing_happens_where_nothing_is_kept(tmp_path: Path) -> None:
-    none = kept.Kept(tmp_path / kept.FOLDER)
+    none = LocalCopy(tmp_path / folders.LOCAL_COPY)
     none.trim()
-    none.complete(4)
+    none.confirm(4)
     none.abort(4)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,5 @@
-"""The files of the newest completed checkpoint, on this disk until the next one is complete (Flink's local copy).
+"""The files of the newest completed checkpoint, on this disk until the next one is complete (Flink's
+``TaskLocalStateStore``).
 
 They are hard links of RocksDB's files, so they cost nothing while the store has the files too. Files that
 a compaction has since taken away from the store cost their size; they are kept up to a share of the checkpoint.
@@ -14,13 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sparkstate.slots import proven
+from sparkstate.local_state import verified_files
 
-FOLDER: Final = "kept"
-"""Of a slot's directory."""
 SHARE: Final = 0.5
-"""Of a checkpoint's bytes, how many may be on the disk for it alone. A compaction needs as much beside the state while
-it runs, and a disk has that room anyway."""
+"""Of a checkpoint's bytes, the part that may be on the disk for that checkpoint alone. A compaction needs as much
+beside the state while it runs, and a disk has that room anyway."""
 _log = logging.getLogger("sparkstate.slots")
 
 
@@ -33,28 +32,29 @@ class _File:
     """Those below our directory."""
 
 
-class Kept:
+class LocalCopy:
     """``directory`` is this object's alone, on the device of the stores. Thread-safe by what the file system does."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def take(self, checkpoint_id: int, prepared: Path) -> None:
+    def store(self, checkpoint_id: int, prepared: Path) -> None:
         """Make ``prepared``, the folder of a snapshot that was stored, ours, but for what RocksDB may write to.
 
-        Nothing fails where that cannot be: the next restore downloads more."""
+        Nothing fails where that cannot be: the next restore downloads more.
+        """
         with contextlib.suppress(OSError):
-            for path in proven.files_below(prepared):
-                if path.suffix != proven.IMMUTABLE:
+            for path in verified_files.files_below(prepared):
+                if path.suffix != verified_files.IMMUTABLE:
                     path.unlink()
             self._directory.mkdir(exist_ok=True)
             prepared.rename(self._directory / str(checkpoint_id))
 
-    def of_checkpoint(self, checkpoint_id: int) -> Path:
-        """Where its shards' folders are, if it is kept."""
+    def folder(self, checkpoint_id: int) -> Path:
+        """Where the checkpoint's folders of shards are, if it is kept."""
         return self._directory / str(checkpoint_id)
 
-    def complete(self, checkpoint_id: int) -> None:
+    def confirm(self, checkpoint_id: int) -> None:
         """This one is the newest that a restore begins with: older ones go."""
         for folder in self._folders():
             if int(folder.name) < checkpoint_id:
@@ -62,12 +62,12 @@ class Kept:
 
     def abort(self, checkpoint_id: int) -> None:
         """No restore will begin with this one."""
-        shutil.rmtree(self.of_checkpoint(checkpoint_id), ignore_errors=True)
+        shutil.rmtree(self.folder(checkpoint_id), ignore_errors=True)
 
     def trim(self) -> None:
         """Give back what is here alone and beyond :data:`SHARE`; a file of two checkpoints counts once."""
         found: dict[int, _File] = {}
-        for path in proven.files_below(self._directory):
+        for path in verified_files.files_below(self._directory):
             with contextlib.suppress(FileNotFoundError):  # its checkpoint was followed by another
                 look = path.stat()
                 found.setdefault(look.st_ino, _File(look.st_size, look.st_nlink)).paths.append(path)

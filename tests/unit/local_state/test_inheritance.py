@@ -17,7 +17,7 @@ from support.slots import slots
 from sparkstate import errors
 from sparkstate.checkpoint import downloader
 from sparkstate.handles import ShardHandle
-from sparkstate.slots import left, proven
+from sparkstate.local_state import folders, inheritance, reuse, verified_files
 from sparkstate.storage import arriving
 
 STORAGE = "0123456789abcdef"
@@ -81,7 +81,7 @@ def gone(tmp_path: Path, new_slot: Callable[..., slots.Slot]) -> Gone:
     slot.done(1)
     slot.epoch(1, slots.rows(("a", 100)))  # not in the checkpoint
     slot.server.close()
-    left.keep(tmp_path / "slots" / "1-0")
+    inheritance.retire(tmp_path / "slots" / "1-0")
     return Gone(tmp_path, new_slot, state.shards)
 
 
@@ -150,7 +150,7 @@ def test_a_slot_that_was_killed_before_it_left_is_found_by_the_next_driver(
     for name in ("slot-0.log", "places-1/0", "executor-7/1-1/s"):
         (gone.base / name).parent.mkdir(parents=True, exist_ok=True)
         (gone.base / name).touch()
-    left.settle(gone.base)
+    inheritance.retire_all(gone.base)
     assert [path.name for path in gone.base.iterdir()] == ["1-0.left"]
     assert sorted(path.name for path in (gone.base / "1-0.left").iterdir()) == ["db", "kept"]
     gone.lose_stored()
@@ -167,11 +167,11 @@ def test_what_the_driver_of_another_attempt_left_on_a_disk_that_outlived_its_pod
     for folder in ("lost+found", "12/spark", "10/slots"):
         (tmp_path / "sparkstate-job" / folder).mkdir(parents=True)
     mine = tmp_path / "sparkstate-job/10"
-    left.inherit(mine)
-    left.inherit(mine)
+    inheritance.inherit(mine)
+    inheritance.inherit(mine)
     assert sorted(path.name for path in mine.parent.iterdir()) == ["10", "lost+found"]
     assert [path.name for path in (mine / "slots").iterdir()] == ["3-1-0.left"]
-    left.settle(mine / "slots")  # this attempt's next life
+    inheritance.retire_all(mine / "slots")  # this attempt's next life
     gone.lose_stored()
     (mine / "slots").rename(gone.base)
     slot, found = gone.next()
@@ -186,7 +186,7 @@ def test_a_working_directory_that_is_no_attempts_leaves_its_neighbours_alone(
     beside = (tmp_path / work_dir).with_name("2025") / "slots/1-0.left/db/shard-00000/000001.sst"
     for path in (tmp_path / work_dir, beside):
         path.mkdir(parents=True)
-    left.inherit(tmp_path / work_dir)
+    inheritance.inherit(tmp_path / work_dir)
     assert beside.exists()
 
 
@@ -194,8 +194,8 @@ def test_a_restore_that_is_interrupted_leaves_what_it_had_for_the_next(gone: Gon
     gone.lose_stored()
     half = gone.base / "2-0"
     for shard in gone.shards:
-        left.take(gone.base, shard, left.shard_folder(half / "download", shard.shard))
-    left.keep(half)
+        reuse.link_files(gone.base, shard, folders.shard_folder(half / "download", shard.shard))
+    inheritance.retire(half)
     slot = gone.new_slot(3)
     told = slot.restore(*gone.shards, url=gone.url, checkpoint_id=1)
     assert told.bytes_found == gone.sst_bytes
@@ -204,7 +204,7 @@ def test_a_restore_that_is_interrupted_leaves_what_it_had_for_the_next(gone: Gon
 def test_a_restore_needs_no_more_room_than_the_state(tmp_path: Path, gone: Gone) -> None:
     shard = gone.shards[0]
     (gone.kept(0)[0].parent / "999999.sst").write_bytes(b"of a later epoch")
-    right = left.take(gone.base, shard, tmp_path / "there")
+    right = reuse.link_files(gone.base, shard, tmp_path / "there")
     assert gone.kept(0) == []
     assert gone.kept(3) != []
     assert {path.name for path in (tmp_path / "there").iterdir()} == right
@@ -251,7 +251,7 @@ def test_a_leaving_slot_s_folder_is_away_although_files_are_still_made_in_it(tmp
     making.start()
     while next(made) < 100:
         time.sleep(0.01)
-    left.keep(folder)
+    inheritance.retire(folder)
     stop.set()
     making.join()
     assert [path.name for path in tmp_path.iterdir()] == ["1-0.left"]
@@ -299,7 +299,7 @@ def test_files_from_before_the_machine_s_last_start_are_read_again(
     (tmp_path / "boot_id").write_text("another\n")
     for shard in gone.shards:
         folder = next(gone.base.glob("*.left")) / "db" / f"shard-{shard.shard:05d}"
-        proven.note(folder, shard, tmp_path / "none", tmp_path / "boot_id")
+        verified_files.record(folder, shard, tmp_path / "none", tmp_path / "boot_id")
     _, found = gone.next()
     assert found == gone.sst_bytes
     assert len(read_again) == len([f for s in gone.shards for f in s.files if f.name.endswith(".sst")])
@@ -320,7 +320,7 @@ def test_a_damaged_block_is_believed_once_and_then_downloaded(gone: Gone, read_a
     with pytest.raises(errors.SparkstateError, match=r"(?i)corrupt|checksum"):
         gone.next()[0].value("a")
     assert read_again == []
-    left.keep(folder)
+    inheritance.retire(folder)
     slot = gone.new_slot(3)
     told = slot.restore(*gone.shards, url=gone.url, checkpoint_id=1)
     assert 0 < told.bytes_found < gone.sst_bytes
@@ -334,7 +334,7 @@ def test_every_completed_checkpoint_proves_anew(gone: Gone, read_again: list[str
     assert not list(gone.base.glob("2-0/db/*.proven"))
     slot.done(2)
     slot.server.close()
-    left.keep(gone.base / "2-0")
+    inheritance.retire(gone.base / "2-0")
     read_again.clear()
     third = gone.new_slot(3)
     told = third.restore(*state.shards, url=gone.url, checkpoint_id=2)
