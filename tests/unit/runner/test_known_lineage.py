@@ -14,7 +14,8 @@ from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors, settings, storage
 from sparkstate.log import lineage
-from sparkstate.runner import lookup, progress, running, watching, workdir
+from sparkstate.runner import progress, running, watching, workdir
+from sparkstate.stored import lineages
 
 NAME = "rotations"
 FULL_NAME = f"local/default/{NAME}"
@@ -40,12 +41,12 @@ def test_a_run_does_not_begin_empty_where_an_earlier_one_had_its_state(tmp_path:
     folder.root.mkdir()
     running.require_known(job(state), None, folder)
     known = StoredJob(state.as_uri(), NAME, 1).lineage_id
-    running.require_known(job(state), lookup.find(job(state), time), folder)
+    running.require_known(job(state), lineages.find(job(state), time), folder)
     assert folder.known_lineage(state.as_uri(), FULL_NAME) == known
     state.rename(tmp_path / "on-its-volume")
     if what == "the storage is the mount point":
         state.mkdir()
-    assert lookup.find(job(state), time) is None
+    assert lineages.find(job(state), time) is None
     with pytest.raises(errors.RestoreBlocked, match=f"{known}.*is its volume mounted.*startEmpty"):
         running.require_known(job(state), None, folder)
     running.require_known(job(tmp_path / "elsewhere"), None, folder)
@@ -60,7 +61,7 @@ def test_a_lineage_that_nobody_has_begun_is_not_required(tmp_path: Path) -> None
     lineage.open_lineage(storage.open_store(root.as_uri()), name, time)
     folder = workdir.WorkDir(tmp_path / "work")
     folder.root.mkdir()
-    running.require_known(job(root), lookup.find(job(root), time), folder)
+    running.require_known(job(root), lineages.find(job(root), time), folder)
     assert folder.known_lineage(root.as_uri(), FULL_NAME) == ""
 
 
@@ -69,15 +70,15 @@ def test_a_run_does_not_go_on_from_what_was_begun_beside_the_state(tmp_path: Pat
     state, folder, time = tmp_path / "storage", workdir.WorkDir(tmp_path / "work"), clock.SystemClock()
     folder.root.mkdir()
     known = StoredJob(state.as_uri(), NAME, 1).lineage_id
-    running.require_known(job(state), lookup.find(job(state), time), folder)
+    running.require_known(job(state), lineages.find(job(state), time), folder)
     state.rename(tmp_path / "on-its-volume")
     StoredJob(state.as_uri(), NAME, 1)
     with pytest.raises(errors.RestoreBlocked, match=f"{known}.*is its volume mounted"):
-        running.require_known(job(state), lookup.find(job(state), time), folder)
+        running.require_known(job(state), lineages.find(job(state), time), folder)
     shutil.rmtree(state)
     (tmp_path / "on-its-volume").rename(state)
     newer = StoredJob(state.as_uri(), NAME, 2, start_empty=True).lineage_id
-    running.require_known(job(state), lookup.find(job(state), time), folder)
+    running.require_known(job(state), lineages.find(job(state), time), folder)
     assert folder.known_lineage(state.as_uri(), FULL_NAME) == newer
 
 
@@ -155,10 +156,10 @@ def test_a_storage_that_goes_away_during_the_first_look_is_waited_for(
     folder.root.mkdir()
     known = StoredJob(state.as_uri(), NAME, 1).lineage_id
     folder.record_lineage(state.as_uri(), FULL_NAME, known)
-    find, has_had = lookup.find, lineage.has_had
+    find, has_had = lineages.find, lineage.has_had
     failures: list[str] = []
 
-    def find_and_lose(one: settings.JobSettings, time: clock.Clock) -> lookup.Found | None:
+    def find_and_lose(one: settings.JobSettings, time: clock.Clock) -> lineages.Found | None:
         found = find(one, time)
         if how == "its folder is not there" and not failures:
             failures.append(how)
@@ -183,7 +184,7 @@ def test_a_storage_that_goes_away_during_the_first_look_is_waited_for(
     def begins(*about: Any) -> str:
         raise Begins
 
-    monkeypatch.setattr(lookup, "find", find_and_lose)
+    monkeypatch.setattr(lineages, "find", find_and_lose)
     monkeypatch.setattr(lineage, "has_had", does_not_answer)
     monkeypatch.setattr(running, "_opening", begins)
     time, output = Waited(), io.StringIO()

@@ -18,17 +18,9 @@ import pytest
 from sparkstate import clock, java, restart, settings, storage
 from sparkstate.control import client
 from sparkstate.log import lineage, log
-from sparkstate.runner import (
-    command,
-    lookup,
-    periodic,
-    process,
-    progress,
-    schedule,
-    supervisor,
-    watching,
-    workdir,
-)
+from sparkstate.runner import command, periodic, process, progress, schedule, supervisor, watching, workdir
+from sparkstate.runner.savepoint_store import SavepointStore
+from sparkstate.stored import lineages
 
 TESTS = str(Path(__file__).parents[2])
 NAME = "rotations"
@@ -82,7 +74,7 @@ class World:
             savepoints = periodic.PeriodicSavepoints(
                 plan,
                 self.savepoints,
-                lookup.Shelf(self.job, self.clock),
+                SavepointStore(self.job, self.clock),
                 self.clock,
                 reporter.message,
                 first_start_ms=self.clock.now_ms(),
@@ -102,7 +94,7 @@ class World:
                 connect=self.connect,
                 counters=restart.FailureCounters(restart.RestartStrategy(self.restart, random.Random(1))),
                 savepoints=savepoints,
-                shelf=lookup.Shelf(self.job, self.clock),
+                savepoint_store=SavepointStore(self.job, self.clock),
                 stop=self.stop,
                 clock=self.clock,
                 reporter=reporter,
@@ -178,7 +170,7 @@ def test_a_restarted_driver_is_told_which_lineage_the_job_has(world: World) -> N
 
     in_background(kill_the_first)
     assert world.run() == 0
-    found = lookup.find(world.job, world.clock)
+    found = lineages.find(world.job, world.clock)
     assert found is not None
     assert "attempt 1 begins, lineage None" in world.folder.log_file(1).read_text()
     assert f"attempt 2 begins, lineage {found.lineage.id}" in world.folder.log_file(2).read_text()

@@ -17,6 +17,7 @@ from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.runner import progress
 from sparkstate.storage import mounts
+from sparkstate.stored.place import Place
 
 
 @stored.savepoints.command("delete")
@@ -80,7 +81,7 @@ def delete_savepoints(
         click.echo(f"nothing is at {what}" if trigger_id is None else f"the trigger {what} has made nothing")
 
 
-def _delete_triggered(place: targets.Stored, trigger_id: str, *, force: bool) -> dict[str, Any]:
+def _delete_triggered(place: Place, trigger_id: str, *, force: bool) -> dict[str, Any]:
     try:
         root, name = stored.one_job(place)
     except errors.NotFound:
@@ -101,7 +102,7 @@ def _what_to_delete(
     return (None, arguments) if len(arguments) == 1 else (arguments[0], arguments[1:])
 
 
-def _delete(place: targets.Stored, url: str, *, force: bool, of_a_job: bool) -> bool:
+def _delete(place: Place, url: str, *, force: bool, of_a_job: bool) -> bool:
     if not of_a_job:
         return purge.delete_savepoint(url, place.open, clocks.SystemClock(), force=force)
     root, name = stored.one_job(place)

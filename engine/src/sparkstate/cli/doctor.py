@@ -10,7 +10,9 @@ import click
 
 from sparkstate import manifest
 from sparkstate.cli import manifests, output
-from sparkstate.runner import health, workdir
+from sparkstate.doctor import examination
+from sparkstate.doctor.check import Check
+from sparkstate.runner import workdir
 
 
 @click.command()
@@ -39,15 +41,15 @@ def doctor(manifest_path: Path | None, overrides: tuple[str, ...], work_dir: Pat
     folder = work_dir or Path()
     if manifest_path is not None:
         job = manifest.resolve(manifest.load(manifest_path, overrides)).settings
-        demand = health.Demand.of(job, manifest.memory_sum(job).total)
+        demand = examination.Demand.of(job, manifest.memory_sum(job).total)
         folder = work_dir or workdir.default_root(manifest_path, job.name)
-    checks = health.examine(os.environ, folder.resolve(), demand)
+    checks = examination.examine(os.environ, folder.resolve(), demand)
     _show(checks, form)
     if any(check.required and not check.ok for check in checks):
         raise click.exceptions.Exit(1)
 
 
-def _show(checks: list[health.Check], form: str) -> None:
+def _show(checks: list[Check], form: str) -> None:
     if form == "json":
         output.emit([asdict(check) for check in checks], form)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -61,7 +60,7 @@ def _show_status(job: documents.JobStatus) -> None:
             ("backend", job.backend),
             ("epoch", job.epoch),
             ("rows", f"{job.rows_total} ({progress.rate(job.rows_per_s)})"),
-            ("watermark", "the input has ended" if ended else moment(job.watermark_ms)),
+            ("watermark", "the input has ended" if ended else output.moment(job.watermark_ms)),
             ("lag", progress.duration(job.lag_ms) if job.lag_ms is not None and not ended else None),
             ("state", progress.size(job.state_bytes)),
             ("checkpoint", _last(job.last_checkpoint, now_ms)),
@@ -144,7 +143,7 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
         info.kind.value,
         info.status.value,
         info.epoch,
-        moment(info.trigger_ms),
+        output.moment(info.trigger_ms),
         None if info.duration_ms is None else progress.duration(info.duration_ms),
         None if info.sync_pause_ms is None else f"{info.sync_pause_ms} ms",
         None if info.state_bytes is None else progress.size(info.state_bytes),
@@ -253,11 +252,6 @@ def _json(option: str, text: str) -> Any:
         raise click.UsageError(
             f"{option} {text} is no JSON; a text needs quotes within quotes: {option} '{json.dumps(text)}'"
         ) from None
-
-
-def moment(ms: int | None) -> str | None:
-    """UTC, to the second."""
-    return None if ms is None else f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 def _plain(document: BaseModel) -> Any:

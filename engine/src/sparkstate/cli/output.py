@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -49,3 +50,8 @@ def pairs(entries: Sequence[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in shown), default=0) + 1
     for name, value in shown:
         click.echo(f"{name + ':':<{width}}  {value}")
+
+
+def moment(ms: int | None) -> str | None:
+    """Milliseconds since the Unix epoch as text: UTC, to the second."""
+    return None if ms is None else f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"

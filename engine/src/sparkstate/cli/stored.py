@@ -10,10 +10,12 @@ import click
 
 from sparkstate import clock as clocks
 from sparkstate import errors, settings, storage
-from sparkstate.cli import jobs, machine, manifests, output, targets
+from sparkstate.cli import machine, manifests, output, targets
 from sparkstate.log import lineage
-from sparkstate.runner import inspection, progress
+from sparkstate.runner import progress
 from sparkstate.storage import mounts
+from sparkstate.stored import documents, jobs, snapshots
+from sparkstate.stored.place import Place
 
 
 @click.command("restore-info")
@@ -50,7 +52,7 @@ def restore_info(
     found = _look(place)
     if form != "table":
         output.emit(_document(found, place), form)
-    elif isinstance(found, inspection.SnapshotInfo):
+    elif isinstance(found, documents.SnapshotInfo):
         _show_snapshot(found)
     else:
         for index, one in enumerate(found):
@@ -59,7 +61,7 @@ def restore_info(
             _show_job(one)
 
 
-def _plain(place: targets.Stored) -> dict[str, Any]:
+def _plain(place: Place) -> dict[str, Any]:
     """For programs: a job that nothing was ever stored of is an answer, not an error. A folder that a pod cannot see is
     one: the operator would begin the job anew beside its state."""
     try:
@@ -78,41 +80,41 @@ def s3_settings(s3_endpoint: str | None, s3_region: str | None, s3_path_style: b
     return settings.S3Settings(endpoint=s3_endpoint, region=s3_region, path_style=s3_path_style)
 
 
-def _look(place: targets.Stored) -> inspection.SnapshotInfo | list[inspection.JobInfo]:
+def _look(place: Place) -> documents.SnapshotInfo | list[documents.JobInfo]:
     try:
         root = place.open()
     except errors.NotFound:
         raise _nothing(place, "no such folder") from None
     names = [place.job] if place.job else lineage.names(root)
-    found = [inspection.job_info(root, name, place.open, clocks.SystemClock()) for name in names]
+    found = [jobs.job_info(root, name, place.open, clocks.SystemClock()) for name in names]
     present = [one for one in found if one is not None]
     if present:
         return present
     if place.job is not None:
         raise _nothing(place, f"no lineage of the job {place.job}")
     try:
-        return inspection.read_snapshot(place.url, place.open)
+        return snapshots.read(place.url, place.open)
     except errors.NotFound:
         raise _nothing(place, "neither jobs nor a checkpoint or savepoint") from None
 
 
-def _nothing(place: targets.Stored, what: str) -> errors.NotFound:
+def _nothing(place: Place, what: str) -> errors.NotFound:
     return errors.NotFound(
         f"{place.url} holds {what}; give a manifest, a checkpoint storage or a savepoint's folder"
     )
 
 
-def _document(found: inspection.SnapshotInfo | list[inspection.JobInfo], place: targets.Stored) -> Any:
-    if isinstance(found, inspection.SnapshotInfo):
+def _document(found: documents.SnapshotInfo | list[documents.JobInfo], place: Place) -> Any:
+    if isinstance(found, documents.SnapshotInfo):
         return asdict(found)
     return asdict(found[0]) if place.job is not None else {"jobs": [asdict(one) for one in found]}
 
 
-def _show_job(job: inspection.JobInfo) -> None:
+def _show_job(job: documents.JobInfo) -> None:
     output.pairs(
         [
             ("job", f"{job.cluster}/{job.namespace}/{job.name}"),
-            ("lineage", f"{job.lineage}, since {jobs.moment(job.created_ms)}"),
+            ("lineage", f"{job.lineage}, since {output.moment(job.created_ms)}"),
             ("folder", job.url),
             ("attempt", f"{job.attempt}, life {job.life}" if job.attempt is not None else None),
             ("incarnation", job.incarnation),
@@ -133,16 +135,16 @@ def _show_job(job: inspection.JobInfo) -> None:
         _savepoint_table(job.savepoints)
 
 
-def _short(snapshot: inspection.SnapshotInfo) -> str:
+def _short(snapshot: documents.SnapshotInfo) -> str:
     return f"{snapshot.kind} {snapshot.id}, epoch {snapshot.epoch}, {snapshot.url}"
 
 
-def _checkpoint_row(one: inspection.SnapshotInfo) -> tuple[object, ...]:
+def _checkpoint_row(one: documents.SnapshotInfo) -> tuple[object, ...]:
     state, uploaded = progress.size(one.state_bytes), progress.size(one.uploaded_bytes)
-    return one.id, one.epoch, jobs.moment(one.timestamp_ms), state, uploaded, one.url
+    return one.id, one.epoch, output.moment(one.timestamp_ms), state, uploaded, one.url
 
 
-def _show_snapshot(snapshot: inspection.SnapshotInfo) -> None:
+def _show_snapshot(snapshot: documents.SnapshotInfo) -> None:
     ended = "the input has ended" if snapshot.drained else None
     output.pairs(
         [
@@ -150,10 +152,10 @@ def _show_snapshot(snapshot: inspection.SnapshotInfo) -> None:
             ("url", snapshot.url),
             ("trigger id", snapshot.trigger_id),
             ("epoch", snapshot.epoch),
-            ("watermark", ended or jobs.moment(snapshot.watermark_ms)),
+            ("watermark", ended or output.moment(snapshot.watermark_ms)),
             (
                 "completed",
-                f"{jobs.moment(snapshot.timestamp_ms)}, took {progress.duration(snapshot.duration_ms)}",
+                f"{output.moment(snapshot.timestamp_ms)}, took {progress.duration(snapshot.duration_ms)}",
             ),
             ("state", f"{progress.size(snapshot.state_bytes)} in {snapshot.files} files, {snapshot.backend}"),
             ("key space", f"{snapshot.max_parallelism} key groups in {snapshot.shards} shards"),
@@ -171,8 +173,8 @@ def _show_snapshot(snapshot: inspection.SnapshotInfo) -> None:
         output.table(("OPERATOR", "STATE", "KIND", "KEY", "VALUE"), rows)
 
 
-def _savepoint_table(savepoints: list[inspection.SavepointInfo]) -> None:
-    rows = [(one.trigger_id, one.epoch, jobs.moment(one.timestamp_ms), one.url) for one in savepoints]
+def _savepoint_table(savepoints: list[documents.SavepointInfo]) -> None:
+    rows = [(one.trigger_id, one.epoch, output.moment(one.timestamp_ms), one.url) for one in savepoints]
     output.table(("SAVEPOINT", "EPOCH", "COMPLETED", "URL"), rows)
 
 
@@ -196,7 +198,7 @@ def list_savepoints(target: str, overrides: tuple[str, ...], form: str, job: str
     """
     place = targets.stored(target, overrides, s3_settings(**s3), job)
     root, name = one_job(place)
-    found = inspection.job_info(root, name, place.open, clocks.SystemClock())
+    found = jobs.job_info(root, name, place.open, clocks.SystemClock())
     made = found.savepoints if found is not None else []
     if form != "table":
         output.emit([asdict(one) for one in made], form)
@@ -206,7 +208,7 @@ def list_savepoints(target: str, overrides: tuple[str, ...], form: str, job: str
         click.echo(f"{name} has no savepoints")
 
 
-def one_job(place: targets.Stored) -> tuple[storage.ObjectStore, lineage.JobName]:
+def one_job(place: Place) -> tuple[storage.ObjectStore, lineage.JobName]:
     """The storage and the one job in it that is meant. Raises ``NotFound``, or ``SpecInvalid`` if there are several."""
     try:
         root = place.open()

@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 
 import click
 
-from sparkstate import clock as clocks
-from sparkstate import errors, manifest, settings, storage
+from sparkstate import errors, manifest, settings
 from sparkstate.cli import manifests
 from sparkstate.control import client as control
 from sparkstate.log import lineage
 from sparkstate.runner import workdir
-from sparkstate.storage.objectstore import ObjectStore
+from sparkstate.stored.place import Place
 
 TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
 NO_CLUSTER = "local"
@@ -97,20 +96,7 @@ def running_options(command: Command) -> Command:
     return click.argument("manifest_path", metavar="[JOB.YAML]", required=False, type=kind)(decorated)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """A checkpoint storage, and the job in it that is meant; ``job`` is None if the URL alone was given."""
-
-    url: str
-    s3: settings.S3Settings
-    job: lineage.JobName | None
-
-    def open(self, url: str | None = None) -> ObjectStore:
-        """The store at ``url`` (default: the storage itself); creates nothing."""
-        return storage.open_store(url or self.url, self.s3, clock=clocks.SystemClock(), create=False)
-
-
-def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Stored:
+def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Place:
     """What ``target`` means: the path of a manifest, else a URL.
 
     ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``. The environment names the cluster of a
@@ -120,8 +106,8 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
         cluster = os.environ.get(settings.CLUSTER_VARIABLE) or NO_CLUSTER
         loaded = manifest.load(Path(target), overrides)
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
-        return Stored(url=resolved.checkpoint.storage, s3=resolved.s3, job=lineage.JobName.of(resolved))
-    return Stored(url=target, s3=s3, job=_job_name(job) if job else None)
+        return Place(url=resolved.checkpoint.storage, s3=resolved.s3, job=lineage.JobName.of(resolved))
+    return Place(url=target, s3=s3, job=_job_name(job) if job else None)
 
 
 def _job_name(text: str) -> lineage.JobName:

@@ -10,7 +10,7 @@ import click
 
 from sparkstate import errors
 from sparkstate.cli import machine, output, stored, targets
-from sparkstate.runner import inspection
+from sparkstate.stored import snapshots
 
 
 @click.command("verify")
@@ -37,7 +37,7 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
 
     def found() -> dict[str, Any]:
         try:
-            return asdict(inspection.verified(place.url, place.open))
+            return asdict(snapshots.verified(place.url, place.open))
         except errors.NotFound as error:
             raise errors.StorageError(
                 f"{place.url} is no savepoint or checkpoint: {error}; name the folder that holds _metadata"

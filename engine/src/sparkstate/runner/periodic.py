@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from sparkstate import clock as clocks
 from sparkstate import errors, settings
 from sparkstate.control import client as control
 from sparkstate.control import documents
 from sparkstate.runner import retention, schedule
-
-
-class Shelf(Protocol):
-    """The savepoints of one job in the storage."""
-
-    def completed(self) -> Sequence[retention.Kept]:
-        """All completed savepoints of the job's lineage."""
-
-    def delete(self, expired: retention.Kept) -> None:
-        """Delete one with its files. Deleting twice is no error."""
+from sparkstate.runner.savepoint_store import SavepointStore
 
 
 class PeriodicSavepoints:
@@ -38,7 +28,7 @@ class PeriodicSavepoints:
         self,
         plan: schedule.Schedule,
         limits: settings.SavepointSettings,
-        shelf: Shelf,
+        store: SavepointStore,
         clock: clocks.Clock,
         report: Callable[[str], None],
         *,
@@ -47,7 +37,7 @@ class PeriodicSavepoints:
     ) -> None:
         self._plan = plan
         self._limits = limits
-        self._shelf = shelf
+        self._store = store
         self._clock = clock
         self._report = report
         self._first_start_ms = first_start_ms
@@ -83,7 +73,7 @@ class PeriodicSavepoints:
             self._sweep.join()
 
     def _newest_done(self) -> int:
-        slots = [schedule.slot_of(kept.trigger_id) for kept in self._shelf.completed()]
+        slots = [schedule.slot_of(kept.trigger_id) for kept in self._store.completed()]
         return max((slot for slot in slots if slot is not None), default=self._first_start_ms)
 
     def _follow(self, client: control.ControlClient, identifier: str) -> None:
@@ -113,14 +103,14 @@ class PeriodicSavepoints:
     def _delete_expired(self) -> None:
         try:
             gone = retention.expired(
-                self._shelf.completed(),
+                self._store.completed(),
                 now_ms=self._clock.now_ms(),
                 max_age_s=self._limits.max_age_s,
                 max_count=self._limits.max_count,
                 pinned=self._pinned,
             )
             for savepoint in gone:
-                self._shelf.delete(savepoint)
+                self._store.delete(savepoint)
                 self._report(f"deleted expired savepoint {savepoint.url}")
         except errors.SparkstateError as exc:
             self._report(f"expired savepoints could not be deleted now: {exc}")

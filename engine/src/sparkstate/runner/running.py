@@ -13,18 +13,10 @@ from sparkstate import errors, java, manifest, restart, settings
 from sparkstate.checkpoint import restore as restore_plan
 from sparkstate.control import client as control
 from sparkstate.log import lineage
-from sparkstate.runner import (
-    command,
-    lookup,
-    periodic,
-    process,
-    progress,
-    schedule,
-    supervisor,
-    watching,
-    workdir,
-)
+from sparkstate.runner import command, periodic, process, progress, schedule, supervisor, watching, workdir
+from sparkstate.runner.savepoint_store import SavepointStore
 from sparkstate.storage import naming
+from sparkstate.stored import lineages
 
 STATUS_TIMEOUT_S = 5.0
 """For one question to the driver: a driver that is busy must not hold up the answer to Ctrl-C."""
@@ -102,7 +94,7 @@ class Runner:
         )
         environment = command.driver_environment(self._environ, found_java)
 
-        first_attempt = max(lookup.last_attempt(found), folder.last_attempt()) + 1
+        first_attempt = max(lineages.last_attempt(found), folder.last_attempt()) + 1
 
         def launch(attempt: int) -> process.DriverProcess:
             told = arguments if attempt == first_attempt else command.for_restart(arguments, job)
@@ -114,8 +106,8 @@ class Runner:
         def connect(address: str) -> control.ControlClient:
             return control.ControlClient(address, folder.read_token() or "", timeout_s=STATUS_TIMEOUT_S)
 
-        shelf = lookup.Shelf(job, self._clock)
-        savepoints = self._periodic(job, found, shelf, reporter)
+        savepoint_store = SavepointStore(job, self._clock)
+        savepoints = self._periodic(job, found, savepoint_store, reporter)
         try:
             return supervisor.Supervisor(
                 job=watching.Job(
@@ -130,7 +122,7 @@ class Runner:
                 connect=connect,
                 counters=restart.FailureCounters(restart.RestartStrategy(job.restart, self._rng)),
                 savepoints=savepoints,
-                shelf=shelf,
+                savepoint_store=savepoint_store,
                 stop=self._stop,
                 clock=self._clock,
                 reporter=reporter,
@@ -142,8 +134,8 @@ class Runner:
     def _periodic(
         self,
         job: settings.JobSettings,
-        found: lookup.Found | None,
-        shelf: periodic.Shelf,
+        found: lineages.Found | None,
+        savepoint_store: SavepointStore,
         reporter: progress.Reporter,
     ) -> periodic.PeriodicSavepoints | None:
         plan = schedule.from_settings(job.savepoint)
@@ -152,7 +144,7 @@ class Runner:
         return periodic.PeriodicSavepoints(
             plan,
             job.savepoint,
-            shelf,
+            savepoint_store,
             self._clock,
             reporter.message,
             first_start_ms=found.lineage.pointer.created_ms if found else self._clock.now_ms(),
@@ -162,8 +154,8 @@ class Runner:
         )
 
     def _await_storage(
-        self, look_: Callable[[], lookup.Found | None], reporter: progress.Reporter
-    ) -> lookup.Found | None:
+        self, look_: Callable[[], lineages.Found | None], reporter: progress.Reporter
+    ) -> lineages.Found | None:
         """What ``look_`` finds. Storage that is away is waited for, until the owner has enough."""
         while True:
             try:
@@ -175,21 +167,21 @@ class Runner:
                 self._clock.sleep(STORAGE_RETRY_S)
 
 
-def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lookup.Found | None:
+def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lineages.Found | None:
     """What the storage knows of the job. Raises as :func:`require_known` does, and what the storage raises."""
-    found = lookup.find(job, clock)
+    found = lineages.find(job, clock)
     require_known(job, found, folder)
     return found
 
 
-def require_known(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> None:
+def require_known(job: settings.JobSettings, found: lineages.Found | None, folder: workdir.WorkDir) -> None:
     """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only what was begun
     beside it; else remember what it has."""
     storage, name = job.checkpoint.storage, lineage.JobName.of(job)
     known = folder.known_lineage(storage, str(name))
     if job.start_empty:
         folder.forget_lineage()
-    elif known and (found is None or not lookup.has_had(job, known)):
+    elif known and (found is None or not lineages.has_had(job, known)):
         lost = lineage.lost(storage, name, known)
         if job.restore_from:  # beside which startEmpty is refused
             lost += f", or, to begin from restoreFrom, delete the file {folder.lineage_file}"
@@ -199,7 +191,7 @@ def require_known(job: settings.JobSettings, found: lookup.Found | None, folder:
         folder.record_lineage(storage, str(name), found.lineage.id)
 
 
-def _opening(job: settings.JobSettings, found: lookup.Found | None, folder: workdir.WorkDir) -> str:
+def _opening(job: settings.JobSettings, found: lineages.Found | None, folder: workdir.WorkDir) -> str:
     """The first line: what is started, where its state comes from, where it works."""
     if found is None or found.state.restore_point is None:
         state = "no state yet" if job.restore_from is None else f"from {job.restore_from}"

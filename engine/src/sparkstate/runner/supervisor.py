@@ -19,6 +19,7 @@ from sparkstate import errors, restart
 from sparkstate.control import client as control
 from sparkstate.control import documents
 from sparkstate.runner import periodic, process, progress, verdict, watching, workdir
+from sparkstate.runner.savepoint_store import SavepointStore
 
 FAILURE_CLASS = "driver"
 LOG_TAIL_LINES = 15
@@ -40,7 +41,7 @@ class Supervisor:
         connect: Callable[[str], control.ControlClient],
         counters: restart.FailureCounters,
         savepoints: periodic.PeriodicSavepoints | None,
-        shelf: periodic.Shelf,
+        savepoint_store: SavepointStore,
         stop: watching.StopRequest,
         clock: clocks.Clock,
         reporter: progress.Reporter,
@@ -51,7 +52,7 @@ class Supervisor:
         self._connect = connect
         self._counters = counters
         self._savepoints = savepoints
-        self._shelf = shelf
+        self._savepoint_store = savepoint_store
         self._stop = stop
         self._clock = clock
         self._reporter = reporter
@@ -163,7 +164,7 @@ class Supervisor:
         if not watch.stop_trigger or watch.savepoint_failed:
             return None
         try:
-            stored = self._shelf.completed()
+            stored = self._savepoint_store.completed()
         except errors.StorageError:
             return None
         made = [kept.url for kept in stored if kept.trigger_id == watch.stop_trigger]

@@ -1,4 +1,4 @@
-"""What the storage says about a job, read without a driver and without writing anything."""
+"""The lineage that a job has in its storage, found by the job's settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from sparkstate import clock as clocks
 from sparkstate import errors, settings, storage
-from sparkstate.checkpoint import savepoint
 from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.log.state import LogState
-from sparkstate.runner import retention
 from sparkstate.storage.objectstore import ObjectStore
 
 
@@ -57,35 +55,3 @@ def last_attempt(found: Found | None) -> int:
 def opener(job: settings.JobSettings, clock: clocks.Clock) -> Callable[[str], ObjectStore]:
     """Opens the URLs that a job's log names, with the job's access to S3; creates nothing."""
     return lambda url: storage.open_store(url, job.s3, clock=clock, create=False)
-
-
-def savepoints_of(job: settings.JobSettings, found: Found, clock: clocks.Clock) -> savepoint.Savepoints:
-    """The savepoints of a job's lineage, to find and to delete."""
-    return savepoint.Savepoints(found.lineage, found.log, opener(job, clock))
-
-
-class Shelf:
-    """The completed savepoints of one job, read anew at every call. Implements ``periodic.Shelf``."""
-
-    def __init__(self, job: settings.JobSettings, clock: clocks.Clock) -> None:
-        self._job = job
-        self._clock = clock
-
-    def completed(self) -> list[retention.Kept]:
-        """All completed savepoints of the job's present lineage; none before the job's first start."""
-        found = find(self._job, self._clock)
-        return [] if found is None else kept(found.state)
-
-    def delete(self, expired: retention.Kept) -> None:
-        """Delete one with its files; that it is gone already is no error."""
-        found = find(self._job, self._clock)
-        if found is not None and expired in kept(found.state):
-            savepoints_of(self._job, found, self._clock).delete(expired.url)
-
-
-def kept(state: LogState) -> list[retention.Kept]:
-    """The completed savepoints that a log names, as the retention rules see them."""
-    return [
-        retention.Kept(url=record.url, trigger_id=record.trigger_id, completed_ms=record.timestamp_ms)
-        for record in state.savepoints
-    ]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparkstate import settings
-from sparkstate.runner import health
+from sparkstate.doctor import examination, machine, software
 
 
 def job(**fields) -> settings.JobSettings:
@@ -13,56 +13,58 @@ def job(**fields) -> settings.JobSettings:
 
 
 def test_an_old_python_is_named_with_the_command_that_installs_another() -> None:
-    check = health.check_python((3, 9, 1))
+    check = software.check_python((3, 9, 1))
     assert not check.ok
     assert check.detail == "3.9.1"
     assert "uv python install 3.11" in check.remedy
-    assert health.check_python((3, 14, 0)).ok
+    assert software.check_python((3, 14, 0)).ok
 
 
 def test_a_missing_package_is_named_with_its_command() -> None:
-    check = health.check_distribution("no-such-package", "pip install no-such-package", required=False)
+    check = software.check_distribution("no-such-package", "pip install no-such-package", required=False)
     assert (check.ok, check.required) == (False, False)
     assert check.remedy == "`pip install no-such-package`"
 
 
 def test_a_package_of_another_version_is_not_accepted() -> None:
-    check = health.check_distribution("click", "pip install click", wanted="0.")
+    check = software.check_distribution("click", "pip install click", wanted="0.")
     assert not check.ok
     assert "0.x is needed" in check.detail
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    assert health.check_writable("temporary files", tmp_path).ok
+    assert machine.check_writable("temporary files", tmp_path).ok
     assert not list(tmp_path.iterdir())
-    check = health.check_writable("temporary files", tmp_path / "missing")
+    check = machine.check_writable("temporary files", tmp_path / "missing")
     assert not check.ok
     assert str(tmp_path / "missing") in check.detail
 
 
 def test_the_disk_of_a_folder_that_is_not_there_yet_is_its_parents(tmp_path: Path) -> None:
-    assert str(tmp_path) in health.check_disk(tmp_path / "a" / "b").detail
+    assert str(tmp_path) in machine.check_disk(tmp_path / "a" / "b").detail
 
 
 @pytest.mark.parametrize(
     ("available", "needed", "ok"),
-    [(4 * health.GIB, 3 * health.GIB, True), (2 * health.GIB, 3 * health.GIB, False), (None, 1, True)],
+    [(4 * machine.GIB, 3 * machine.GIB, True), (2 * machine.GIB, 3 * machine.GIB, False), (None, 1, True)],
 )
 def test_memory_is_compared_with_the_jobs_sum(available: int | None, needed: int, ok: bool) -> None:
-    assert health.check_memory(available, needed).ok is ok
+    assert machine.check_memory(available, needed).ok is ok
 
 
 def test_available_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  100 kB\nMemAvailable:   42 kB\n")
-    assert health.available_memory(meminfo) == 42 * 1024
-    assert health.available_memory(tmp_path / "missing") is None
+    assert machine.available_memory(meminfo) == 42 * 1024
+    assert machine.available_memory(tmp_path / "missing") is None
 
 
 def test_a_job_demands_what_its_backend_and_its_storage_need() -> None:
-    assert health.Demand.of(job(), None) == health.Demand(cores=2)
+    assert examination.Demand.of(job(), None) == examination.Demand(cores=2)
     rocks = job(
         backend=settings.StateBackendSettings(type="rocksdb"),
         savepoint=settings.SavepointSettings(storage="s3://bucket/savepoints"),
     )
-    assert health.Demand.of(rocks, 7) == health.Demand(rocksdb=True, s3=True, memory_bytes=7, cores=2)
+    assert examination.Demand.of(rocks, 7) == examination.Demand(
+        rocksdb=True, s3=True, memory_bytes=7, cores=2
+    )

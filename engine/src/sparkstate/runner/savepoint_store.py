@@ -1,0 +1,38 @@
+"""The savepoints of one job in its storage, as the runner counts and deletes them."""
+
+from __future__ import annotations
+
+from sparkstate import clock as clocks
+from sparkstate import settings
+from sparkstate.checkpoint import savepoint
+from sparkstate.log.state import LogState
+from sparkstate.runner import retention
+from sparkstate.stored import lineages
+
+
+class SavepointStore:
+    """The completed savepoints of one job, read anew at every call."""
+
+    def __init__(self, job: settings.JobSettings, clock: clocks.Clock) -> None:
+        self._job = job
+        self._clock = clock
+
+    def completed(self) -> list[retention.Kept]:
+        """All completed savepoints of the job's present lineage; none before the job's first start."""
+        found = lineages.find(self._job, self._clock)
+        return [] if found is None else kept(found.state)
+
+    def delete(self, expired: retention.Kept) -> None:
+        """Delete one with its files; that it is gone already is no error."""
+        found = lineages.find(self._job, self._clock)
+        if found is not None and expired in kept(found.state):
+            opened = lineages.opener(self._job, self._clock)
+            savepoint.Savepoints(found.lineage, found.log, opened).delete(expired.url)
+
+
+def kept(state: LogState) -> list[retention.Kept]:
+    """The completed savepoints that a log names, as the retention rules see them."""
+    return [
+        retention.Kept(url=record.url, trigger_id=record.trigger_id, completed_ms=record.timestamp_ms)
+        for record in state.savepoints
+    ]
