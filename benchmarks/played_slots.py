@@ -103,25 +103,25 @@ class PlayedRuntime(SlotRuntime):
         system = clock.SystemClock()
         super().__init__(plan, directory, system, phases.Phases("slot", system, {}))
         store = PlayedObjects(f"{plan.storage_url}/{plan.lineage}")
-        self._snapshots._uploader = Uploader(store, inline_threshold_bytes=plan.inline_threshold_bytes)
+        self._snapshots.worker._uploader = Uploader(store, inline_threshold_bytes=plan.inline_threshold_bytes)
         self._play = play
 
     def restore(self, request: protocol.RestoreShards) -> protocol.Restored:
         plan, play = self.plan, self._play
         shards = plan.key_space.shards_of_slot(plan.slot, plan.slots)
-        content = self._directory / "content"
+        content = self._state.directory / "content"
         content.parent.mkdir(parents=True, exist_ok=True)
         content.write_bytes(CONTENT)
         waits_s = play.slowest_s * (plan.slot + 1) / plan.slots / len(shards)
         for shard in shards:
-            self._stores[shard] = PlayedStore(  # type: ignore[assignment]
+            self._state.stores[shard] = PlayedStore(  # type: ignore[assignment]
                 shard, play.files // len(shards), play.changed // len(shards), waits_s, content
             )
         return protocol.Restored(bytes_read=0)
 
     def commit(self, request: protocol.Commit) -> protocol.Committed:
-        for sink in self._sinks.values():
-            sink.hold([OUTPUT])
+        for writer in self._state.output.writers.values():
+            writer.hold([OUTPUT])
         return super().commit(request)
 
 

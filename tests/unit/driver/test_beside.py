@@ -30,7 +30,7 @@ class Job:
         self.epoch = -1
         self.may_store = threading.Event()
         runtime: Any = self.running.slot.server._runtime
-        runtime._snapshots._upload_savepoint.submit(self.may_store.wait, 60.0)
+        runtime._snapshots.worker._upload_savepoint.submit(self.may_store.wait, 60.0)
 
     def ask(self, name: str, *, stop: bool = False) -> None:
         self.running.requests.add(SavepointRequest(trigger_id=name, stop=stop))

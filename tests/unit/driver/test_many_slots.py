@@ -58,7 +58,7 @@ def test_while_one_slot_stores_its_files_the_others_name_theirs_once(
     """The handles of a slot can be megabytes; a poll of all slots sent them fifty times a second."""
     feed(running, 0)
     over = threading.Event()
-    runtime(running.slots[-1])._snapshots._upload.submit(over.wait, SLOW_S)
+    runtime(running.slots[-1])._snapshots.worker._upload.submit(over.wait, SLOW_S)
     running.start(0).settle()
     assert over.is_set() is False  # it was slow by itself
     named = [slot for slot, reply in answers if reply.shards]

@@ -95,15 +95,17 @@ class Busy:
     def __init__(self, attempts: Attempts, directory: Path) -> None:
         self.attempts = attempts
         self.asking, self.may_ask = threading.Event(), threading.Event()
-        self.incoming = attempts.open(0, "sum", 1, overlay(), lambda: self._receive(directory))
+        self.incoming = Incoming(lambda _: None, self, directory, limit_bytes=1)  # type: ignore[arg-type]
+        attempts.open(0, "sum", 1, overlay(), self.incoming)
 
-    def _receive(self, directory: Path) -> Incoming:
-        return Incoming(lambda _: None, self._has_turn, threading.Event().wait, directory, limit_bytes=1)
-
-    def _has_turn(self) -> bool:
+    def has_come(self) -> bool:
+        """As of its turn."""
         self.asking.set()
         assert self.may_ask.wait(PATIENCE_S)
         return not self.attempts.epochs()
+
+    def wait(self) -> None:
+        threading.Event().wait()
 
     def put(self) -> None:
         for _ in range(2):

@@ -34,7 +34,11 @@ class Operator:
             self.seen.append(number)
 
     def incoming(self, limit_bytes: int) -> Incoming:
-        return Incoming(self.process, self.turn.is_set, self.wait, self.directory / "overflow", limit_bytes)
+        return Incoming(self.process, self, self.directory / "overflow", limit_bytes)  # type: ignore[arg-type]
+
+    def has_come(self) -> bool:
+        """As of its turn."""
+        return self.turn.is_set()
 
     def wait(self) -> None:
         self.turn.wait()

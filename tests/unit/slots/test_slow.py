@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.slots import slots
@@ -13,7 +14,7 @@ from support.slots import slots
 from sparkstate import errors
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay
-from sparkstate.slots import protocol
+from sparkstate.slots import epochs, protocol
 from sparkstate.slots.group import SlotGroup
 
 LIMIT_S = 2.0
@@ -48,14 +49,14 @@ def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_
     assert group.status(LIMIT_S)[0].state_rows == 1
     runtime = slot.server._runtime
     assert runtime is not None
-    commit, entered, go_on = runtime._commit, threading.Event(), threading.Event()
+    commit, entered, go_on = epochs.commit_overlays, threading.Event(), threading.Event()
 
-    def slow(epoch: int) -> None:
+    def slow(winners: Any) -> None:
         entered.set()
         assert go_on.wait(60)
-        commit(epoch)
+        commit(winners)
 
-    monkeypatch.setattr(runtime, "_commit", slow)
+    monkeypatch.setattr(epochs, "commit_overlays", slow)
     slot.feed(1, 1, slots.rows(("b", 2)))
     slot.finish(1, 1)
     committing = threading.Thread(target=slot.commit, args=(1,))
@@ -73,7 +74,7 @@ def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_
     assert (slot.value("a"), slot.value("b")) == ("1", "2")
     assert group.status(LIMIT_S)[0].state_rows == 2
     slot.snapshot(2, 1)  # the output of the first was let go of
-    assert not runtime._ended
+    assert not runtime._gate._postponed
 
 
 def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_one(
@@ -86,7 +87,7 @@ def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_o
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with runtime._commit_gate:
+        with runtime._gate.held():
             held.set()
             assert release.wait(60)
 
@@ -94,11 +95,11 @@ def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_o
     holding.start()
     assert held.wait(10)
     slot.done(1)
-    assert len(runtime._ended) == 1
+    assert len(runtime._gate._postponed) == 1
     release.set()
     holding.join(10)
     slot.epoch(1, slots.rows(("b", 1)))
-    assert not runtime._ended
+    assert not runtime._gate._postponed
 
 
 def test_a_slot_that_answers_with_a_bug_is_not_lost(

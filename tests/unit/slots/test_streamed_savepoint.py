@@ -88,7 +88,7 @@ def test_a_savepoint_that_its_driver_gives_up_ends_and_leaves_nothing(
         incarnation=1, checkpoint_id=7, epoch=0, canonical=True, target_url=(tmp_path / "savepoint").as_uri()
     )
     slot.client.call(request, protocol.Ok)
-    job = runtime._jobs[7]
+    job = runtime._snapshots._jobs.find(7)
     assert job.ended.wait(60.0)
     assert "given up" in str(job.failure)
     assert not [path for path in (tmp_path / "savepoint").rglob("*") if path.is_file()]

@@ -54,15 +54,12 @@ class Attempts:
         self._lock = threading.Lock()
         self._known: dict[tuple[int, str], _Epoch] = {}
 
-    def open(
-        self, epoch: int, uid: str, attempt: int, overlay: EpochOverlay, receive: Callable[[], Incoming]
-    ) -> Incoming:
+    def open(self, epoch: int, uid: str, attempt: int, overlay: EpochOverlay, incoming: Incoming) -> None:
         """A new attempt, and where its batches go."""
         with self._lock:
             its_epoch = self._known.setdefault((epoch, uid), _Epoch())
             its_epoch.by_attempt[attempt] = overlay
-            incoming = its_epoch.incoming[attempt] = receive()
-        return incoming
+            its_epoch.incoming[attempt] = incoming
 
     def epochs(self) -> set[int]:
         """The epochs that came here and are not forgotten."""

@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from sparkstate.operators.rows.files import EpochFiles
+from sparkstate.slots.turns import Turn
 
 LIMIT_BYTES: Final = 32 << 20
 _LOOK_AGAIN_S: Final = 0.05
@@ -30,14 +31,12 @@ class Incoming:
     def __init__(
         self,
         process: Callable[[pa.RecordBatch], None],
-        has_turn: Callable[[], bool],
-        wait_for_turn: Callable[[], None],
+        turn: Turn,
         directory: Path,
         limit_bytes: int = LIMIT_BYTES,
     ) -> None:
         self._process = process
-        self._has_turn = has_turn
-        self._wait_for_turn = wait_for_turn
+        self._turn = turn
         self._files = directory
         self._overflow: EpochFiles | None = None
         self._limit = limit_bytes
@@ -58,7 +57,7 @@ class Incoming:
         self.rows += batch.num_rows
         with self._changed:
             while self.failure is None and self._overflow is None and self._bytes > self._limit:
-                if not self._has_turn():
+                if not self._turn.has_come():
                     self._overflow = EpochFiles(self._files)
                 else:
                     self._changed.wait(_LOOK_AGAIN_S)
@@ -95,7 +94,7 @@ class Incoming:
 
     def _run(self) -> None:
         try:
-            self._wait_for_turn()
+            self._turn.wait()
             for batch in self._batches():
                 self._process(batch)
         except BaseException as error:

@@ -1,0 +1,124 @@
+"""The epochs of a slot: attempts bring rows, one attempt wins and is finished, its overlays become state.
+
+``_run`` guards user code and overlays: one Arrow batch, one finish, or the commit of the overlays at a time. What a
+task brings is taken at any time (``slots.attempts``) and processed in a thread of its own, in its epoch's turn
+(``slots.turns``, ``slots.incoming``); an epoch's finish waits for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import errors, phases
+from sparkstate.operators.base import EpochOverlay, Operator
+from sparkstate.operators.epoch import commit_overlays
+from sparkstate.slots import outputs, protocol
+from sparkstate.slots.attempts import Attempts
+from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
+from sparkstate.slots.slot_state import SlotState
+from sparkstate.slots.turns import Turns
+
+
+class Epochs:
+    """Runs the operators of ``state``; callable from any thread. The caller has checked the incarnation."""
+
+    def __init__(self, state: SlotState, phases_: phases.Phases) -> None:
+        self._state = state
+        self._phases = phases_
+        self._run = threading.Lock()
+        self._attempts = Attempts()
+        self.turns = Turns(self._attempts.epochs)
+        self._numbers = itertools.count()
+
+    def begin_feed(self, request: protocol.Feed) -> Incoming:
+        """A fresh overlay for this task attempt; where its batches go."""
+        operator = self._state.operator(request.operator)
+        self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
+        overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
+        incoming = Incoming(
+            functools.partial(self._process, operator, overlay),
+            self.turns.of(request.epoch),
+            self._state.directory / "incoming" / str(next(self._numbers)),
+            self._state.budget.waiting_bytes(LIMIT_BYTES),
+        )
+        self._attempts.open(request.epoch, request.operator, request.attempt, overlay, incoming)
+        return incoming
+
+    def _process(self, operator: Operator[Any], overlay: EpochOverlay, batch: pa.RecordBatch) -> None:
+        with self._run:
+            operator.process_batch(overlay, batch)
+
+    def finish(self, request: protocol.Finish) -> protocol.Finished:
+        """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
+        operator = self._state.operator(request.operator)
+        epoch, uid, attempt = request.epoch, request.operator, request.attempt
+        incoming = self._attempts.take_incoming(epoch, uid, attempt)
+        if incoming is not None:
+            incoming.wait()
+        with self._run:
+            self._phases.enter(phases.Phase.FINISH, epoch=epoch, incarnation=request.incarnation)
+            overlay = self._attempts.take(epoch, uid, attempt)
+            if overlay is None:
+                if attempt >= 0:
+                    slot = self._state.plan.slot
+                    raise errors.SlotLost(f"slot {slot} has no attempt {attempt} of epoch {epoch}")
+                overlay = operator.begin(epoch, request.watermark_before, request.processing_time)
+            operator.finish(overlay, request.watermark)
+            self._attempts.set_winner(epoch, uid, overlay)
+            return protocol.Finished(
+                rows_in=overlay.rows_in,
+                rows_by_tag=outputs.rows_by_tag(operator.spec, overlay),
+                late_rows=overlay.late_rows,
+                timers_fired=overlay.timers_fired,
+                dropped_rows=overlay.dropped_rows,
+            )
+
+    def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The finished output of an operator; may be read any number of times until the release."""
+        overlay = self._attempts.winner(request.epoch, request.operator)
+        if overlay is None:
+            raise errors.SlotLost(f"slot {self._state.plan.slot} has no output of epoch {request.epoch}")
+        self._phases.enter(phases.Phase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
+        schema = outputs.output_schema(self._state.operators[request.operator].spec, request.tag)
+        return schema, iter(overlay.output(request.tag))
+
+    def commit(self, request: protocol.Commit) -> tuple[int | None, int | None]:
+        """Overlays become state, sinks hold the output, which stays readable. Returns the next timers, of event and of
+        processing time.
+
+        The caller holds the gate, and says ``turns.committed`` once it does not any more.
+        """
+        with self._run:
+            self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
+            winners = [
+                (operator, overlay)
+                for uid, operator in self._state.operators.items()
+                if (overlay := self._attempts.winner(request.epoch, uid)) is not None
+            ]
+            commit_overlays(winners)
+            self._state.output.hold(
+                {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
+            )
+            self._attempts.committed(request.epoch)
+            return self._state.next_timers()
+
+    def release(self, epoch: int) -> None:
+        """Nobody reads the output of this epoch and earlier ones any more."""
+        self._attempts.release(epoch)
+
+    def end(self) -> None:
+        """What is under way is given up, and the user's functions are closed."""
+        self._attempts.drop()
+        with self._run:
+            self._state.close_operators()
+
+    def paused(self) -> AbstractContextManager[bool]:
+        """While it is held no user code runs and no overlay changes."""
+        return self._run

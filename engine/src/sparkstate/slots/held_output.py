@@ -1,0 +1,49 @@
+"""What a slot's sinks have taken since the last checkpoint, until a checkpoint publishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sparkstate.operators.base import EpochOverlay, Spec
+from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
+from sparkstate.slots import outputs
+from sparkstate.slots.plan import SlotPlan
+
+
+class HeldOutput:
+    """The writers of all sinks of one slot. ``directory`` takes their files."""
+
+    def __init__(self, plan: SlotPlan, directory: Path) -> None:
+        self._sinks = plan.sinks
+        self.writers = {
+            sink.uid: FileSinkWriter(
+                sink.sink, sink.uid, plan.slot, plan.incarnation, plan.lineage, directory, plan.s3
+            )
+            for sink in plan.sinks
+        }
+        """By the sink's uid."""
+        self.size_bytes = 0
+        """As of the last :meth:`weigh`."""
+
+    def hold(self, winners: Mapping[str, tuple[Spec, EpochOverlay]]) -> None:
+        """Take the output of a committed epoch, from the overlays by their operator's uid."""
+        for sink in self._sinks:
+            if sink.operator in winners:
+                spec, overlay = winners[sink.operator]
+                self.writers[sink.uid].hold(outputs.visible(spec, sink.tag, overlay))
+
+    def weigh(self) -> int:
+        """How many bytes are held now."""
+        self.size_bytes = sum(writer.held_bytes for writer in self.writers.values())
+        return self.size_bytes
+
+    def rotate(self, checkpoint_id: int) -> dict[str, tuple[Rotated, ...]]:
+        """Put what is held aside for this checkpoint; by the uid of the sinks that hold something."""
+        rotated = {uid: writer.rotate(checkpoint_id) for uid, writer in self.writers.items()}
+        return {uid: parts for uid, parts in rotated.items() if parts}
+
+    def close(self) -> None:
+        """Close the writers."""
+        for writer in self.writers.values():
+            writer.close()

@@ -1,0 +1,32 @@
+"""Looking into a slot's committed state from outside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sparkstate import errors
+from sparkstate.slots import protocol
+from sparkstate.slots.commit_gate import CommitGate
+from sparkstate.slots.slot_state import SlotState
+
+
+def read_state(state: SlotState, gate: CommitGate, request: protocol.ReadState) -> protocol.StateValue:
+    """One key's committed value, as JSON. Waits for a commit that is at work."""
+    operator = state.operator(request.operator)
+    key: Any = json.loads(request.key)
+    namespace = None if request.namespace is None else json.loads(request.namespace)
+    kinds = {
+        spec.name: spec.kind.value
+        for store in state.stores.values()
+        for spec in store.tables()
+        if spec.uid == request.operator
+    }
+    with gate.held():
+        try:
+            value = operator.read_state(
+                request.state, tuple(key) if isinstance(key, list) else key, namespace, request.key_group
+            )
+        except errors.StateError as error:
+            raise errors.SpecInvalid(str(error)) from error
+    return protocol.StateValue(kind=kinds.get(request.state, "value"), value=json.dumps(value))

@@ -1,0 +1,90 @@
+"""What a slot tells of itself: sizes, memory, and the metrics that its functions made."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from sparkstate import clock
+from sparkstate.operators.base import Operator
+from sparkstate.slots import protocol
+from sparkstate.slots.commit_gate import CommitGate
+from sparkstate.slots.slot_state import SlotState
+
+_log = logging.getLogger("sparkstate.slots")
+_GATE_S: Final = 0.1
+"""How long a question for sizes waits for a commit. One may take minutes; the answer is also the sign that the slot
+lives."""
+
+
+class Report:
+    """Made anew for every question, beside whatever the slot is at."""
+
+    def __init__(self, state: SlotState, gate: CommitGate, clock_: clock.Clock) -> None:
+        self._state = state
+        self._gate = gate
+        self._clock = clock_
+        self._sizes = (0, 0)
+        """Bytes and rows of the state, as of the last time that no commit was at the stores."""
+        self._warned = False
+
+    def status(self) -> protocol.SlotStatus:
+        """Sizes and memory now. While a commit is at the stores, their sizes are those of the last time."""
+        state = self._state
+        with self._gate.held_within(_GATE_S) as held:
+            if held:
+                stats = [store.stats() for store in list(state.stores.values())]
+                self._sizes = sum(stat.bytes for stat in stats), sum(stat.rows for stat in stats)
+                state.output.weigh()
+        state_bytes, state_rows = self._sizes
+        operators = dict(state.operators)
+        self._warn_of_heap(state_bytes)
+        return protocol.SlotStatus(
+            slot=state.plan.slot,
+            pid=os.getpid(),
+            shards=tuple(state.stores),
+            state_bytes=state_bytes,
+            state_rows=state_rows,
+            rss_bytes=_resident_bytes(),
+            memory={**state.factory.memory(), "overlays": state.budget.used_bytes()},
+            metrics=dict(state.factory.metrics()),
+            held_bytes=state.output.size_bytes,
+            user_metrics=_user_metrics(operators, self._clock.monotonic()),
+            user_metrics_not_shown=sum(operator.metrics.not_shown for operator in operators.values()),
+        )
+
+    def _warn_of_heap(self, state_bytes: int) -> None:
+        """State on the heap has no bound but the process's; that it outgrows what the job was given for it is
+        said once."""
+        plan, overlays = self._state.plan, self._state.budget.used_bytes()
+        backend = plan.backend
+        if backend.type != "hashmap" or self._warned or state_bytes + overlays <= backend.heap_state_bytes:
+            return
+        self._warned = True
+        _log.warning(
+            "slot %d holds %d bytes of state (encoded) and %d bytes of the running epochs on the heap; "
+            "stateMemoryPerSlot is %d: raise it, add slots, or use the rocksdb backend, which keeps to its memory",
+            plan.slot,
+            state_bytes,
+            overlays,
+            backend.heap_state_bytes,
+        )
+
+
+def _user_metrics(operators: Mapping[str, Operator[Any]], now_s: float) -> tuple[protocol.UserMetric, ...]:
+    """The functions' own metrics. ``now_s``: a clock that only goes forward."""
+    return tuple(
+        protocol.UserMetric(operator=uid, **asdict(reading))
+        for uid, operator in operators.items()
+        for reading in operator.metrics.read(now_s)
+    )
+
+
+def _resident_bytes() -> int:
+    """Resident memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,86 @@
+"""What a slot holds: a store for each of its shards, the operators over them, the output that its sinks have taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sparkstate import clock, errors
+from sparkstate.backends import loader
+from sparkstate.backends.base import ShardStore, StoreFactory
+from sparkstate.local_state import folders
+from sparkstate.operators import kinds
+from sparkstate.operators.base import Operator
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.spec import JobFacts
+from sparkstate.slots import protocol
+from sparkstate.slots.held_output import HeldOutput
+from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.restoring import restore_shards
+
+
+class SlotState:
+    """Empty until it is restored; who may touch what, and when, is the business of ``slots.epochs`` and of the gate.
+
+    ``directory`` is the slot's.
+    """
+
+    def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock) -> None:
+        self.plan = plan
+        self.directory = directory
+        self._clock = clock_
+        self.factory: StoreFactory = loader.create_store_factory(plan.backend, directory / folders.STORES)
+        self.stores: dict[int, ShardStore] = {}
+        """By shard."""
+        self.operators: dict[str, Operator[Any]] = {}
+        """By uid, in topological order."""
+        self.budget = EpochBudget(directory / "overlays", self.factory)
+        self.output = HeldOutput(plan, directory / "held")
+
+    def restore_stores(self, request: protocol.RestoreShards) -> protocol.Restored:
+        """Make the stores, and fill them from the handles."""
+        plan = self.plan
+        for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
+            folder = folders.shard_folder(self.directory / folders.STORES, shard)
+            key_groups = plan.key_space.key_groups_of_shard(shard)
+            self.stores[shard] = self.factory.create(shard, key_groups, folder)
+        return restore_shards(plan, self.stores, request, self.directory / folders.DOWNLOADS)
+
+    def open_operators(self) -> None:
+        """Make the operators and open the user's functions, over stores that are restored."""
+        plan = self.plan
+        facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
+        for spec in plan.operators:
+            operator = kinds.make(
+                spec, self.stores, plan.key_space, self._clock, plan.slot, plan.slots, self.budget, facts
+            )
+            self.operators[spec.uid] = operator
+            operator.open()
+
+    def operator(self, uid: str) -> Operator[Any]:
+        """Raises ``SpecInvalid`` where there is none of that uid."""
+        try:
+            return self.operators[uid]
+        except KeyError:
+            raise errors.SpecInvalid(
+                f"there is no operator {uid!r}; this job has {', '.join(sorted(self.operators)) or 'none yet'}"
+            ) from None
+
+    def next_timers(self) -> tuple[int | None, int | None]:
+        """The least committed timestamp of event and of processing time timers, over all operators."""
+        pairs = [operator.next_timer() for operator in self.operators.values()]
+        event = [pair[0] for pair in pairs if pair[0] is not None]
+        processing = [pair[1] for pair in pairs if pair[1] is not None]
+        return min(event, default=None), min(processing, default=None)
+
+    def close_operators(self) -> None:
+        """Close the user's functions."""
+        for operator in self.operators.values():
+            operator.close()
+
+    def close(self) -> None:
+        """Close sinks and stores; the operators are closed before."""
+        self.output.close()
+        for store in self.stores.values():
+            store.close()
+        self.factory.close()

@@ -1,0 +1,93 @@
+"""The snapshots of a slot, each from the driver's request to its last word on it."""
+
+from __future__ import annotations
+
+import threading
+
+from sparkstate import errors
+from sparkstate.local_state import folders, verified_files
+from sparkstate.slots import protocol
+from sparkstate.slots.commit_gate import CommitGate
+from sparkstate.slots.restoring import state_metas
+from sparkstate.slots.slot_state import SlotState
+from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
+
+
+class SnapshotJobs:
+    """Those that were accepted and are not over, by the checkpoint's id; for any thread."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, SnapshotJob] = {}
+        self._lock = threading.Lock()
+
+    def add(self, job: SnapshotJob) -> None:
+        """It is accepted."""
+        with self._lock:
+            self._jobs[job.request.checkpoint_id] = job
+
+    def find(self, checkpoint_id: int) -> SnapshotJob | None:
+        """None: it was never asked for, or is over."""
+        with self._lock:
+            return self._jobs.get(checkpoint_id)
+
+    def remove(self, checkpoint_id: int) -> SnapshotJob | None:
+        """It is over; as :meth:`find`."""
+        with self._lock:
+            return self._jobs.pop(checkpoint_id, None)
+
+    def all_prepared(self) -> bool:
+        """Whether none of them needs the stores as they are any more."""
+        with self._lock:
+            return all(job.prepared for job in self._jobs.values())
+
+
+class Snapshots:
+    """Accepts snapshots at the gate, has ``worker`` make them, and hears what became of them."""
+
+    def __init__(
+        self, state: SlotState, jobs: SnapshotJobs, gate: CommitGate, worker: SnapshotWorker
+    ) -> None:
+        self._state = state
+        self._jobs = jobs
+        self._gate = gate
+        self.worker = worker
+
+    def begin(self, request: protocol.Snapshot) -> None:
+        """Accept a snapshot of the state as of the last commit; it is prepared before the next one. May be repeated."""
+        state = self._state
+        with self._gate.between_commits():
+            if self._jobs.find(request.checkpoint_id) is not None:
+                return
+            rotated = {} if request.canonical else state.output.rotate(request.checkpoint_id)
+            job = SnapshotJob(request, state.stores, state.output.writers, rotated, state_metas(state.stores))
+            self._jobs.add(job)
+        self.worker.submit(job, self._gate.look_again)
+
+    def wait(self, request: protocol.SnapshotPoll) -> protocol.SnapshotState:
+        """How far that snapshot is; waits for its end as long as the request says."""
+        job = self._jobs.find(request.checkpoint_id)
+        if job is None:
+            raise errors.SlotLost(f"slot {self._state.plan.slot} knows no snapshot {request.checkpoint_id}")
+        job.ended.wait(request.wait_s)
+        return job.state()
+
+    def end(self, request: protocol.CheckpointDone) -> None:
+        """The driver's last word: only now are a checkpoint's files a base for increments. Waits for no commit."""
+        job = self._jobs.remove(request.checkpoint_id)
+        if job is None:
+            return
+        if not request.completed:
+            job.given_up.set()
+        if job.request.canonical:
+            return
+        if request.completed:
+            self._gate.when_free(job.settle)
+        self.worker.ended(request.checkpoint_id, request.completed)
+        if request.completed and self._state.plan.backend.local_recovery:
+            self._note_verified(job)
+
+    def _note_verified(self, job: SnapshotJob) -> None:
+        copy = self.worker.local_copy.folder(job.request.checkpoint_id)
+        for shard in job.shards:
+            store = folders.shard_folder(self._state.directory / folders.STORES, shard.shard)
+            verified_files.record(store, shard, folders.shard_folder(copy, shard.shard))
