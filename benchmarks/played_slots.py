@@ -79,7 +79,7 @@ class PlayedStore:
     def stats(self) -> ShardStats:
         return ShardStats(rows=self._count, bytes=self._count * len(CONTENT))
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """There is no work."""
 
     def close(self) -> None:

@@ -123,12 +123,12 @@ class BackendsAgree(RuleBasedStateMachine):
             self.uploads[backend] = engine.snapshot(in_canonical, self.model)
 
     @rule()
-    def rest(self):
+    def quiesce(self):
         """The stores begin no work of their own any more, until the next restore."""
         for engine in self.engines.values():
             for slot in engine.slots:
                 for store in slot.stores.values():
-                    store.rest()
+                    store.quiesce()
 
     @precondition(lambda self: self.uploads)
     @rule()

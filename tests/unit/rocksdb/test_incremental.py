@@ -155,10 +155,10 @@ def test_the_greatest_file_number_counts_all_kinds_of_files():
     assert greatest_number(["CURRENT"]) == 0
 
 
-def test_a_store_that_rests_writes_no_file_anew(slot):
+def test_a_store_that_is_quiesced_writes_no_file_anew(slot):
     store = slot.store()
     commit(store, cells.values({1: 1}))
-    store.rest()
+    store.quiesce()
     found = shared(snapshot_of(slot, store))
     for number in range(2, 14):
         commit(store, cells.values({number: number, 1: number}))

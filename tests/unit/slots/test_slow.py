@@ -68,7 +68,7 @@ def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_
     with pytest.raises(errors.SlotLost, match="timed out"):  # a question that needs the state itself waits
         group.ask(lambda _: protocol.ReadState(operator="sum", state="total", key='"b"', key_group=0),
                   protocol.StateValue, 0.2)  # fmt: skip
-    group.end(protocol.Rest(), LIMIT_S)  # nor does an end wait behind it
+    group.end(protocol.Quiesce(), LIMIT_S)  # nor does an end wait behind it
     go_on.set()
     committing.join(10)
     assert (slot.value("a"), slot.value("b")) == ("1", "2")

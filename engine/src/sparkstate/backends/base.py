@@ -261,7 +261,7 @@ class ShardStore(Protocol):
         Rows of a canonical file outside this shard's key groups are skipped, so one file may feed several shards.
         """
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """The process is about to end: begin no work that only later commits and reads would gain by."""
 
     def stats(self) -> ShardStats:

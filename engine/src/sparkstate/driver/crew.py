@@ -185,7 +185,7 @@ class Crew:
     def rest(self) -> None:
         """Tell every slot that only a last snapshot comes. One that does not hear it does more than it need."""
         with contextlib.suppress(errors.SparkstateError):
-            self.group.end(protocol.Rest(), _STOP_ANSWER_S)
+            self.group.end(protocol.Quiesce(), _STOP_ANSWER_S)
 
     def stop(self) -> None:
         """Stop every slot. What they held on disk is left for the next ones."""

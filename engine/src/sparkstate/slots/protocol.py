@@ -130,7 +130,7 @@ class ReadState(Message, frozen=True, kw_only=True, tag=True):
     namespace: str | None = None
 
 
-class Rest(Message, frozen=True, kw_only=True, tag=True):
+class Quiesce(Message, frozen=True, kw_only=True, tag=True):
     """Only a last snapshot comes: begin no work that later epochs would gain by."""
 
 
@@ -250,7 +250,7 @@ Request: TypeAlias = (
     | CheckpointDone
     | Status
     | ReadState
-    | Rest
+    | Quiesce
     | Stop
 )
 Reply: TypeAlias = (

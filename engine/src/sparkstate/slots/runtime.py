@@ -123,10 +123,10 @@ class SlotRuntime:
         """Told by the driver; only now are the checkpoint's files a base for increments. Waits for no commit."""
         self._snapshots.end(request)
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """The last snapshot is to come."""
         for store in self._state.stores.values():
-            store.rest()
+            store.quiesce()
 
     # -- questions ----------------------------------------------------------------------------------------------
 

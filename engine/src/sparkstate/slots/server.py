@@ -206,8 +206,8 @@ def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
         case protocol.CheckpointDone():
             runtime.checkpoint_done(request)
             return protocol.Ok()
-        case protocol.Rest():
-            runtime.rest()
+        case protocol.Quiesce():
+            runtime.quiesce()
             return protocol.Ok()
         case protocol.Status():
             return runtime.status()

@@ -96,7 +96,7 @@ class HashMapShardStore:
             if not is_timer:
                 by_key[codec.key(row.key)] = row.key_group
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """There is no such work here."""
 
     def stats(self) -> ShardStats:

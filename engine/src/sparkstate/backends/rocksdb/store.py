@@ -273,7 +273,7 @@ class RocksDBShardStore:
 
     # ---- the rest
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """No compaction from here on: what it writes anew, the last snapshot would have to upload."""
         if self._db is not None:
             self._db.stop_compacting()
