@@ -1,9 +1,9 @@
-"""Every effective setting as a row: path, value, origin."""
+"""Every effective setting as text, and where it comes from, by its path in the manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkstate import keygroups
 from sparkstate.manifest import schema
@@ -13,18 +13,12 @@ from sparkstate_spec import fields as spec_fields
 from sparkstate_spec import units
 from sparkstate_spec.given import BUILT_IN, Leaves
 
-if TYPE_CHECKING:
-    from sparkstate.manifest.resolve import Resolved
 
-
-def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:
-    """(path, value, origin) of every effective setting, in the schema's order."""
-    return [(path, value, resolved.origins[path]) for path, value in resolved.values.items()]
-
-
-def rows(given: Leaves, job: JobSettings, fields: Sequence[Field]) -> tuple[dict[str, str], dict[str, str]]:
-    """Values and origins by path. Built-in values that the job's backend or deployment cannot use are left
-    out."""
+def effective(
+    given: Leaves, job: JobSettings, fields: Sequence[Field]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Values and origins by path, in the schema's order. Built-in values that the job's backend or deployment cannot
+    use are left out."""
     by_path = {field.path: field for field in fields}
     derived = _derived(job)
     values: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sparkstate.manifest import explain, notices, schema
 from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
+from sparkstate.manifest.resolved import Resolved
 from sparkstate_spec import built_in, layers, rules, units
 from sparkstate_spec.given import JOB, Given, Leaves, below, nested
 from sparkstate_spec.problems import Problem
@@ -26,17 +27,6 @@ _IMAGE_CONF = {
     "image": "spark.kubernetes.container.image",
     "imagePullPolicy": "spark.kubernetes.container.image.pullPolicy",
 }
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """``settings`` to run with; ``origins`` by the setting's path in the manifest; ``notices`` as sentences."""
-
-    settings: settings.JobSettings
-    origins: Mapping[str, str]
-    notices: list[str]
-    values: Mapping[str, str]
-    """Every effective setting as text, by its path."""
 
 
 def resolve(
@@ -59,7 +49,7 @@ def resolve(
     told = [] if in_cluster else notices.notices(given)
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
-    values, origins = explain.rows(given, built, _fields(given))
+    values, origins = explain.effective(given, built, _fields(given))
     return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values)
 
 
