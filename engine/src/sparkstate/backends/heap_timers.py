@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkstate.backends import canonical
 from sparkstate.backends.base import CanonicalRow, TableSpec, Timer
-from sparkstate.backends.layers import ABSENT, LayeredDict, View
+from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 
 
 class HeapTimerTable:

@@ -1,5 +1,7 @@
-"""Where one checkpoint or savepoint lies, and how it becomes complete: Flink's
-``CheckpointStorageLocation``.
+"""Where one checkpoint or savepoint lies, and how it becomes complete: Flink's ``CheckpointStorageLocation``.
+
+The engine makes places and streams of ``_metadata``. Disposal, references and task-owned streams are offered as Flink
+has them (``docs/features.md``, 3.5 and 3.6): the engine deletes by its log and names places by their paths instead.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from sparkstate.backends import base, canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
 from sparkstate.backends.hashmap import tables
-from sparkstate.backends.layers import View
+from sparkstate.backends.layered_dict import View
 
 TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 

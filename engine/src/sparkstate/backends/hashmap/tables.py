@@ -13,7 +13,7 @@ from typing import Any
 from sparkstate.backends import base, heap_timers
 from sparkstate.backends.base import DELETED, CanonicalRow, Cell, TableChanges, TableSpec
 from sparkstate.backends.canonical import TableCodec
-from sparkstate.backends.layers import ABSENT, LayeredDict, View
+from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde import composite
 
 

@@ -15,7 +15,7 @@ import msgspec
 from sparkstate import errors
 from sparkstate.backends import canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
-from sparkstate.backends.layers import View
+from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import layout
 from sparkstate.serde import composite
 

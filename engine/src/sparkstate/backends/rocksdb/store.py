@@ -14,7 +14,7 @@ from sparkstate import errors
 from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
-from sparkstate.backends.layers import View
+from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sparkstate.backends import canonical
 from sparkstate.backends.base import StateKind, TableSpec, Timer
 from sparkstate.backends.heap_timers import HeapTimerTable, rows
-from sparkstate.backends.layers import ABSENT, LayeredDict, View
+from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde.types import Types
 
 SPEC = TableSpec("op", "timers", StateKind.EVENT_TIMERS, Types.STRING())
