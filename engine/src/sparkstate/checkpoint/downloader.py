@@ -1,5 +1,5 @@
-"""From handles to verified local files: nothing is handed on before its size and SHA-256 were right, here or, of what
-the caller says is right, when it was noted (``local_state.verified_files``).
+"""From handles to verified local files. A file is handed on once its size and SHA-256 are right: compared here, or, for
+a file that the caller vouches for, when a slot noted them (``local_state.verified_files``).
 
 A file that somebody has put under the name :func:`beforehand` is taken if both are right, and else downloaded.
 """

@@ -18,8 +18,8 @@ from typing import Final
 from sparkstate.local_state import verified_files
 
 SHARE: Final = 0.5
-"""Of a checkpoint's bytes, the part that may be on the disk for that checkpoint alone. A compaction needs as much
-beside the state while it runs, and a disk has that room anyway."""
+"""The share of a checkpoint's bytes that the disk may hold for that checkpoint alone. A compaction needs as much beside
+the state while it runs, so a disk has that room anyway."""
 _log = logging.getLogger("sparkstate.slots")
 
 
