@@ -1,8 +1,8 @@
 """The epochs of a slot: attempts bring rows, one attempt wins and is finished, its overlays become state.
 
-``_run`` guards user code and overlays: one Arrow batch, one finish, or the commit of the overlays at a time. What a
-task brings is taken at any time (``slots.attempts``) and processed in a thread of its own, in its epoch's turn
-(``slots.turns``, ``slots.incoming``); an epoch's finish waits for it.
+``_run`` guards user code and overlays: one Arrow batch, one finish, or the commit of the overlays at a time. A task's
+rows are taken at any time (``slots.attempts``) and processed in a thread of their own, in their epoch's turn
+(``slots.turns``, ``slots.incoming``); an epoch's finish waits for them.
 """
 
 from __future__ import annotations
