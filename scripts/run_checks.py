@@ -36,7 +36,11 @@ def checks() -> list[Check]:
     return [
         Check("features", [PYTHON, "scripts/features.py"], "correct docs/features.md"),
         Check("licences", [PYTHON, "scripts/licences.py"], "take another package, or say why there"),
-        Check("prose", [PYTHON, "scripts/prose"], "write the sentence anew, see docs/STYLE.md, words"),
+        Check(
+            "prose",
+            [PYTHON, "-m", "sparkstate_tools.prose"],
+            "write the sentence anew, see docs/STYLE.md, words",
+        ),
         Check("ruff", [lint, "check", "--quiet", "."], "make format"),
         Check("format", [lint, "format", "--check", "--quiet", "."], "make format"),
         Check(

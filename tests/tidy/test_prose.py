@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from prose import main, rules, texts
+
+from sparkstate_tools.prose import main, rules, texts
 
 HEAD = "# A page\n\nThe driver commits.\n\n"
 PLANTED = [

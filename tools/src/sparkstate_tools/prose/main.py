@@ -12,9 +12,9 @@ from proselint.config import DEFAULT
 from proselint.registry import CheckRegistry
 from proselint.tools import LintFile
 
-from prose import rules, texts, vocabulary
+from sparkstate_tools.checkout import ROOT
+from sparkstate_tools.prose import rules, texts, vocabulary
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ("spec/src", "engine/src", "operator/src")
 ELSEWHERE = {
     "docs/faults.md": "its lines are written by the tests that break things",
