@@ -212,8 +212,16 @@ class Savepoints:
         """Whether the folder above ``url`` was deleted, with all in it: it is missing, and its volume is plainly there.
         Elsewhere nobody can tell it from one whose volume is not mounted."""
         parent = naming.split_url(url)[0]
-        if not naming.is_local(parent) or naming.local_path(parent).exists():
+        if not naming.is_local(parent):
             return False
+        folder = naming.local_path(parent)
+        if naming.too_long(folder):
+            return True  # nothing was ever stored there
+        try:
+            if folder.exists():
+                return False
+        except OSError:
+            return False  # whoever may not look there cannot tell
         storage = naming.split_url(self._lineage.store.url)[0]
         return naming.is_within(parent, storage) or mounts.on_a_volume(naming.local_path(parent))
 

@@ -26,6 +26,8 @@ def check_name(url: str, lineage_url: str) -> str:
         )
     if any(segment in (".", "..") for segment in normal.split("/")):
         raise errors.SpecInvalid(f"target_directory is {url!r}; leave out the segments '.' and '..'")
+    if naming.is_local(normal) and (long := naming.too_long(naming.local_path(normal))):
+        raise errors.SpecInvalid(f"target_directory is {url!r}; {long}")
     if naming.is_within(normal, lineage_url):
         raise errors.SpecInvalid(
             f"target_directory is {url!r}, which lies in the job's own state ({lineage_url}) and would be swept with "

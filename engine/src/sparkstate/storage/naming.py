@@ -10,6 +10,8 @@ from urllib.parse import quote, unquote, urlsplit
 from sparkstate import errors
 
 SCHEMES = ("file", "s3")
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
+"""Bytes, NAME_MAX and PATH_MAX of Linux."""
 
 
 def random_id() -> str:
@@ -92,6 +94,17 @@ def is_within(url: str, folder: str) -> bool:
 def local_path(url: str) -> Path:
     """The folder of a ``file://`` URL."""
     return Path(unquote(urlsplit(url).path))
+
+
+def too_long(path: Path) -> str:
+    """What makes a path longer than Linux allows, in words; empty where nothing does. Linux answers requests for such a
+    path with ``ENAMETOOLONG``, which ``Path.exists`` raises."""
+    for name in path.parts:
+        if len(os.fsencode(name)) > _LONGEST_NAME:
+            return f"{name[:40]!r}… has {len(os.fsencode(name))} bytes, a file's name may have {_LONGEST_NAME}"
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        return f"it has {len(os.fsencode(path))} bytes, a path may have {_LONGEST_PATH}"
+    return ""
 
 
 def check_key(key: str) -> str:
