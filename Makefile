@@ -67,7 +67,7 @@ bench-slots: setup ## What 1 to 100 slots of 1,000 files each cost the driver; 4
 doctor: setup ## What this machine has and what it lacks
 	@.venv/bin/sparkstate doctor
 
-reference: setup ## Write what is generated from the code: the CRD, the REST reference
+reference: setup ## Write what is generated from the code: the CRD, the REST reference, the lives in docs/operator.md
 	@$(PY) -m sparkstate_operator.crdgen && $(PY) scripts/reference.py --write
 
 format: setup ## Let ruff rewrite what it can

@@ -1,4 +1,5 @@
-"""The reference that is made from the code (``docs/openapi.json`` and its readable forms): is it current?
+"""The reference that is made from the code (``docs/openapi.json``, its readable forms, the lives in
+``docs/operator.md``): is it current?
 
 ``python scripts/reference.py`` says which files are stale; ``--write`` writes them.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import life_diagrams
+
 from sparkstate.control import openapi
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -16,14 +19,20 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def stale() -> list[str]:
     """Names of the files that differ from what the code says now."""
     current = {path.name: path.read_text() for path in DOCS.iterdir() if path.is_file()}
-    return [name for name, content in openapi.render().items() if current.get(name) != content]
+    return [name for name, content in _render().items() if current.get(name) != content]
+
+
+def _render() -> dict[str, str]:
+    page = (DOCS / life_diagrams.PAGE).read_text(encoding="utf-8")
+    return {**openapi.render(), life_diagrams.PAGE: life_diagrams.with_lives(page)}
 
 
 def main() -> int:
     """0 when everything is current, or was written."""
     if "--write" in sys.argv[1:]:
-        for path in openapi.write(DOCS):
-            print(f"wrote {path.relative_to(DOCS.parent)}")
+        for name, content in _render().items():
+            (DOCS / name).write_text(content, encoding="utf-8")
+            print(f"wrote docs/{name}")
         return 0
     names = stale()
     for name in names:

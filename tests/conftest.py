@@ -14,6 +14,9 @@ pytest_plugins = ["pytester", "support.faults"]
 # one than ours is used only when SPARKSTATE_TEST_KUBECONFIG names it (sparkstate_tools.kubernetes.cluster).
 os.environ["KUBECONFIG"] = os.devnull
 
+# A transition of a phase that its table does not have ends the test, and the drivers and operators that tests start.
+os.environ["SPARKSTATE_STRICT_LIVES"] = "1"
+
 # JVMs that start fast; who wants others says so.
 os.environ.setdefault(jvm.VARIABLE, jvm.options(os.environ))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate_operator import observed
+from sparkstate_operator.core import transitions
 
 Document = Mapping[str, Any]
 
@@ -226,3 +227,5 @@ class Decision:
     wait_s: float | None = None
     check: StartAttempt | None = None
     """An attempt whose pod must pass a dry run before any of this is done."""
+    steps: tuple[transitions.Step, ...] = ()
+    """What the phase went through, from the status that was seen to this one."""

@@ -60,6 +60,12 @@ class Metrics:
             "Driver pods that were started.",
             registry=self.registry,
         )
+        self.unknown_transitions = Counter(
+            "sparkstate_operator_unknown_transitions_total",
+            "Transitions of a phase that no table has: bugs.",
+            ("kind", "before", "after"),
+            registry=self.registry,
+        )
         self.leading = Gauge(
             "sparkstate_operator_leading", "1 while this process holds the Lease.", registry=self.registry
         )

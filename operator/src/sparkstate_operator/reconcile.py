@@ -19,6 +19,7 @@ from sparkstate_operator import (
     observed,
     pacing,
     plan,
+    steps,
 )
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
@@ -303,6 +304,7 @@ class Reconciler:
         memory: Memory,
     ) -> observed.Job:
         job = seen.job
+        steps.tell("job", job, job.namespace, decision, self._metrics)
         for action in decision.before:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.JOBS, job, job.namespace, action)

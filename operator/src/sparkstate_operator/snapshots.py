@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, labels, observed, steps
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.custody import Custody
@@ -74,6 +74,7 @@ class Snapshots:
             revision = await self._observer.running_revision(around.job, memory)
         decision = snapshot.decide(around, revision, self._config)
         one = around.snapshot
+        steps.tell("snapshot", one, namespace, decision, self._metrics)
         for action in decision.before:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.SNAPSHOTS, one, namespace, action)

@@ -147,7 +147,8 @@ class Scene:
     def __init__(self, jobs: int = 1, config: Config | None = None, *, compares: bool = False) -> None:
         self.clock, self.config = Clock(), config or Config()
         self.world = World(self.config, compares=compares)
-        parts = (self.world, None, self.world, Recorder(), self.config, self.clock, Metrics())
+        self.metrics = Metrics()
+        parts = (self.world, None, self.world, Recorder(), self.config, self.clock, self.metrics)
         self.reconciler = Reconciler(*parts)  # type: ignore[arg-type]
         for number in range(jobs - 1):
             self.reconciler.memories.of(Key("job", "shop", f"other-{number}"))

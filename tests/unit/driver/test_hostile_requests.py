@@ -107,6 +107,7 @@ class Job:
         self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
         self.durable.sink_paths = {"sum": str(folder / "out")}
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
+        self.view.note_phase(Phase.RESTORING)
         self.view.note_phase(Phase.RUNNING)
         self.requests = Requests()
         self.group = SlotGroup((self.slot.address,), slots.KEY, 1, "here")

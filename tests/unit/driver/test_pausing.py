@@ -35,6 +35,7 @@ class Paused:
         self.lost: errors.SparkstateError | None = None
         time_ = clock.SystemClock()
         self.view = JobView(JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time_)
+        self.view.note_phase(Phase.RESTORING)
         self.view.note_phase(Phase.RUNNING)
         self.said: list[str] = []
         parts: Any = SimpleNamespace(

@@ -65,6 +65,7 @@ def test_a_long_restore_or_pause_takes_nothing_from_the_time_of_the_first_epoch(
 def test_an_epoch_that_takes_rows_in_is_live_and_one_that_does_nothing_is_not() -> None:
     tick = ManualClock()
     view, control = running(tick)
+    view.note_phase(Phase.RESTORING)
     view.note_phase(Phase.RUNNING)
     address = SlotAddress(0, "executor-1", 7, "/s", 0)
     for weight in range(10):
@@ -80,6 +81,7 @@ def test_an_epoch_that_takes_rows_in_is_live_and_one_that_does_nothing_is_not() 
 def test_a_trigger_above_the_limit_is_live() -> None:
     tick = ManualClock()
     view, control = running(tick, processing_time_ms=30 * 60_000)
+    view.note_phase(Phase.RESTORING)
     view.note_phase(Phase.RUNNING)
     tick.sleep(30 * 60 + 599)
     assert control.is_live()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkstate.clock import Clock
-from sparkstate.control import documents, port
+from sparkstate.control import documents, driver_life, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
 from sparkstate.driver import user_metrics
 from sparkstate.driver.away import Places
@@ -17,6 +18,7 @@ from sparkstate.settings import MIB
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 
+_log = logging.getLogger("sparkstate.driver")
 HISTORY = 500
 RECOVERIES = 100
 """The status document carries them all, and is asked for every few seconds over the job's whole life."""
@@ -46,7 +48,7 @@ class JobView:
         self.identity = identity
         self._name, self._namespace, self._backend = name, namespace, backend
         self._started_ms = clock.now_ms()
-        self._phase = Phase.STARTING
+        self._phase = driver_life.BEGIN
         self._waits_for: int | None = None
         self._lineage: str | None = None
         self._incarnation: int | None = None
@@ -86,7 +88,7 @@ class JobView:
         with self._lock:
             if phase is not self._phase:
                 self._progress_at = self._clock.monotonic()
-            self._phase = phase
+            self._go(phase)
 
     def note_progress(self) -> None:
         """The job waits for something that has a limit of its own."""
@@ -177,8 +179,15 @@ class JobView:
             self._slots = tuple(slot.model_copy(update={"alive": False}) for slot in self._slots)
             if recovering:
                 self._restarts += 1
-                self._phase, self._progress_at = Phase.RECOVERING, self._clock.monotonic()
+                self._progress_at = self._clock.monotonic()
+                self._go(Phase.RECOVERING)
                 self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
+
+    def _go(self, phase: Phase) -> None:
+        """Along the table. Off it a driver goes too: to end a job for the sake of a word would help nobody."""
+        if not driver_life.known(self._phase, phase):
+            _log.error(driver_life.told(self._phase, phase))
+        self._phase = phase
 
     def _end_recovery(self, under_way: _RecoveryUnderWay) -> None:
         self._recoveries.append(

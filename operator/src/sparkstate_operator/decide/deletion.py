@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import job_life, naming
 from sparkstate_operator.decide import commanding, starting, stopping
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import Draft
@@ -29,7 +29,7 @@ def go_on(draft: Draft, config: Config) -> None:
     """The next step of a deletion."""
     if labels.FINALIZER not in draft.seen.job.finalizers:
         return
-    draft.phase = "Deleting"
+    draft.happened(job_life.DELETED)
     if draft.intent.get("action") != "delete":
         _begin(draft)
         return

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core import transitions
 from sparkstate_operator.plan import Revision
 
 TERMINAL = ("Finished", "Failed", "RestoreBlocked")
@@ -24,6 +25,7 @@ class Pending:
         self.before: list[actions.Action] = []
         self.acts: list[actions.Action] = []
         self.notes: list[actions.Note] = []
+        self.steps: list[transitions.Step] = []
         self.check: actions.StartAttempt | None = None
         self.wait_s: float | None = None
 
@@ -32,9 +34,11 @@ class Pending:
         """Where the object stands; empty before the first look."""
         return str(self.status.get("phase") or "")
 
-    @phase.setter
-    def phase(self, value: str) -> None:
-        self.status["phase"] = value
+    def happened(self, cause: transitions.Cause) -> None:
+        """The phase goes where the table says that this cause leads. Nobody else sets it."""
+        step = transitions.step(self.phase, cause)
+        self.steps.append(step)
+        self.status["phase"] = step.after
 
     def put(self, name: str, value: Any) -> None:
         """Set a field of the status; None and empty text remove it."""
@@ -56,6 +60,7 @@ class Pending:
             notes=tuple(self.notes),
             wait_s=self.wait_s,
             check=self.check,
+            steps=tuple(self.steps),
         )
 
 

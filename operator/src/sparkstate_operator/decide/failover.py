@@ -12,6 +12,7 @@ import re
 from datetime import datetime
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core import job_life, transitions
 from sparkstate_operator.decide import contesting, progress, restarts, starting, unplanned
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
@@ -72,11 +73,11 @@ def _alive(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
         draft.degraded = ("StorageUnavailable", "; ".join(filter(None, (paused, report.storage_away))))
     draft.degraded = draft.degraded or unplanned.trouble(draft.revision or revision, report)
     if running and pod.waiting != "CrashLoopBackOff":
-        draft.phase = "Running"
+        draft.happened(job_life.RUNS)
     elif report is not None and report.phase == "RECOVERING":
-        draft.phase = "Failing"
-    elif draft.phase not in ("Failing", "Upgrading") or pod.waiting:
-        draft.phase = "Starting"
+        draft.happened(job_life.RECOVERS)
+    else:
+        draft.happened(job_life.WAITS if pod.waiting else job_life.PREPARES)
     # Whatever happens to the pod is an event; a driver that runs is listened to between two looks.
     if report is not None and not running:
         draft.wait(STARTING_S)
@@ -98,7 +99,7 @@ def _gone(draft: Draft, revision: Revision) -> None:
 
 
 def _deleting(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
-    draft.phase = "Failing"
+    draft.happened(job_life.TAKEN_AWAY)
     progress.take(draft)
     if pod.takes_leave:
         _judge_word(draft, revision, pod, counts=False)
@@ -190,14 +191,15 @@ def _container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> No
     _remember(draft, pod, ended)
     failure = draft.status["lastFailure"]
     if ended.exit_code == RESTORE_BLOCKED:
-        _end(draft, "RestoreBlocked", "RestoreBlocked", failure["message"])
+        _end(draft, job_life.NOT_RESTORED, "RestoreBlocked", failure["message"])
         return
     if _is_final(ended):
-        _end(draft, "Failed", failure["reason"], failure["message"])
+        _end(draft, job_life.GIVEN_UP, failure["reason"], failure["message"])
         return
     verdict = restarts.answer(revision, _failures(draft), draft.now, spread=draft.seen.job.uid)
     if isinstance(verdict, restarts.GiveUp):
-        _end(draft, "Failed", "RestartsExhausted", f"{verdict.why}; the last failure: {failure['message']}")
+        why = f"{verdict.why}; the last failure: {failure['message']}"
+        _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
         return
     counts = dict(draft.status.get("restarts") or {})
     counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.kept(revision) :]
@@ -216,7 +218,7 @@ def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, ended: observed
         why = contesting.told(counts["fenced"], message)
         progress.put_restarts(draft, {**counts, "fenced": []})  # a new start has all its fences before it
         _fail(draft, contesting.REASON, why)
-        _end(draft, "Failed", contesting.REASON, why)
+        _end(draft, job_life.GIVEN_UP, contesting.REASON, why)
         return
     _fail(draft, "Fenced", message)
     _again(draft, revision, delay_s=pause_s, above=max(pod.attempt, claimed_attempt(message)))
@@ -228,13 +230,13 @@ def claimed_attempt(message: str) -> int:
 
 
 def _finish(draft: Draft, word: observed.Document) -> None:
-    draft.phase = "Finished"
+    draft.happened(job_life.FINISHED)
     draft.say(str(word.get("message", "")))
     draft.note("Finished", str(word.get("message", "the job has finished")))
 
 
-def _end(draft: Draft, phase: str, reason: str, message: str) -> None:
-    draft.phase = phase
+def _end(draft: Draft, cause: transitions.Cause, reason: str, message: str) -> None:
+    draft.happened(cause)
     draft.say(message)
     draft.note(reason, message, warning=True)
 
@@ -290,5 +292,5 @@ def _again(draft: Draft, revision: Revision, *, delay_s: float = 0.0, above: int
     """A new attempt of the wanted revision (a spec that cannot run leaves the last valid one)."""
     counts = dict(draft.status.get("restarts") or {})
     progress.put_restarts(draft, {**counts, "operator": int(counts.get("operator") or 0) + 1})
-    draft.phase = "Failing"
+    draft.happened(job_life.AGAIN)
     starting.begin(draft, draft.wanted or revision, draft.start, delay_s=delay_s, above=above)

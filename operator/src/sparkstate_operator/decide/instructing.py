@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparkstate_operator import actions
+from sparkstate_operator.core import job_life
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -29,7 +30,7 @@ def _block(draft: Draft, message: str) -> None:
     """What to restore from is not there (yet): what runs goes on, and the generation counts as not yet judged."""
     draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
     if draft.pod is None:
-        draft.phase = "RestoreBlocked"
+        draft.happened(job_life.NOT_THERE)
         draft.say(message)
     else:
         draft.degraded = ("RestoreBlocked", message)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import actions, errors, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import memory, revisions
+from sparkstate_operator.core import job_life, memory, revisions
 from sparkstate_operator.decide import (
     deletion,
     failover,
@@ -60,7 +60,7 @@ def decide(
             draft.note(error.reason, str(error), warning=True)
             return draft.decision(seen.job.status)
     if not draft.phase:
-        draft.phase = "Pending"
+        draft.happened(job_life.CREATED)
     progress.count_restarts(draft)
     _judge(draft)
     _step(draft)
@@ -147,7 +147,7 @@ def _starting(draft: Draft, suspended: bool) -> None:
     if suspended and draft.pod is None:
         draft.settle()
         draft.begin("suspend", attempt=draft.attempt)
-        draft.phase = "Suspending"
+        draft.happened(job_life.TO_REST)
         return
     starting.go_on(draft)
     if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
@@ -167,7 +167,6 @@ def _first(draft: Draft, wanted: Revision) -> None:
         return
     if draft.phase == "Suspended":
         draft.note("Resumed", "the job goes on")
-    draft.phase = "Starting"
     starting.begin(draft, wanted, start)
 
 
@@ -214,7 +213,7 @@ def _stopping(draft: Draft, wanted: Revision, action: str, suspended: bool) -> N
         return
     draft.settle()
     if action == "suspend" and suspended:
-        draft.phase = "Suspended"
+        draft.happened(job_life.STOPPED)
         draft.say("")
         draft.note("Suspended", "the job rests, its state is kept")
         return
@@ -225,7 +224,7 @@ def _suspend(draft: Draft, wanted: Revision) -> None:
     if draft.phase in ("Suspended", "Finished"):
         return
     if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):
-        draft.phase = "Suspended"
+        draft.happened(job_life.NOTHING_TO_STOP)
         return
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
     draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from sparkstate_operator import actions, labels, observed
+from sparkstate_operator.core import job_life
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.draft import Draft
 
@@ -36,7 +37,7 @@ def fill(draft: Draft) -> None:
 def _without_phase(draft: Draft) -> None:
     """A job with our finalizer was seen before: its status is lost, whatever is left of its children."""
     if draft.attempt:
-        draft.phase = "Starting"
+        draft.happened(job_life.TRACED)
     if labels.FINALIZER not in draft.seen.job.finalizers or draft.seen.unwritten:
         return
     if _accepted_for(draft) == draft.seen.job.generation:

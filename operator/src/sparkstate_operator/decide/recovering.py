@@ -9,7 +9,7 @@ and who wants the instruction changes the spec again.
 from __future__ import annotations
 
 from sparkstate_operator import actions, answers, clock
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import job_life, naming
 from sparkstate_operator.decide import instructing, progress
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Document
@@ -26,7 +26,7 @@ TRACE = 0
 def begin(draft: Draft) -> None:
     """Write down that the engine has to ask the storage."""
     draft.begin(RECOVER)
-    draft.phase = draft.phase or "Pending"
+    draft.happened(job_life.ASKED_STORAGE)
 
 
 def go_on(draft: Draft, wanted: Revision) -> None:
@@ -95,7 +95,7 @@ def _take_point(draft: Draft, point: Document) -> None:
     for field in ("backend", "shards"):
         draft.put(field, point.get(field))
     if point.get("drained") and name == "lastCheckpoint":
-        draft.phase = "Finished"  # not by a stop that drained it: the input has ended
+        draft.happened(job_life.WORKED_THROUGH)  # not by a stop that drained it: the input has ended
     if point.get("state_bytes"):
         draft.put("stateSize", progress.size(int(point["state_bytes"])))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkstate_operator import actions, answers, clock, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions, naming
+from sparkstate_operator.core import conditions, naming, snapshot_life, transitions
 from sparkstate_operator.decide import commanding, progress, snapshot_deletion
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT
@@ -95,9 +95,10 @@ def _changed(one: observed.Snapshot) -> bool:
 def _register(draft: _Draft, uri: str) -> None:
     """A savepoint that is there already, as its user says: the engine looks."""
     spec = draft.snapshot.spec
-    draft.fill(phase="Pending", access=draft.access(spec.get("s3"), spec.get("serviceAccountName")))
+    draft.happened(snapshot_life.CHANGED if draft.phase == "Failed" else snapshot_life.CREATED)
+    draft.put("access", draft.access(spec.get("s3"), spec.get("serviceAccountName")))
     if problems := draft.template_problems():
-        _fail(draft, "SpecInvalid", problems)
+        _fail(draft, snapshot_life.NOT_TAKEN, "SpecInvalid", problems)
         return
     task = draft.task(VERIFY)
     stage = commanding.stage(task, draft.snapshot.created, draft.seen.now)
@@ -116,7 +117,7 @@ def _register(draft: _Draft, uri: str) -> None:
     elif stage is Stage.DONE and task is not None:
         _registered(draft, uri, task)
     elif task is not None and task.result.get("reason") in FINAL:
-        _fail(draft, "NotRestorable", commanding.why(task))
+        _fail(draft, snapshot_life.NOT_TAKEN, "NotRestorable", commanding.why(task))
         draft.acts.append(actions.DeleteTask(task))
     elif task is not None and task.failed:
         why = commanding.why(task)
@@ -130,8 +131,8 @@ def _register(draft: _Draft, uri: str) -> None:
 
 def _registered(draft: _Draft, uri: str, task: observed.Task) -> None:
     found = task.result if answers.fits(task.result, answers.SNAPSHOT) else {}
+    draft.happened(snapshot_life.REGISTERED)
     draft.fill(
-        phase="Completed",
         reason=None,
         message=None,
         uri=uri,
@@ -149,7 +150,7 @@ def _registered(draft: _Draft, uri: str, task: observed.Task) -> None:
 def _intend(draft: _Draft) -> None:
     """Write the trigger down; ask nobody yet."""
     seen, reference = draft.seen, draft.snapshot.spec.get("jobRef") or {}
-    draft.fill(phase="Pending")
+    draft.happened(snapshot_life.CREATED)
     job = seen.job
     if job is not None and reference.get("uid") not in (None, job.uid):
         job = None
@@ -171,8 +172,8 @@ def _intend(draft: _Draft) -> None:
     account = (
         spec.get("serviceAccountName") or draft.revision.service_account or naming.service_account(job.name)
     )
+    draft.happened(snapshot_life.TRIGGERED)
     draft.fill(
-        phase="Triggered",
         reason=None,
         message=None,
         triggerId=spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32),
@@ -193,7 +194,8 @@ def _is_in_flight(one: observed.Snapshot) -> bool:
 
 def _pending(draft: _Draft, reason: str, message: str) -> None:
     if draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
-        _fail(draft, reason, f"not taken within {draft.timeout_s():.0f} s: {message}")
+        why = f"not taken within {draft.timeout_s():.0f} s: {message}"
+        _fail(draft, snapshot_life.NOT_TAKEN, reason, why)
         return
     draft.fill(reason=reason, message=message)
     draft.wait_s = min(max(draft.age_s("triggeredTime", draft.snapshot.created), POLL_S), WAIT_S)
@@ -203,21 +205,20 @@ def _follow(draft: _Draft) -> None:
     """The trigger is written down: ask until there is an answer."""
     seen = draft.seen
     if draft.job is None:
-        _fail(draft, "JobNotFound", "the job is gone")
+        _fail(draft, snapshot_life.FAILED, "JobNotFound", "the job is gone")
         return
     found = draft.answer()
     state = str(found.get("status", ""))
     if found and state == "COMPLETED":
         _complete(draft, found)
     elif found and state == "FAILED":
-        _fail(draft, "SavepointFailed", str(found.get("failure") or "the driver gave no reason"))
+        _refused(draft, found)
     elif draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
-        _fail(draft, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
+        _fail(draft, snapshot_life.FAILED, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
         draft.wait_s = LATE_S
     elif found:
-        draft.fill(
-            phase="InProgress", reason=None, message=None, attempt=seen.pod.attempt if seen.pod else None
-        )
+        draft.happened(snapshot_life.TAKEN)
+        draft.fill(reason=None, message=None, attempt=seen.pod.attempt if seen.pod else None)
         draft.wait_s = POLL_S
     else:
         if seen.report is not None and seen.pod is not None and seen.report.phase == "RUNNING":
@@ -238,7 +239,7 @@ def _late(draft: _Draft) -> None:
     if state == "COMPLETED" and found.get("location"):
         _complete(draft, found)
     elif state == "FAILED":
-        _fail(draft, "SavepointFailed", str(found.get("failure") or "the driver gave no reason"))
+        _refused(draft, found)
     elif draft.job is None:
         draft.fill(reason="JobNotFound", message="not complete in time, and the job is gone")
     elif running and not found:
@@ -251,8 +252,8 @@ def _complete(draft: _Draft, found: observed.Document) -> None:
     report = draft.seen.report.document if draft.seen.report is not None else {}
     begun = clock.parse(draft.status.get("triggeredTime")) or draft.seen.now
     took_ms = int((draft.seen.now - begun).total_seconds() * 1000)
+    draft.happened(snapshot_life.COMPLETED)
     draft.fill(
-        phase="Completed",
         reason=None,
         message=None,
         uri=found.get("location"),
@@ -266,8 +267,14 @@ def _complete(draft: _Draft, found: observed.Document) -> None:
     draft.note("SnapshotCompleted", f"{found.get('location')}")
 
 
-def _fail(draft: _Draft, reason: str, message: str) -> None:
-    draft.fill(phase="Failed", reason=reason, message=message)
+def _refused(draft: _Draft, found: observed.Document) -> None:
+    why = str(found.get("failure") or "the driver gave no reason")
+    _fail(draft, snapshot_life.FAILED, "SavepointFailed", why)
+
+
+def _fail(draft: _Draft, cause: transitions.Cause, reason: str, message: str) -> None:
+    draft.happened(cause)
+    draft.fill(reason=reason, message=message)
     draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)
 
 

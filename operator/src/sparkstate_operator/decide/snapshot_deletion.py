@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, labels
+from sparkstate_operator.core import snapshot_life
 from sparkstate_operator.decide import commanding
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
@@ -54,8 +55,8 @@ def _begin(draft: SnapshotDraft) -> None:
         draft.note("DataKept", told, warning=True)
     if not draft.status.get("uri") and draft.phase != "Failed":
         draft.put("uri", draft.snapshot.spec.get("uri"))
+    draft.happened(snapshot_life.DELETED)
     draft.fill(
-        phase="Deleting",
         deletionStartedTime=clock.text(draft.seen.now),
         reason=IN_FLIGHT if unknown else None,
         message=None,

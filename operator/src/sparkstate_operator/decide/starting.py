@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core import job_life
 from sparkstate_operator.decide import progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
@@ -37,15 +38,14 @@ def begin(
         revision=revision.name,
         notBefore=draft.later(delay_s) if delay_s > 0 else None,
     )
-    if draft.phase not in ("Upgrading", "Failing"):
-        draft.phase = "Starting"
+    draft.happened(job_life.BEGUN)
 
 
 def go_on(draft: Draft) -> None:
     """The intent is ``start``: make the pod, or say what it waits for."""
     if draft.pod is not None:
         draft.settle()
-        draft.phase = "Starting"
+        draft.happened(job_life.MADE)
         draft.say("")
         draft.wait(0.0)
         return

@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 from sparkstate_operator import actions, observed
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import job_life, naming
 from sparkstate_operator.decide import progress, starting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
 POLL_S = 2.0
+_WHY = {"suspend": job_life.TO_REST, "delete": job_life.DELETED}
 EXIT_S = 60.0
 """A driver that answered with its savepoint has this long to end by itself."""
 
@@ -37,7 +38,7 @@ def begin(draft: Draft, action: str, *, savepoint: bool, revision: str | None = 
         revision=revision,
         triggerId=trigger_id(draft.seen.job.uid, draft.attempt, action) if reachable else None,
     )
-    draft.phase = {"suspend": "Suspending", "delete": "Deleting"}.get(action, "Upgrading")
+    draft.happened(_WHY.get(action, job_life.CHANGED))
     if savepoint and not reachable:
         draft.note(
             "SavepointNotPossible",

@@ -1,0 +1,105 @@
+"""The life of a driver: every transition of its phase, who causes it, and why.
+
+The phase is a report: the page, the runner and the operator read it, and nothing in the driver is done by it that could
+lose state. So a transition that is not in the table is a mistake of ours, which is logged as an error, and the job
+goes on. Tests end it instead (:data:`STRICT`), in the drivers that they start as well.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from sparkstate.control.documents import Phase
+
+STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES", "") not in ("", "0")
+"""Whether a transition that is not in the table is refused. For tests only."""
+
+
+@dataclass(frozen=True)
+class Transition:
+    """``ends``: the phases that may go before ``to``. ``when``: what happens, for people."""
+
+    who: str
+    when: str
+    to: Phase
+    ends: frozenset[Phase]
+
+
+def _of(*phases: Phase) -> frozenset[Phase]:
+    return frozenset(phases)
+
+
+BEGIN: Final = Phase.STARTING
+ALIVE: Final = (
+    Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.PAUSED, Phase.RECOVERING, Phase.STOPPING,
+)  # fmt: skip
+
+TABLE: Final = (
+    Transition(
+        # Also from PAUSED: the storage was away when the driver was to claim the state.
+        "driver",
+        "an incarnation begins",
+        Phase.RESTORING,
+        _of(Phase.STARTING, Phase.PAUSED, Phase.RECOVERING),
+    ),
+    Transition("driver", "the slots hold their state", Phase.RUNNING, _of(Phase.RESTORING)),
+    Transition(
+        # Claiming, before an epoch's steps, and where output that is held back has reached its limit. The thread of
+        # the epochs may come to it before the driver's own has said that it runs, and in the last epoch of all.
+        "storage",
+        "a storage does not answer, and the job waits for it",
+        Phase.PAUSED,
+        _of(Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.STOPPING),
+    ),
+    Transition("storage", "the storage answers again", Phase.RUNNING, _of(Phase.PAUSED)),
+    Transition(
+        # From PAUSED: what the job waits for need not come any more.
+        "user",
+        "the job is asked to end, or to stop with a savepoint, or its input ends",
+        Phase.STOPPING,
+        _of(Phase.RUNNING, Phase.PAUSED),
+    ),
+    Transition(
+        # Whoever asked hears why it did not stop.
+        "driver",
+        "the savepoint to stop with has failed",
+        Phase.RUNNING,
+        _of(Phase.STOPPING),
+    ),
+    Transition(
+        "driver",
+        "something failed, and the job goes back to its last checkpoint",
+        Phase.RECOVERING,
+        _of(Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING),
+    ),
+    Transition(
+        # From RUNNING: the storage was away for a while in the last epoch, and came back. From the others: the end was
+        # asked for when there was nothing to stop yet.
+        "driver",
+        "the input is worked through, or the job was asked to end",
+        Phase.FINISHED,
+        frozenset(ALIVE),
+    ),
+    Transition(
+        "driver",
+        "something failed that another try would not change, or no other try is allowed",
+        Phase.FAILED,
+        frozenset(ALIVE),
+    ),
+)
+
+
+def known(before: Phase, after: Phase) -> bool:
+    """Whether the table has this transition. To stay where it is is none."""
+    return before is after or any(after is row.to and before in row.ends for row in TABLE)
+
+
+def told(before: Phase, after: Phase) -> str:
+    """What is to be said of a transition that the table does not have. Raises LookupError where that is
+    :data:`STRICT`."""
+    why = f"phase {before} -> {after} is in no table of transitions"
+    if STRICT:
+        raise LookupError(why)
+    return f"{why}. This is a bug; please report it"

@@ -1,0 +1,168 @@
+"""The life of a job: every transition of its phase, who causes it, and why.
+
+Several of them may follow one another within one look, and the status then shows the last phase only: a new job is
+written down as ``Starting``, having been ``Pending`` for no time at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparkstate_operator.core.transitions import NEW, Cause, Who
+from sparkstate_operator.model.status import Phase
+
+
+def _of(*phases: Phase) -> frozenset[str]:
+    return frozenset(phases)
+
+
+ATTEMPT: Final[tuple[Phase, ...]] = ("Starting", "Running", "Failing")
+"""Phases in which an attempt lives, or is followed by the next one."""
+_UNTIL_STOPPED: Final = _of("Upgrading", "Suspending")
+_OVER: Final = _of("RestoreBlocked", "Failed", "Finished")
+_STALE: Final = _of("Pending") | _UNTIL_STOPPED
+"""See :attr:`Cause.stale`: in these phases nobody asks what became of an attempt, unless the status is older."""
+
+# -- it begins ---------------------------------------------------------------------------------------------------------
+
+CREATED = Cause(Who.USER, "the job is created", "Pending", frozenset({NEW}))
+TRACED = Cause(
+    # What left the trace may run or have ended long ago: the next look tells.
+    Who.OPERATOR,
+    "its status was lost, and an attempt has left a trace",
+    "Starting",
+    frozenset({NEW}),
+)
+ASKED_STORAGE = Cause(
+    # Nothing may start before the storage has answered, so it is as if nobody had judged the job yet.
+    Who.OPERATOR,
+    "its status was lost, and no driver is left to ask",
+    "Pending",
+    frozenset({NEW}),
+    keeps=_of("Starting"),
+)
+WORKED_THROUGH = Cause(
+    # A finished job must not start again because its status was wiped. It is RestoreBlocked where the storage had no
+    # state when it was asked first, and what the spec starts from was not there either.
+    Who.OPERATOR,
+    "the storage says that all of the input was worked through",
+    "Finished",
+    _of("Pending", "Starting", "RestoreBlocked"),
+)
+
+# -- an attempt --------------------------------------------------------------------------------------------------------
+
+BEGUN = Cause(
+    # After a failure, and in an upgrade, a new attempt is a part of those: they say why there is one.
+    Who.OPERATOR,
+    "an attempt gets its number",
+    "Starting",
+    _of("Pending", "Running", "Suspending", "Suspended") | _OVER,
+    keeps=_of("Upgrading", "Failing"),
+)
+MADE = Cause(Who.OPERATOR, "the driver's pod is made", "Starting", _of("Upgrading", "Failing"))
+PREPARES = Cause(
+    # A driver that recovers restores first: until it runs again the job is failing.
+    Who.DRIVER,
+    "the driver does not run yet",
+    "Starting",
+    _of("Running"),
+    stale=_STALE - _of("Upgrading"),
+    keeps=_of("Upgrading", "Failing"),
+)
+WAITS = Cause(
+    # A container that waits (for its image, after a crash) has no driver whose word could count.
+    Who.KUBERNETES,
+    "the driver's container waits",
+    "Starting",
+    _of("Running", "Failing"),
+    stale=_STALE,
+)
+RUNS = Cause(Who.DRIVER, "the driver runs", "Running", _of("Starting", "Failing"), stale=_STALE)
+
+# -- it ends, and another follows --------------------------------------------------------------------------------------
+
+RECOVERS = Cause(
+    Who.DRIVER,
+    "the driver goes back to its last checkpoint",
+    "Failing",
+    _of("Starting", "Running"),
+    stale=_STALE,
+)
+TAKEN_AWAY = Cause(
+    Who.KUBERNETES, "the driver's pod is being deleted", "Failing", _of("Starting", "Running"), stale=_STALE
+)
+AGAIN = Cause(
+    Who.OPERATOR,
+    "the attempt has ended or is gone, and another one follows",
+    "Failing",
+    _of("Starting", "Running"),
+    stale=_STALE,
+)
+
+# -- it ends, until its user changes the spec --------------------------------------------------------------------------
+
+FINISHED = Cause(Who.DRIVER, "all of the input is worked through", "Finished", _of(*ATTEMPT), stale=_STALE)
+NOT_RESTORED = Cause(
+    # Never started empty instead: only its user may give state up.
+    Who.DRIVER,
+    "the state to restore from is not there, or does not fit",
+    "RestoreBlocked",
+    _of(*ATTEMPT),
+    stale=_STALE,
+)
+GIVEN_UP = Cause(
+    Who.OPERATOR,
+    "another attempt would end the same way, or none is allowed any more",
+    "Failed",
+    _of(*ATTEMPT),
+    stale=_STALE,
+)
+NOT_THERE = Cause(
+    # Only where no driver's pod is there. One that runs goes on, and the condition Degraded tells.
+    Who.USER,
+    "the spec starts from a StateSnapshot that is not Completed",
+    "RestoreBlocked",
+    _of("Pending", *ATTEMPT, "Suspended", "Failed", "Finished") | _UNTIL_STOPPED,
+)
+
+# -- its user wants something else -------------------------------------------------------------------------------------
+
+CHANGED = Cause(
+    Who.USER,
+    "the spec changes so that it takes another attempt",
+    "Upgrading",
+    _of(*ATTEMPT),
+    stale=_STALE - _of("Upgrading"),
+)
+TO_REST = Cause(
+    Who.USER,
+    "state is suspended",
+    "Suspending",
+    _of(*ATTEMPT, "Upgrading", "RestoreBlocked", "Failed"),
+    stale=_STALE - _UNTIL_STOPPED,
+)
+STOPPED = Cause(
+    Who.OPERATOR,
+    "the driver has ended, and its state is kept",
+    "Suspended",
+    _of("Suspending", "RestoreBlocked"),
+)
+NOTHING_TO_STOP = Cause(
+    # One that has finished stays so: there is nothing that could be resumed.
+    Who.USER,
+    "state is suspended, and nothing runs",
+    "Suspended",
+    _of("Pending", "RestoreBlocked", "Failed"),
+)
+DELETED = Cause(
+    Who.USER,
+    "the job is deleted",
+    "Deleting",
+    frozenset({NEW}) | _of("Pending", *ATTEMPT, "Suspended") | _UNTIL_STOPPED | _OVER,
+)
+
+TABLE: Final = (
+    CREATED, TRACED, ASKED_STORAGE, WORKED_THROUGH, BEGUN, MADE, PREPARES, WAITS, RUNS, RECOVERS, TAKEN_AWAY, AGAIN,
+    FINISHED, NOT_RESTORED, GIVEN_UP, NOT_THERE, CHANGED, TO_REST, STOPPED, NOTHING_TO_STOP, DELETED,
+)  # fmt: skip

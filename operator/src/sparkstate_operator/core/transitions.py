@@ -1,0 +1,81 @@
+"""How a life is drawn as a table: causes, each with the phase that it leads to and the phases that it ends.
+
+Two rules. All transitions of a life stand in its table (``job_life``, ``snapshot_life``), and whoever decides says what
+has happened, never which phase follows: the table tells that.
+
+A transition that is not in its table is a mistake of ours, and no reason to leave a job alone. Decisions are made from
+what is seen, and of all that a status says the phase is what can be trusted least: it may come from a backup, from a
+newer operator, or from somebody's hand. So the cause leads to its phase all the same, and the reconciler logs the step
+as an error and counts it. To stop instead would leave a job that runs, or has to be started again, to nobody. Tests do
+stop (:data:`STRICT`).
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES", "") not in ("", "0")
+"""Whether a step that is not in its table is refused. For tests only."""
+NEW: Final = ""
+"""Where an object stands that has no phase yet."""
+
+
+class Who(enum.StrEnum):
+    """Who causes a transition."""
+
+    USER = "user"
+    OPERATOR = "operator"
+    DRIVER = "driver"
+    KUBERNETES = "Kubernetes"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that happens to a job or a snapshot."""
+
+    who: Who
+    when: str
+    """What happens, for people: it stands on the arrow of the diagram."""
+    to: str
+    """The phase that follows."""
+    ends: frozenset[str]
+    """The phases that it ends. Where an object is in ``to`` already, nothing changes."""
+    stale: frozenset[str] = frozenset()
+    """Phases that it ends only because the status was older than what it tells of: it was lost, or came from a backup,
+    and has been brought up to the newest pod, whose fate then decides."""
+    keeps: frozenset[str] = frozenset()
+    """Phases that go on in spite of it, because they say more than ``to`` does."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a cause made of a phase."""
+
+    before: str
+    after: str
+    cause: Cause
+
+    @property
+    def known(self) -> bool:
+        """Whether the table has it."""
+        return self.before == self.after or self.before in self.cause.ends | self.cause.stale
+
+
+def step(before: str, cause: Cause) -> Step:
+    """Where ``cause`` leads from ``before``. Raises LookupError for a step that is not in the table, if that is
+    :data:`STRICT`."""
+    found = Step(before, before if before in cause.keeps else cause.to, cause)
+    if STRICT and not found.known:
+        raise LookupError(f"no table has {before or 'new'} -> {found.after} ({cause.when})")
+    return found
+
+
+def every(causes: tuple[Cause, ...]) -> Iterator[Step]:
+    """All that a table has: transitions, and phases that go on in spite of a cause."""
+    for cause in causes:
+        yield from (Step(before, cause.to, cause) for before in sorted(cause.ends | cause.stale))
+        yield from (Step(before, before, cause) for before in sorted(cause.keeps))

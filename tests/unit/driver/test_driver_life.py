@@ -1,0 +1,158 @@
+"""The life of a driver goes by its table: the view, which every part of a driver tells its phase, sees to that."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.repository import tree
+from support.storage.stores import ManualClock
+
+from sparkstate.control import driver_life
+from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.driver.view import JobView
+
+ARROWS = {(before, row.to) for row in driver_life.TABLE for before in row.ends}
+
+
+def view() -> JobView:
+    return JobView(JobIdentity(job_uid="u", attempt=1), "job", "shop", "rocksdb", ManualClock())
+
+
+def at(phase: Phase) -> JobView:
+    """A view that has come there along the table."""
+    paths = {driver_life.BEGIN: (driver_life.BEGIN,)}
+    while phase not in paths:
+        paths.update(
+            {
+                after: (*paths[before], after)
+                for before, after in ARROWS
+                if before in paths and after not in paths
+            }
+        )
+    made = view()
+    for step in paths[phase]:
+        made.note_phase(step)
+    return made
+
+
+@given(st.lists(st.sampled_from(Phase), max_size=12))
+def test_a_view_goes_along_the_table_and_nowhere_else(told: list[Phase]) -> None:
+    made = view()
+    for phase in told:
+        before = made.phase
+        if before is phase or (before, phase) in ARROWS:
+            made.note_phase(phase)
+            assert made.phase is phase
+        else:
+            with pytest.raises(LookupError, match=f"{before} -> {phase} is in no table"):
+                made.note_phase(phase)
+            assert made.phase is before
+
+
+@pytest.mark.parametrize("before", driver_life.ALIVE)
+def test_a_failure_from_which_the_job_recovers_may_come_in_every_phase_of_a_driver_that_lives(
+    before: Phase,
+) -> None:
+    made = at(before)
+    made.note_failure("SlotLost", "gone", recovering=True)
+    assert made.phase is Phase.RECOVERING
+
+
+def test_every_phase_can_be_reached_and_only_the_end_cannot_be_left() -> None:
+    assert {at(phase).phase for phase in Phase} == set(Phase)
+    assert (
+        {before for before, _ in ARROWS}
+        == set(driver_life.ALIVE)
+        == set(Phase) - {Phase.FINISHED, Phase.FAILED}
+    )
+
+
+def test_a_driver_goes_on_off_the_table_and_says_so_in_its_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(driver_life, "STRICT", False)
+    made = at(Phase.FINISHED)
+    made.note_phase(Phase.RUNNING)
+    assert made.phase is Phase.RUNNING
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("ERROR", "sparkstate.driver")
+    assert "phase FINISHED -> RUNNING is in no table of transitions. This is a bug" in record.getMessage()
+
+
+def test_only_a_test_is_strict() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARKSTATE_STRICT_LIVES"}
+    asked = "from sparkstate.control import driver_life as e; from sparkstate_operator.core import transitions as o; "
+    told = subprocess.run(
+        [sys.executable, "-c", f"{asked}print(e.STRICT, o.STRICT)"],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    assert told.stdout.split() == [b"False", b"False"]
+
+
+# -- nothing in the table is dead --------------------------------------------------------------------------------------
+
+BY_THE_VIEW = {Phase.RECOVERING: "note_failure"}
+"""Phases that a part of the driver does not name itself."""
+
+
+def test_every_phase_of_the_table_is_told_by_a_part_of_the_driver() -> None:
+    told = set(noted())
+    assert told == {row.to for row in driver_life.TABLE} - set(BY_THE_VIEW)
+
+
+def noted() -> Iterator[Phase]:
+    """The phases in the calls of ``note_phase``."""
+    for path in tree.files(".py", below=tree.ENGINE / "driver"):
+        for node in ast.walk(tree.parsed(path)):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note_phase":
+                (phase,) = node.args
+                assert isinstance(phase, ast.Attribute), tree.name(path)
+                yield Phase[phase.attr]
+
+
+RECOVERY = "tests/integration/test_recovery.py::"
+SHOWN = {
+    "an incarnation begins": RECOVERY + "test_an_executor_jvm_that_is_killed_takes_its_slots_along",
+    "the slots hold their state": RECOVERY + "test_an_executor_jvm_that_is_killed_takes_its_slots_along",
+    "a storage does not answer, and the job waits for it": (
+        "tests/integration/test_fencing.py::test_while_the_storage_is_away_the_job_pauses_and_then_goes_on"
+    ),
+    "the storage answers again": (
+        "tests/integration/test_fencing.py::test_while_the_storage_is_away_the_job_pauses_and_then_goes_on"
+    ),
+    "the job is asked to end, or to stop with a savepoint, or its input ends": (
+        "tests/integration/test_savepoints.py::test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job"
+    ),
+    "something failed, and the job goes back to its last checkpoint": (
+        RECOVERY + "test_an_executor_jvm_that_is_killed_takes_its_slots_along"
+    ),
+    "the input is worked through, or the job was asked to end": (
+        RECOVERY + "test_a_job_runs_to_the_end_of_its_input_and_leaves_nothing_behind"
+    ),
+    "something failed that another try would not change, or no other try is allowed": (
+        "tests/integration/test_broken_storage.py"
+        "::test_a_driver_that_finds_a_damaged_state_file_stops_and_loses_nothing"
+    ),
+}
+"""A test of a whole driver in which it happens. The drivers of tests are strict: they end off the table."""
+
+NOT_SHOWN = {
+    "the savepoint to stop with has failed": "the storage has to fail between the last epoch and its savepoint",
+}
+"""Rows that no whole driver goes through in a test, and why."""
+
+
+def test_every_row_of_the_table_happens_in_a_test_of_a_whole_driver() -> None:
+    assert {*SHOWN, *NOT_SHOWN} == {row.when for row in driver_life.TABLE}
+    for test in SHOWN.values():
+        path, name = test.split("::")
+        assert f"def {name}(" in (tree.ROOT / path).read_text(), test
