@@ -8,7 +8,7 @@ import pytest
 
 from sparkstate import clock, errors, storage
 from sparkstate.log.log import LineageLog
-from sparkstate_operator.decide import failover
+from sparkstate_operator.decide import ends
 
 
 def test_the_word_of_a_fenced_driver_names_the_attempt_that_has_claimed(tmp_path: Path) -> None:
@@ -16,8 +16,8 @@ def test_the_word_of_a_fenced_driver_names_the_attempt_that_has_claimed(tmp_path
     LineageLog(store, clock.SystemClock()).claim(7, "pod-7")
     with pytest.raises(errors.Fenced) as fenced:
         LineageLog(store, clock.SystemClock()).claim(1, "pod-1")
-    assert failover.claimed_attempt(str(fenced.value)) == 7
+    assert ends.claimed_attempt(str(fenced.value)) == 7
 
 
 def test_a_word_without_a_number_names_none() -> None:
-    assert failover.claimed_attempt("somebody else") == 0
+    assert ends.claimed_attempt("somebody else") == 0

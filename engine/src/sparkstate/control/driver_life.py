@@ -92,13 +92,13 @@ TABLE: Final = (
 
 
 def known(before: Phase, after: Phase) -> bool:
-    """Whether the table has this transition. To stay where it is is none."""
+    """Whether the table has this transition. A driver that keeps its phase makes none."""
     return before is after or any(after is row.to and before in row.ends for row in TABLE)
 
 
 def told(before: Phase, after: Phase) -> str:
-    """What is to be said of a transition that the table does not have. Raises LookupError where that is
-    :data:`STRICT`."""
+    """The words for the log about a transition that the table does not have. Raises LookupError in tests
+    (:data:`STRICT`)."""
     why = f"phase {before} -> {after} is in no table of transitions"
     if STRICT:
         raise LookupError(why)

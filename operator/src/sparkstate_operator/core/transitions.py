@@ -1,13 +1,13 @@
 """How a life is drawn as a table: causes, each with the phase that it leads to and the phases that it ends.
 
-Two rules. All transitions of a life stand in its table (``job_life``, ``snapshot_life``), and whoever decides says what
-has happened, never which phase follows: the table tells that.
+There are two rules. A life has all of its transitions in one table (``job_life``, ``snapshot_life``). Whoever decides
+says what has happened, never which phase follows: the table gives the phase.
 
-A transition that is not in its table is a mistake of ours, and no reason to leave a job alone. Decisions are made from
-what is seen, and of all that a status says the phase is what can be trusted least: it may come from a backup, from a
-newer operator, or from somebody's hand. So the cause leads to its phase all the same, and the reconciler logs the step
-as an error and counts it. To stop instead would leave a job that runs, or has to be started again, to nobody. Tests do
-stop (:data:`STRICT`).
+A transition that is not in its table is our mistake, and no reason to leave a job alone. A decision follows from pods
+and reports. The phase in the status is the least reliable input: it may come from a backup, from a newer operator, or
+from somebody's hand. So the cause leads to its phase all the same, and the reconciler logs the step as an error and
+counts it. If it stopped instead, nobody would look after a job that runs, or start one again that has failed. Only
+tests stop (:data:`STRICT`).
 """
 
 from __future__ import annotations

@@ -7,29 +7,19 @@ from typing import Any
 
 from sparkstate_operator import actions, errors, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import job_life, memory, revisions
+from sparkstate_operator.core import job_life, memory
 from sparkstate_operator.decide import (
     deletion,
-    failover,
-    history,
     instructing,
+    job_steps,
     progress,
     rebuilding,
-    recovering,
     refusing,
     reporting,
-    starting,
-    stopping,
     sweeping,
 )
-from sparkstate_operator.decide.draft import TERMINAL, Draft
-from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
-from sparkstate_spec import built_in
-
-_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
-_STOPS = ("upgrade", "suspend", "restart")
-"""Intents that end an attempt."""
 
 
 def decide(
@@ -101,7 +91,7 @@ def _judge(draft: Draft) -> None:
         status.pop("refused", None)
     draft.before.append(actions.CreateRevision(draft.wanted.name))
     status["observedGeneration"] = job.generation
-    if draft.intent.get("action") in _STOPS:
+    if draft.intent.get("action") in job_steps.STOPS:
         _aim_at(draft, draft.wanted)
 
 
@@ -122,113 +112,7 @@ def _step(draft: Draft) -> None:
         draft.say(draft.invalid)
         return
     draft.put("memory", _memory(wanted) or draft.status.get("memory"))
-    suspended = draft.seen.job.spec.get("state") == "suspended"
-    action = draft.intent.get("action")
-    if action == recovering.RECOVER:
-        recovering.go_on(draft, wanted)
-    elif action == "start":
-        _starting(draft, suspended)
-    elif action in _STOPS:
-        _stopping(draft, wanted, str(action), suspended)
-    elif suspended:
-        _suspend(draft, wanted)
-    elif draft.attempt == 0 or draft.phase == "Suspended":
-        _first(draft, wanted)
-    elif draft.revision is None or draft.revision.name != wanted.name:
-        _change(draft, draft.revision, wanted)
-    elif draft.phase not in TERMINAL:
-        failover.watch(draft, wanted)
-        history.keep(draft, wanted)
-    else:
-        history.keep(draft, wanted)
-
-
-def _starting(draft: Draft, suspended: bool) -> None:
-    if suspended and draft.pod is None:
-        draft.settle()
-        draft.begin("suspend", attempt=draft.attempt)
-        draft.happened(job_life.TO_REST)
-        return
-    starting.go_on(draft)
-    if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
-        # The spec has changed again, and what is made can no longer be changed: once it is, that is an upgrade of it.
-        draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
-
-
-def _first(draft: Draft, wanted: Revision) -> None:
-    """Nothing runs, and something is to."""
-    first = draft.attempt == 0
-    start = (
-        instructing.instruction(draft, wanted)
-        if first
-        else instructing.changed(draft, draft.revision, wanted)
-    )
-    if start is None:
-        return
-    if draft.phase == "Suspended":
-        draft.note("Resumed", "the job goes on")
-    starting.begin(draft, wanted, start)
-
-
-def _change(draft: Draft, old: Revision | None, wanted: Revision) -> None:
-    """The newest valid spec is not the one that runs."""
-    change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
-    kinds = {revisions.kind_of(path) for path in change.paths if path != "state"} if change else set()
-    strongest = max(kinds, key=list(ChangeKind).index, default=None)
-    if change is not None and strongest in _KEEPS_RUNNING:
-        draft.put("revision", wanted.name)
-        draft.wait(0.0)
-        return
-    running = draft.pod is not None and draft.phase not in TERMINAL
-    start = instructing.changed(draft, old, wanted)
-    if start is None:
-        return
-    if not running:
-        delay_s = starting.unconfirmed_s(draft, old or wanted)
-        starting.begin(draft, wanted, start, delay_s=delay_s)
-        return
-    if draft.seen.refused and not refusing.fits_when_stopped(draft):
-        refusing.note(draft, wanted)
-        return
-    draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
-    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    named = strongest is ChangeKind.SAVEPOINT and start != draft.start
-    # Whether anybody asked for this change cannot be told from a status that was lost.
-    lost = not draft.seen.job.status.get("observedGeneration")
-    if mode == "stateless" and not named and not lost:
-        start = actions.Start(empty=True)
-    draft.put("start", start.document() or None)
-    full = (
-        "; the quota has room for the new pod only when the old one has ended" if draft.seen.refused else ""
-    )
-    told = ", ".join(change.paths) if change else "the spec"
-    draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
-    stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=wanted.name)
-
-
-def _stopping(draft: Draft, wanted: Revision, action: str, suspended: bool) -> None:
-    """An attempt is being stopped: once it is over, start the next one or rest."""
-    running = draft.revision or wanted
-    if not stopping.stopped(draft, running, running.savepoint_s):
-        return
-    draft.settle()
-    if action == "suspend" and suspended:
-        draft.happened(job_life.STOPPED)
-        draft.say("")
-        draft.note("Suspended", "the job rests, its state is kept")
-        return
-    starting.begin(draft, wanted, draft.start)
-
-
-def _suspend(draft: Draft, wanted: Revision) -> None:
-    if draft.phase in ("Suspended", "Finished"):
-        return
-    if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):
-        draft.happened(job_life.NOTHING_TO_STOP)
-        return
-    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")
-    stopping.begin(draft, "suspend", savepoint=mode == "savepoint")
+    job_steps.take(draft, wanted)
 
 
 def _memory(revision: Revision) -> dict[str, Any]:

@@ -1,0 +1,160 @@
+"""What follows the end of an attempt: another one, or none until a person does something."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from sparkstate_operator import clock, observed
+from sparkstate_operator.core import job_life, transitions
+from sparkstate_operator.decide import contesting, last_words, progress, restarts, starting
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.last_words import Failure, Meaning
+from sparkstate_operator.plan import Revision
+
+_ATTEMPT = re.compile(r"\battempt (\d{1,6})\b")
+
+
+def judge(draft: Draft, revision: Revision, pod: observed.Pod, *, disturbed: bool) -> None:
+    """By the exit code and last word of a driver that is dead, or about to end and has not said it yet.
+    ``disturbed``: somebody took its pod away, or its node."""
+    word = pod.ended.word if pod.ended is not None else {}
+    progress.take_savepoint_of_word(draft, word)
+    end = last_words.End(pod, disturbed)
+    match last_words.meaning(end):
+        case Meaning.TAKEN_AWAY:
+            told = end.reason or pod.disrupted or pod.reason or "PodDeleted"
+            reason = "PodDeleted" if told in last_words.STOPPED_WORDS else told
+            fail(draft, reason, f"the driver pod of attempt {pod.attempt} was taken away")
+            again(draft, revision)
+        case Meaning.FINISHED:
+            _finish(draft, word)
+        case Meaning.FENCED:
+            _fenced(draft, revision, pod, word)
+        case Meaning.STOPPED:
+            told = f"attempt {pod.attempt} was stopped from outside ({end.reason}); the job is to run"
+            draft.note("DriverStopped", told)
+            again(draft, revision)
+        case Meaning.FAILED:
+            container_failed(draft, revision, pod)
+
+
+def container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
+    """By the newest end of its container."""
+    ended = pod.crash
+    if ended is None:
+        again(draft, revision)
+        return
+    remember(draft, pod, ended)
+    failure = draft.status["lastFailure"]
+    match last_words.failure(ended):
+        case Failure.NOT_RESTORED:
+            _end(draft, job_life.NOT_RESTORED, "RestoreBlocked", failure["message"])
+        case Failure.FINAL:
+            _end(draft, job_life.GIVEN_UP, failure["reason"], failure["message"])
+        case Failure.MAY_PASS:
+            _try_again(draft, revision, str(failure["message"]))
+
+
+def _try_again(draft: Draft, revision: Revision, message: str) -> None:
+    """As the restart strategy says."""
+    verdict = restarts.answer(revision, failures(draft), draft.now, spread=draft.seen.job.uid)
+    if isinstance(verdict, restarts.GiveUp):
+        why = f"{verdict.why}; the last failure: {message}"
+        _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
+        return
+    counts = dict(draft.status.get("restarts") or {})
+    counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.kept(revision) :]
+    draft.status["restarts"] = counts
+    again(draft, revision, delay_s=verdict.delay_s)
+
+
+def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, word: observed.Document) -> None:
+    """A higher number has claimed the lineage (a job of the same name, deleted and made again): go above it, unless
+    that happens again and again."""
+    message = str(word.get("message", "another attempt has claimed the lineage"))
+    counts = contesting.counted(dict(draft.status.get("restarts") or {}), draft.now)
+    progress.put_restarts(draft, counts)
+    pause_s = contesting.pause_s(counts["fenced"])
+    if pause_s is None:
+        why = contesting.told(counts["fenced"], message)
+        progress.put_restarts(draft, {**counts, "fenced": []})  # a new start has all its fences before it
+        fail(draft, contesting.REASON, why)
+        _end(draft, job_life.GIVEN_UP, contesting.REASON, why)
+        return
+    fail(draft, "Fenced", message)
+    again(draft, revision, delay_s=pause_s, above=max(pod.attempt, claimed_attempt(message)))
+
+
+def claimed_attempt(message: str) -> int:
+    """The highest attempt that the engine's word about being fenced names; 0 if it names none."""
+    return max((int(number) for number in _ATTEMPT.findall(message)), default=0)
+
+
+def _finish(draft: Draft, word: observed.Document) -> None:
+    draft.happened(job_life.FINISHED)
+    draft.say(str(word.get("message", "")))
+    draft.note("Finished", str(word.get("message", "the job has finished")))
+
+
+def _end(draft: Draft, cause: transitions.Cause, reason: str, message: str) -> None:
+    draft.happened(cause)
+    draft.say(message)
+    draft.note(reason, message, warning=True)
+
+
+def remember(draft: Draft, pod: observed.Pod, ended: observed.Ended) -> None:
+    """As ``lastFailure``, once per end of a container."""
+    reason = str(ended.word.get("reason") or ended.reason or "Error")
+    if ended.reason == "OOMKilled":
+        reason = "OOMKilled"
+    message = str(
+        ended.word.get("message") or ended.message or f"the driver ended with exit code {ended.exit_code}"
+    )
+    fail(
+        draft,
+        reason,
+        message,
+        attempt=pod.attempt,
+        exit_code=ended.exit_code,
+        at=clock.text(ended.at) if ended.at else None,
+    )
+
+
+def fail(
+    draft: Draft,
+    reason: str,
+    message: str,
+    *,
+    attempt: int | None = None,
+    exit_code: int | None = None,
+    at: str | None = None,
+) -> None:
+    """Tell a failure, unless it is told already. Nothing follows from it yet."""
+    found = {
+        "time": at or clock.text(draft.now),
+        "attempt": attempt or draft.attempt,
+        "reason": reason,
+        "message": message[-4000:],
+        "exitCode": exit_code,
+    }
+    failure = {name: value for name, value in found.items() if value is not None}
+    old = draft.status.get("lastFailure") or {}
+    if {**old, "time": ""} == {**failure, "time": ""} and (at is None or old.get("time") == at):
+        return
+    draft.status["lastFailure"] = failure
+    draft.note("DriverFailed", f"attempt {failure['attempt']}: {reason}: {failure['message']}", warning=True)
+
+
+def failures(draft: Draft) -> list[datetime]:
+    """The earlier ones that counted, oldest first."""
+    recent = (draft.status.get("restarts") or {}).get("recent") or []
+    return [moment for text in recent if (moment := clock.parse(text)) is not None]
+
+
+def again(draft: Draft, revision: Revision, *, delay_s: float = 0.0, above: int = 0) -> None:
+    """A new attempt of the wanted revision (a spec that cannot run leaves the last valid one)."""
+    counts = dict(draft.status.get("restarts") or {})
+    progress.put_restarts(draft, {**counts, "operator": int(counts.get("operator") or 0) + 1})
+    draft.happened(job_life.AGAIN)
+    starting.begin(draft, draft.wanted or revision, draft.start, delay_s=delay_s, above=above)

@@ -1,0 +1,186 @@
+"""The steps that a look at a job may take, and which of them it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkstate_operator import actions
+from sparkstate_operator.core import job_life, revisions
+from sparkstate_operator.decide import (
+    failover,
+    history,
+    instructing,
+    precedence,
+    recovering,
+    refusing,
+    starting,
+    stopping,
+)
+from sparkstate_operator.decide.draft import TERMINAL, Draft
+from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.plan import Revision
+from sparkstate_spec import built_in
+
+STOPS = ("upgrade", "suspend", "restart")
+"""Intents that end an attempt."""
+Step = Callable[[Draft, Revision], None]
+_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
+
+
+def take(draft: Draft, wanted: Revision) -> None:
+    """One step towards what is wanted."""
+    step = precedence.first(STEPS, draft, wanted) or _watch
+    step(draft, wanted)
+
+
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _storage_is_asked(draft: Draft, _: Revision) -> Step | None:
+    """Nothing else is known of the job, so nothing else may be decided before the storage has answered."""
+    return recovering.go_on if draft.intent.get("action") == recovering.RECOVER else None
+
+
+def _attempt_is_made(draft: Draft, _: Revision) -> Step | None:
+    """Its number is taken, and a part of it may exist: what is wanted by now begins when it is there."""
+    return _start if draft.intent.get("action") == "start" else None
+
+
+def _attempt_is_stopped(draft: Draft, _: Revision) -> Step | None:
+    """The driver has been asked to end, which cannot be taken back. The look after its end decides what follows."""
+    return _stop if draft.intent.get("action") in STOPS else None
+
+
+def _is_to_rest(draft: Draft, _: Revision) -> Step | None:
+    """Before everything that would begin an attempt: a change of a job that is to rest waits until it goes on."""
+    return _suspend if _suspended(draft) else None
+
+
+def _is_to_begin(draft: Draft, _: Revision) -> Step | None:
+    """Before a change: where nothing runs, nothing has to be stopped or tried in a dry run for it."""
+    return _first if draft.attempt == 0 or draft.phase == "Suspended" else None
+
+
+def _is_to_change(draft: Draft, wanted: Revision) -> Step | None:
+    """Before the attempt's fate is looked at: if it has ended, the next one is of the new revision anyway. It is also
+    the only way out of a phase in which the job waits for a person."""
+    return _change if draft.revision is None or draft.revision.name != wanted.name else None
+
+
+def _is_done(draft: Draft, _: Revision) -> Step | None:
+    """Nobody looks after a pod that may be left; its snapshots are still kept and let go."""
+    return history.keep if draft.phase in TERMINAL else None
+
+
+STEPS = (
+    _storage_is_asked,
+    _attempt_is_made,
+    _attempt_is_stopped,
+    _is_to_rest,
+    _is_to_begin,
+    _is_to_change,
+    _is_done,
+)
+"""None of them: an attempt is to run, and is watched."""
+
+
+def _suspended(draft: Draft) -> bool:
+    return bool(draft.seen.job.spec.get("state") == "suspended")
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _watch(draft: Draft, wanted: Revision) -> None:
+    failover.watch(draft, wanted)
+    history.keep(draft, wanted)
+
+
+def _start(draft: Draft, _: Revision) -> None:
+    if _suspended(draft) and draft.pod is None:
+        draft.settle()
+        draft.begin("suspend", attempt=draft.attempt)
+        draft.happened(job_life.TO_REST)
+        return
+    starting.go_on(draft)
+    if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
+        # The spec has changed again, and what is made can no longer be changed: once it is, that is an upgrade of it.
+        draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
+
+
+def _first(draft: Draft, wanted: Revision) -> None:
+    """Nothing runs, and something is to."""
+    first = draft.attempt == 0
+    start = (
+        instructing.instruction(draft, wanted)
+        if first
+        else instructing.changed(draft, draft.revision, wanted)
+    )
+    if start is None:
+        return
+    if draft.phase == "Suspended":
+        draft.note("Resumed", "the job goes on")
+    starting.begin(draft, wanted, start)
+
+
+def _change(draft: Draft, wanted: Revision) -> None:
+    """The newest valid spec is not the one that runs."""
+    old = draft.revision
+    change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
+    kinds = {revisions.kind_of(path) for path in change.paths if path != "state"} if change else set()
+    strongest = max(kinds, key=list(ChangeKind).index, default=None)
+    if change is not None and strongest in _KEEPS_RUNNING:
+        draft.put("revision", wanted.name)
+        draft.wait(0.0)
+        return
+    running = draft.pod is not None and draft.phase not in TERMINAL
+    start = instructing.changed(draft, old, wanted)
+    if start is None:
+        return
+    if not running:
+        delay_s = starting.unconfirmed_s(draft, old or wanted)
+        starting.begin(draft, wanted, start, delay_s=delay_s)
+        return
+    if draft.seen.refused and not refusing.fits_when_stopped(draft):
+        refusing.note(draft, wanted)
+        return
+    draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
+    named = strongest is ChangeKind.SAVEPOINT and start != draft.start
+    # Whether anybody asked for this change cannot be told from a status that was lost.
+    lost = not draft.seen.job.status.get("observedGeneration")
+    if mode == "stateless" and not named and not lost:
+        start = actions.Start(empty=True)
+    draft.put("start", start.document() or None)
+    full = (
+        "; the quota has room for the new pod only when the old one has ended" if draft.seen.refused else ""
+    )
+    told = ", ".join(change.paths) if change else "the spec"
+    draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
+    stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=wanted.name)
+
+
+def _stop(draft: Draft, wanted: Revision) -> None:
+    """An attempt is being stopped: once it is over, start the next one or rest."""
+    running = draft.revision or wanted
+    if not stopping.stopped(draft, running, running.savepoint_s):
+        return
+    rests = draft.intent.get("action") == "suspend" and _suspended(draft)
+    draft.settle()
+    if rests:
+        draft.happened(job_life.STOPPED)
+        draft.say("")
+        draft.note("Suspended", "the job rests, its state is kept")
+        return
+    starting.begin(draft, wanted, draft.start)
+
+
+def _suspend(draft: Draft, wanted: Revision) -> None:
+    if draft.phase in ("Suspended", "Finished"):
+        return
+    if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):
+        draft.happened(job_life.NOTHING_TO_STOP)
+        return
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
+    draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")
+    stopping.begin(draft, "suspend", savepoint=mode == "savepoint")

@@ -1,0 +1,146 @@
+"""Decisions are lists of rules: the first that applies counts, each says why it stands there, and none is dead."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from support.scene.decisions import ended, pod, revision
+from support.scene.job_lives import Life
+
+from sparkstate_operator import observed
+from sparkstate_operator.decide import failover, job_steps, last_words, precedence, troubles
+from sparkstate_operator.decide.last_words import End, Failure, Meaning
+
+LISTS: dict[str, Sequence[Callable[..., Any]]] = {
+    "steps": job_steps.STEPS,
+    "a watched attempt": failover.WATCHED,
+    "the meaning of an end": last_words.MEANINGS,
+    "a failed container": last_words.FAILURES,
+    "troubles": troubles.TROUBLES,
+}
+
+
+def test_the_first_rule_that_gives_anything_counts_and_no_later_one_is_asked() -> None:
+    asked: list[int] = []
+
+    def rule(number: int, answer: int | None) -> Callable[[str], int | None]:
+        def judge(_: str) -> int | None:
+            asked.append(number)
+            return answer
+
+        return judge
+
+    assert precedence.first((rule(1, None), rule(2, 0), rule(3, 3)), "seen") == 0
+    assert asked == [1, 2]
+    assert precedence.first((rule(1, None),), "seen") is None
+
+
+@pytest.mark.parametrize("rules", LISTS.values(), ids=LISTS)
+def test_every_rule_says_why_it_stands_where_it_does(rules: Sequence[Callable[..., Any]]) -> None:
+    assert [rule.__name__ for rule in rules if not (rule.__doc__ or "").rstrip().endswith(".")] == []
+
+
+def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: set[Callable[..., Any]] = set()
+
+    def first(rules: Sequence[Callable[..., Any]], *seen: Any) -> Any:
+        for rule in rules:
+            if (found := rule(*seen)) is not None:
+                decided.add(rule)
+                return found
+        return None
+
+    monkeypatch.setattr(precedence, "first", first)
+    for seed in range(200):
+        list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
+    for shown in TROUBLED.values():
+        assert troubles.of(PLANNED, *shown) is not None
+    assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []
+
+
+# -- troubles ----------------------------------------------------------------------------------------------------------
+
+PLANNED = revision(stateBackend={"type": "rocksdb"})
+TROUBLED: dict[str, tuple[observed.Pod, observed.Report | None]] = {
+    "StorageUnavailable": (pod(), observed.Report({"phase": "PAUSED"})),
+    "ErrImagePull": (pod(waiting="ErrImagePull"), None),
+    "Unschedulable": (pod(unschedulable="no node fits"), None),
+    "NodeLost": (pod(node_lost=True), None),
+    "InitContainerFailed": (pod(trouble=("InitContainerFailed", "init 'fetch' failed")), None),
+    "CrashLoopBackOff": (pod(waiting="CrashLoopBackOff"), None),
+    "BackendUnplanned": (pod(), observed.Report({"phase": "RUNNING", "backend": "hashmap"})),
+}
+"""In their order. By the reason: what shows this trouble alone."""
+
+
+@pytest.mark.parametrize("reason", TROUBLED)
+def test_a_trouble_is_told_by_its_reason(reason: str) -> None:
+    found = troubles.of(PLANNED, *TROUBLED[reason])
+    assert found is not None and found[0] == reason and found[1]
+
+
+TOGETHER = [
+    (first, second)
+    for first, second in itertools.combinations(TROUBLED, 2)
+    if {first, second} != {"ErrImagePull", "CrashLoopBackOff"}
+    and {first, second} != {"StorageUnavailable", "BackendUnplanned"}
+]
+"""A container waits for one reason, and a driver is in one phase."""
+
+
+@pytest.mark.parametrize(("first", "second"), TOGETHER)
+def test_of_two_troubles_the_one_that_tells_more_is_told(first: str, second: str) -> None:
+    (one, said), (other, also) = TROUBLED[first], TROUBLED[second]
+    plain = pod()
+    changed = {name: value for name, value in vars(other).items() if value != getattr(plain, name)}
+    both = pod(
+        **{name: value for name, value in vars(one).items() if value != getattr(plain, name)} | changed
+    )
+    found = troubles.of(PLANNED, both, said or also)
+    assert found is not None and found[0] == first
+
+
+def test_without_trouble_nothing_is_told() -> None:
+    assert troubles.of(PLANNED, pod(), observed.Report({"phase": "RUNNING"})) is None
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "disturbed", "meaning"),
+    [
+        pytest.param(None, False, Meaning.TAKEN_AWAY, id="without a word"),
+        pytest.param(ended(1, "SlotLost"), False, Meaning.FAILED, id="failed"),
+        pytest.param(ended(1, "SlotLost"), True, Meaning.TAKEN_AWAY, id="failed in a drain"),
+        pytest.param(ended(1, "UserCodeError"), True, Meaning.FAILED, id="failed for good in a drain"),
+        pytest.param(ended(0, "Finished"), True, Meaning.FINISHED, id="finished in a drain"),
+        pytest.param(ended(1, "Finished"), False, Meaning.FAILED, id="finished, by its word alone"),
+        pytest.param(ended(0, "Suspended"), True, Meaning.TAKEN_AWAY, id="stopped in a drain"),
+        pytest.param(ended(0, "Suspended"), False, Meaning.STOPPED, id="stopped"),
+        pytest.param(ended(4), True, Meaning.FENCED, id="fenced, by its code"),
+        pytest.param(ended(0, "Fenced"), True, Meaning.FENCED, id="fenced, by its word"),
+        pytest.param(ended(0), False, Meaning.FAILED, id="code 0 and no word"),
+    ],
+)
+def test_what_an_end_means(end: observed.Ended | None, disturbed: bool, meaning: Meaning) -> None:
+    assert last_words.meaning(End(pod(ended=end), disturbed)) is meaning
+
+
+@pytest.mark.parametrize(
+    ("end", "failure"),
+    [
+        pytest.param(ended(3, "RestoreBlocked"), Failure.NOT_RESTORED, id="nothing to restore"),
+        pytest.param(ended(2, "SpecInvalid"), Failure.FINAL, id="spec invalid"),
+        pytest.param(ended(5, "CorruptData"), Failure.FINAL, id="storage damaged"),
+        pytest.param(ended(5, "StorageUnavailable"), Failure.MAY_PASS, id="storage away"),
+        pytest.param(ended(5), Failure.MAY_PASS, id="a storage's code without a word"),
+        pytest.param(ended(137), Failure.MAY_PASS, id="killed"),
+    ],
+)
+def test_what_the_failure_of_a_container_means(end: observed.Ended, failure: Failure) -> None:
+    assert last_words.failure(end) is failure
