@@ -8,11 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from support.scene import snapshot_lives
 from support.scene.decisions import ended, pod, revision
 from support.scene.job_lives import Life
 
 from sparkstate_operator import observed
-from sparkstate_operator.decide import failover, job_steps, last_words, precedence, troubles
+from sparkstate_operator.decide import (
+    failover,
+    job_steps,
+    last_words,
+    precedence,
+    snapshot_following,
+    troubles,
+)
 from sparkstate_operator.decide.last_words import End, Failure, Meaning
 
 LISTS: dict[str, Sequence[Callable[..., Any]]] = {
@@ -21,6 +29,8 @@ LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
     "troubles": troubles.TROUBLES,
+    "a savepoint": snapshot_following.FOLLOWED,
+    "a savepoint that is late": snapshot_following.FOLLOWED_LATE,
 }
 
 
@@ -44,6 +54,10 @@ def test_every_rule_says_why_it_stands_where_it_does(rules: Sequence[Callable[..
     assert [rule.__name__ for rule in rules if not (rule.__doc__ or "").rstrip().endswith(".")] == []
 
 
+LATE = {"phase": "Failed", "reason": "Timeout", "triggerId": "t-1", "jobUid": "uid-1"}
+"""A savepoint that was not complete in time."""
+
+
 def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     decided: set[Callable[..., Any]] = set()
 
@@ -57,6 +71,7 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedence, "first", first)
     for seed in range(200):
         list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
+        list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []

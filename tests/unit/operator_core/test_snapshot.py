@@ -12,7 +12,7 @@ from support.scene.decisions import NOW, job, pod, revision, running_status
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
-from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide import snapshot, snapshot_following
 
 RUNNING = observed.Report({"phase": "RUNNING"})
 
@@ -98,9 +98,9 @@ def test_a_savepoint_that_completes_after_its_timeout_is_known() -> None:
 
 def test_a_savepoint_is_asked_about_after_its_timeout_until_its_end_is_known() -> None:
     taken = later({"status": "IN_PROGRESS"})
-    assert (taken.status["reason"], taken.wait_s) == ("Timeout", snapshot.LATE_S)
+    assert (taken.status["reason"], taken.wait_s) == ("Timeout", snapshot_following.LATE_S)
     restarting = later(None, phase="RESTORING")
-    assert (restarting.status["reason"], restarting.wait_s) == ("Timeout", snapshot.LATE_S)
+    assert (restarting.status["reason"], restarting.wait_s) == ("Timeout", snapshot_following.LATE_S)
     failed = later({"status": "FAILED", "failure": "disk full"})
     assert (failed.status["reason"], failed.status["message"], failed.wait_s) == (
         "SavepointFailed",

@@ -11,19 +11,16 @@ from typing import Any
 
 from sparkstate_operator import actions, answers, clock, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions, naming, snapshot_life, transitions
-from sparkstate_operator.decide import commanding, progress, snapshot_deletion
+from sparkstate_operator.core import conditions, naming, snapshot_life
+from sparkstate_operator.decide import commanding, progress, snapshot_deletion, snapshot_following
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft as _Draft
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.plan import Revision
-from sparkstate_spec import units
 
 POLL_S = 2.0
 WAIT_S = 15.0
-LATE_S = 60.0
-"""A savepoint that was not complete in time is asked about this often."""
 IN_FLIGHT_S = 4.0
 DONE = ("Completed", "Failed")
 VERIFY = "verify"
@@ -46,7 +43,7 @@ def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Con
             draft.before.append(actions.AddFinalizer(marks))
         draft.fill(observedGeneration=seen.snapshot.generation)
         if late(seen.snapshot):
-            _late(draft)
+            snapshot_following.follow_late(draft)
         elif not settled(seen.snapshot):
             _take(draft)
     if draft.status:
@@ -73,7 +70,7 @@ def _take(draft: _Draft) -> None:
     elif not draft.phase or draft.phase == "Pending":
         _intend(draft)
     else:
-        _follow(draft)
+        snapshot_following.follow(draft)
 
 
 def late(one: observed.Snapshot) -> bool:
@@ -98,7 +95,7 @@ def _register(draft: _Draft, uri: str) -> None:
     draft.happened(snapshot_life.CHANGED if draft.phase == "Failed" else snapshot_life.CREATED)
     draft.put("access", draft.access(spec.get("s3"), spec.get("serviceAccountName")))
     if problems := draft.template_problems():
-        _fail(draft, snapshot_life.NOT_TAKEN, "SpecInvalid", problems)
+        snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, "SpecInvalid", problems)
         return
     task = draft.task(VERIFY)
     stage = commanding.stage(task, draft.snapshot.created, draft.seen.now)
@@ -117,7 +114,7 @@ def _register(draft: _Draft, uri: str) -> None:
     elif stage is Stage.DONE and task is not None:
         _registered(draft, uri, task)
     elif task is not None and task.result.get("reason") in FINAL:
-        _fail(draft, snapshot_life.NOT_TAKEN, "NotRestorable", commanding.why(task))
+        snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, "NotRestorable", commanding.why(task))
         draft.acts.append(actions.DeleteTask(task))
     elif task is not None and task.failed:
         why = commanding.why(task)
@@ -195,87 +192,10 @@ def _is_in_flight(one: observed.Snapshot) -> bool:
 def _pending(draft: _Draft, reason: str, message: str) -> None:
     if draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
         why = f"not taken within {draft.timeout_s():.0f} s: {message}"
-        _fail(draft, snapshot_life.NOT_TAKEN, reason, why)
+        snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, reason, why)
         return
     draft.fill(reason=reason, message=message)
     draft.wait_s = min(max(draft.age_s("triggeredTime", draft.snapshot.created), POLL_S), WAIT_S)
-
-
-def _follow(draft: _Draft) -> None:
-    """The trigger is written down: ask until there is an answer."""
-    seen = draft.seen
-    if draft.job is None:
-        _fail(draft, snapshot_life.FAILED, "JobNotFound", "the job is gone")
-        return
-    found = draft.answer()
-    state = str(found.get("status", ""))
-    if found and state == "COMPLETED":
-        _complete(draft, found)
-    elif found and state == "FAILED":
-        _refused(draft, found)
-    elif draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s():
-        _fail(draft, snapshot_life.FAILED, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
-        draft.wait_s = LATE_S
-    elif found:
-        draft.happened(snapshot_life.TAKEN)
-        draft.fill(reason=None, message=None, attempt=seen.pod.attempt if seen.pod else None)
-        draft.wait_s = POLL_S
-    else:
-        if seen.report is not None and seen.pod is not None and seen.report.phase == "RUNNING":
-            # An attempt that began since knows the trigger from storage, or takes the savepoint now.
-            draft.fill(attempt=seen.pod.attempt)
-            trigger = str(draft.status["triggerId"])
-            draft.acts.append(
-                actions.TriggerSavepoint(seen.pod, trigger, directory=draft.snapshot.spec.get("storage"))
-            )
-        draft.wait_s = POLL_S
-
-
-def _late(draft: _Draft) -> None:
-    """It was told as failed; what it has become is still to be known, so that no data is left that nobody knows of."""
-    found = draft.answer() if draft.job is not None else {}
-    state = str(found.get("status", ""))
-    running = draft.seen.report is not None and draft.seen.report.phase == "RUNNING"
-    if state == "COMPLETED" and found.get("location"):
-        _complete(draft, found)
-    elif state == "FAILED":
-        _refused(draft, found)
-    elif draft.job is None:
-        draft.fill(reason="JobNotFound", message="not complete in time, and the job is gone")
-    elif running and not found:
-        draft.fill(reason="NotTaken", message="not complete in time, and the driver has not begun it")
-    else:
-        draft.wait_s = LATE_S
-
-
-def _complete(draft: _Draft, found: observed.Document) -> None:
-    report = draft.seen.report.document if draft.seen.report is not None else {}
-    begun = clock.parse(draft.status.get("triggeredTime")) or draft.seen.now
-    took_ms = int((draft.seen.now - begun).total_seconds() * 1000)
-    draft.happened(snapshot_life.COMPLETED)
-    draft.fill(
-        reason=None,
-        message=None,
-        uri=found.get("location"),
-        epoch=found.get("epoch"),
-        lineage=report.get("lineage"),
-        slots=len(report.get("slots") or ()) or None,
-        size=progress.size(int(report["state_bytes"])) if report.get("state_bytes") else None,
-        completedTime=clock.text(draft.seen.now),
-        duration=units.format_duration(took_ms),
-    )
-    draft.note("SnapshotCompleted", f"{found.get('location')}")
-
-
-def _refused(draft: _Draft, found: observed.Document) -> None:
-    why = str(found.get("failure") or "the driver gave no reason")
-    _fail(draft, snapshot_life.FAILED, "SavepointFailed", why)
-
-
-def _fail(draft: _Draft, cause: transitions.Cause, reason: str, message: str) -> None:
-    draft.happened(cause)
-    draft.fill(reason=reason, message=message)
-    draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)
 
 
 def _conditions(draft: _Draft) -> list[dict[str, Any]]:

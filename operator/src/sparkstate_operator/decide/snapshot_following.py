@@ -1,0 +1,167 @@
+"""From the trigger to the savepoint: what a driver's answer about it, or its silence, leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkstate_operator import actions, clock
+from sparkstate_operator.core import snapshot_life, transitions
+from sparkstate_operator.decide import precedence, progress
+from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
+from sparkstate_spec import units
+
+Step = Callable[[SnapshotDraft], None]
+POLL_S = 2.0
+LATE_S = 60.0
+"""A savepoint that was not complete in time is asked about this often."""
+
+
+def follow(draft: SnapshotDraft) -> None:
+    """The trigger is written down: ask until there is an answer."""
+    step = precedence.first(FOLLOWED, draft) or _ask
+    step(draft)
+
+
+def follow_late(draft: SnapshotDraft) -> None:
+    """It was told as failed. Its end is still asked for, so that no data is left that nobody knows of."""
+    step = precedence.first(FOLLOWED_LATE, draft) or _wait
+    step(draft)
+
+
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _job_is_gone(draft: SnapshotDraft) -> Step | None:
+    """Nobody is left who could answer, and a report would be of another job with its name."""
+    return _fail_without_job if draft.job is None else None
+
+
+def _is_complete(draft: SnapshotDraft) -> Step | None:
+    """Before the time is looked at: a savepoint that is there is there, however long it took."""
+    return _complete if _state(draft) == "COMPLETED" else None
+
+
+def _has_failed(draft: SnapshotDraft) -> Step | None:
+    """Before the time is looked at: the driver's reason tells more than a timeout."""
+    return _fail_by_driver if _state(draft) == "FAILED" else None
+
+
+def _takes_too_long(draft: SnapshotDraft) -> Step | None:
+    """Whether the driver takes it or does not answer: a user waits no longer than the timeout says."""
+    late = draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s()
+    return _fail_in_time if late else None
+
+
+def _is_taken(draft: SnapshotDraft) -> Step | None:
+    """The driver knows the trigger, so it need not be asked to take it."""
+    return _note_taken if draft.answer() else None
+
+
+FOLLOWED = (_job_is_gone, _is_complete, _has_failed, _takes_too_long, _is_taken)
+"""None of them: no driver knows of it yet, as far as we know."""
+
+
+def _is_complete_somewhere(draft: SnapshotDraft) -> Step | None:
+    """Then its data has an owner after all. Without a place there is nothing that could be owned."""
+    place = draft.answer().get("location")
+    return _complete if draft.job is not None and _state(draft) == "COMPLETED" and place else None
+
+
+def _has_failed_late(draft: SnapshotDraft) -> Step | None:
+    """The driver knows the end, and there is no data."""
+    return _fail_by_driver if draft.job is not None and _state(draft) == "FAILED" else None
+
+
+def _job_is_gone_late(draft: SnapshotDraft) -> Step | None:
+    """After the answers, for those of another job were no answers: nobody will know."""
+    return _stop_without_job if draft.job is None else None
+
+
+def _was_not_taken(draft: SnapshotDraft) -> Step | None:
+    """Only a driver that runs can say so: one that starts or recovers may come to know the trigger from storage."""
+    return _stop_not_taken if _runs(draft) and not draft.answer() else None
+
+
+FOLLOWED_LATE = (_is_complete_somewhere, _has_failed_late, _job_is_gone_late, _was_not_taken)
+"""None of them: it may be complete yet."""
+
+
+def _state(draft: SnapshotDraft) -> str:
+    return str(draft.answer().get("status", ""))
+
+
+def _runs(draft: SnapshotDraft) -> bool:
+    return draft.seen.report is not None and draft.seen.report.phase == "RUNNING"
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _ask(draft: SnapshotDraft) -> None:
+    pod = draft.seen.pod
+    if _runs(draft) and pod is not None:
+        # An attempt that began since knows the trigger from storage, or takes the savepoint now.
+        draft.fill(attempt=pod.attempt)
+        trigger, directory = str(draft.status["triggerId"]), draft.snapshot.spec.get("storage")
+        draft.acts.append(actions.TriggerSavepoint(pod, trigger, directory=directory))
+    draft.wait_s = POLL_S
+
+
+def _note_taken(draft: SnapshotDraft) -> None:
+    draft.happened(snapshot_life.TAKEN)
+    pod = draft.seen.pod
+    draft.fill(reason=None, message=None, attempt=pod.attempt if pod else None)
+    draft.wait_s = POLL_S
+
+
+def _fail_in_time(draft: SnapshotDraft) -> None:
+    fail(draft, snapshot_life.FAILED, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
+    draft.wait_s = LATE_S
+
+
+def _fail_without_job(draft: SnapshotDraft) -> None:
+    fail(draft, snapshot_life.FAILED, "JobNotFound", "the job is gone")
+
+
+def _fail_by_driver(draft: SnapshotDraft) -> None:
+    why = str(draft.answer().get("failure") or "the driver gave no reason")
+    fail(draft, snapshot_life.FAILED, "SavepointFailed", why)
+
+
+def _stop_without_job(draft: SnapshotDraft) -> None:
+    draft.fill(reason="JobNotFound", message="not complete in time, and the job is gone")
+
+
+def _stop_not_taken(draft: SnapshotDraft) -> None:
+    draft.fill(reason="NotTaken", message="not complete in time, and the driver has not begun it")
+
+
+def _wait(draft: SnapshotDraft) -> None:
+    draft.wait_s = LATE_S
+
+
+def _complete(draft: SnapshotDraft) -> None:
+    found = draft.answer()
+    report = draft.seen.report.document if draft.seen.report is not None else {}
+    begun = clock.parse(draft.status.get("triggeredTime")) or draft.seen.now
+    took_ms = int((draft.seen.now - begun).total_seconds() * 1000)
+    draft.happened(snapshot_life.COMPLETED)
+    draft.fill(
+        reason=None,
+        message=None,
+        uri=found.get("location"),
+        epoch=found.get("epoch"),
+        lineage=report.get("lineage"),
+        slots=len(report.get("slots") or ()) or None,
+        size=progress.size(int(report["state_bytes"])) if report.get("state_bytes") else None,
+        completedTime=clock.text(draft.seen.now),
+        duration=units.format_duration(took_ms),
+    )
+    draft.note("SnapshotCompleted", f"{found.get('location')}")
+
+
+def fail(draft: SnapshotDraft, cause: transitions.Cause, reason: str, message: str) -> None:
+    """It has failed, whoever found out."""
+    draft.happened(cause)
+    draft.fill(reason=reason, message=message)
+    draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)

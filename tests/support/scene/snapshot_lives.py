@@ -1,0 +1,93 @@
+"""A snapshot's life by chance: what each look sees is chosen by whoever calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from support.scene.decisions import NOW, job, pod, revision, running_status
+
+from sparkstate_operator import labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
+from sparkstate_operator.core.transitions import Step
+from sparkstate_operator.decide import snapshot
+
+Pick = Callable[[Sequence[Any]], Any]
+"""Chooses one of several."""
+URI = "s3://bucket/state/savepoints/savepoint-1"
+SAVED: tuple[dict[str, Any] | None, ...] = (
+    None,
+    {},
+    {"status": "PENDING"},
+    {"status": "IN_PROGRESS"},
+    {"status": "COMPLETED", "location": URI, "epoch": 7},
+    {"status": "FAILED", "failure": "disk full"},
+)
+RESULTS: tuple[dict[str, Any], ...] = (
+    {"ok": True},
+    {"ok": False, "reason": "StorageUnavailable", "message": "away"},
+    {"ok": False, "reason": "CorruptData", "message": "damaged"},
+)
+
+
+@dataclass
+class Life:
+    """One snapshot: of a job that may run, or of a savepoint that is there."""
+
+    pick: Pick
+    status: dict[str, Any] = field(default_factory=dict)
+    generation: int = 1
+    deleted: bool = False
+    now: datetime = NOW
+
+    def steps(self, looks: int) -> Iterator[Step]:
+        """What its phase goes through in so many looks."""
+        spec = self.pick(({"jobRef": {"name": "orders"}}, {"uri": URI}))
+        if self.pick(range(8)) == 0:
+            spec = {**spec, "template": {"spec": {"containers": "none"}}}
+        for _ in range(looks):
+            self.generation += self.pick((0, 0, 1))
+            self.deleted = self.deleted or self.pick(range(12)) == 0
+            decision = snapshot.decide(self.around(spec), self.pick((revision(), revision(), None)), Config())
+            yield from decision.steps
+            self.status = dict(decision.status)
+            self.now += timedelta(seconds=self.pick((0, 1, 30, 900)))
+
+    def around(self, spec: dict[str, Any]) -> observed.AroundSnapshot:
+        one = observed.Snapshot(
+            name="savepoint",
+            uid="s-1",
+            resource_version="1",
+            generation=self.generation,
+            created=NOW,
+            spec=spec,
+            status=self.status,
+            labels={},
+            annotations={},
+            finalizers=(labels.FINALIZER,),
+            deleting_at=self.now if self.deleted else None,
+        )
+        result = self.pick(RESULTS)
+        task = observed.Task(
+            naming.command_job("savepoint", "s-1", snapshot.VERIFY),
+            "t",
+            "1",
+            snapshot.VERIFY,
+            result["ok"],
+            not result["ok"] and self.pick((True, False)),
+            result,
+            self.now,
+        )
+        report = self.pick((None, "RUNNING", "RUNNING", "RESTORING"))
+        running = job(self.pick((running_status(), running_status(intent={"action": "upgrade"}))))
+        return observed.AroundSnapshot(
+            one,
+            self.now,
+            self.pick((running, running, running, None)),
+            pod(),
+            observed.Report({"phase": report}, self.pick(SAVED)) if report else None,
+            tasks=self.pick(((), (task,))),
+        )
