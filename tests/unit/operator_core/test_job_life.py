@@ -66,6 +66,13 @@ def test_the_table_has_every_phase_and_each_can_be_reached_and_left() -> None:
     assert {step.before for step in every} == {*JOB, transitions.NEW} - {"Deleting"}
 
 
+def test_a_job_that_is_deleted_before_we_ever_held_it_is_left_to_its_other_holders() -> None:
+    """It has no phase and gets none, and looking at it does not fail."""
+    others = job(deleting=True, finalizers=("foregroundDeletion",))
+    decision = decide(observed.Observed(others, NOW), REVISIONS, WANTED[0][1], "", Config())
+    assert (decision.status, decision.before, decision.actions, decision.steps) == ({}, (), (), ())
+
+
 # -- what the table does not have --------------------------------------------------------------------------------------
 
 EDITED = {**SETTLED, "phase": "Deleting"}

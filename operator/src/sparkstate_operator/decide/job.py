@@ -39,7 +39,8 @@ def decide(
     rebuilding.fill(draft)
     if seen.job.deleting_at is not None:
         deletion.go_on(draft, config)
-        return reporting.finished(draft)
+        # One that we never held has no phase that could be reported, and is only waiting for its other holders.
+        return reporting.finished(draft) if draft.phase else draft.decision(seen.job.status)
     if (
         labels.FINALIZER not in seen.job.finalizers
         or seen.job.annotations.get(labels.MANAGER, "") != config.mark

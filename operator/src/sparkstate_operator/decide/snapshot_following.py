@@ -37,12 +37,12 @@ def _job_is_gone(draft: SnapshotDraft) -> Step | None:
 
 
 def _is_complete(draft: SnapshotDraft) -> Step | None:
-    """Before the time is looked at: a savepoint that is there is there, however long it took."""
+    """Before the timeout: a savepoint that exists counts, however long it took."""
     return _complete if _state(draft) == "COMPLETED" else None
 
 
 def _has_failed(draft: SnapshotDraft) -> Step | None:
-    """Before the time is looked at: the driver's reason tells more than a timeout."""
+    """Before the timeout: the driver's reason tells more."""
     return _fail_by_driver if _state(draft) == "FAILED" else None
 
 
@@ -73,7 +73,7 @@ def _has_failed_late(draft: SnapshotDraft) -> Step | None:
 
 
 def _job_is_gone_late(draft: SnapshotDraft) -> Step | None:
-    """After the answers, for those of another job were no answers: nobody will know."""
+    """Nobody will ever know its end: a report could only be of another job with this name."""
     return _stop_without_job if draft.job is None else None
 
 
