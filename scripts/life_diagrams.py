@@ -100,7 +100,8 @@ def diagram(life: Life) -> str:
         lines.append(f"    {before} --> {after}: {'<br/>or '.join(told)}")
     for row in life.rows:
         if _is_from_everywhere(life, row):
-            lines += [f"    note right of {row.to}: from every phase when {row.when}"]
+            # Mermaid 11 draws no note beside a state that nothing has named before.
+            lines += [f"    {row.to}", f"    note right of {row.to}: from every phase when {row.when}"]
     return "\n".join(lines) + "\n"
 
 
