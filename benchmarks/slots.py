@@ -37,8 +37,10 @@ import cloudpickle
 from sparkstate import clock, phases
 from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import (
@@ -136,9 +138,8 @@ class Driver:
             name="job", entry=EntryPoint(module="a.job"), slots=slots, checkpoint=checkpoint
         )
         space = KeySpace(max(128, slots * SHARDS_PER_SLOT), slots * SHARDS_PER_SLOT)
-        self.durable = Durable(settings, self._clock, 1, "a benchmark")
-        self.durable.key_space = space
-        self.durable.sink_paths = {"out": str(folder / "out")}
+        job = StoredJob(operators=(), sink_paths={"out": str(folder / "out")}, backend="hashmap")
+        self.durable = Durable(claim(settings, self._clock, 1, "a benchmark"), job)
         self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
         self.view = JobView(
             documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "rocksdb", self._clock
@@ -158,7 +159,7 @@ class Driver:
         self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
         recorder = phases.Phases("driver", self._clock, {})
         self.checkpoints = Checkpoints(
-            self.group, self.durable, checkpoint, Requests(), self.view, self._clock, recorder, base=-1
+            self.group, self.durable, checkpoint, Requests(), self.view, self._clock, recorder, space, base=-1
         )
         self._over = threading.Event()
         self._watching = threading.Thread(target=self._watch, daemon=True)

@@ -9,7 +9,9 @@ from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.log import LineageLog
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.storage import OpenStores, open_store
@@ -161,8 +163,8 @@ def test_the_store_of_a_sink_is_never_opened_again_on_the_disk_below(volume, tmp
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
     )
-    durable = Durable(settings, ManualClock(), 1, "a test")
-    durable.sink_paths = {"sum": str(volume.path)}
+    job = StoredJob(operators=("sum",), sink_paths={"sum": str(volume.path)}, backend="hashmap")
+    durable = Durable(claim(settings, ManualClock(), 1, "a test"), job)
     durable.begin_incarnation(durable.restore_point(), lambda number: None)
     durable.leftovers.settle()
     with volume.unmounted():

@@ -11,8 +11,10 @@ from support.slots import slots
 from sparkstate import clock, phases
 from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.driver.started import Started
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
@@ -29,15 +31,20 @@ def settings(folder: Path, count: int = 1, **checkpointing: float) -> JobSetting
     return JobSettings(name="job", entry=EntryPoint(module="a.job"), slots=count, checkpoint=checkpoint)
 
 
+def stored_job(**sinks: Path) -> StoredJob:
+    """Of the operator ``sum``, with the folders of its exact sinks by their uids."""
+    paths = {uid: str(folder) for uid, folder in sinks.items()}
+    return StoredJob(operators=("sum",), sink_paths=paths, backend="hashmap")
+
+
 class Running:
     """The operator ``sum``, whose output goes to files in ``folder/out``."""
 
     def __init__(self, folder: Path, count: int = 1, **checkpointing: float) -> None:
         self.out = folder / "out"
         time = clock.SystemClock()
-        self.durable = Durable(settings(folder, count, **checkpointing), time, 1, "a test")
-        self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
-        self.durable.sink_paths = {"sum": str(self.out)}
+        self.claimed = claim(settings(folder, count, **checkpointing), time, 1, "a test")
+        self.durable = Durable(self.claimed, stored_job(sum=self.out))
         self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
         lineage = self.durable.lineage
         url = self.durable.root.url
@@ -62,6 +69,7 @@ class Running:
             view,
             time,
             phases.Phases("driver", time, {}),
+            slots.KEY_SPACE,
             base=-1,
         )
 

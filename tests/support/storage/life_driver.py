@@ -17,7 +17,9 @@ from sparkstate import errors
 from sparkstate.checkpoint import Uploader, UploadTarget
 from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver.durable import Durable, SnapshotParts
+from sparkstate.driver.claimed import claim
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
 from sparkstate.handles import ShardHandle
 from sparkstate.slots.restoring import state_metas
 from sparkstate.spark.position import PART_BYTES, Captured
@@ -62,9 +64,9 @@ class LifeDriver:
         self.taken = 0
         self.savepoints: list[str] = []
         self.closed = False
-        self.durable = self._insist(lambda: Durable(self.settings, self.clock, attempt, f"attempt {attempt}"))
-        self.durable.key_space, self.durable.operators = KEY_SPACE, ("op",)
-        self.durable.sink_paths = {SINK: place.sink}
+        claimed = self._insist(lambda: claim(self.settings, self.clock, attempt, f"attempt {attempt}"))
+        job = StoredJob(operators=("op",), sink_paths={SINK: place.sink}, backend=backend)
+        self.durable = Durable(claimed, job)
         self.restore()
 
     def _insist(self, action):
@@ -108,7 +110,7 @@ class LifeDriver:
 
         Raises ``Fenced``. After a failure of which nobody knows how far it came, a new incarnation begins.
         """
-        number, committed = self.durable.new_checkpoint_id(), False
+        number, committed = self.durable.ids.new(), False
         rotated = [slot.writer.rotate(number) for slot in self.slots]
         try:
             target = UploadTarget.checkpoint(self.incarnation, number)
@@ -159,7 +161,7 @@ class LifeDriver:
 
     def _savepoint(self, trigger: str, staged, *, stop: bool) -> str:
         """Take a savepoint of now; its URL, or empty if it failed and nothing came of it."""
-        number = self.durable.new_checkpoint_id()
+        number = self.durable.ids.new()
         target = UploadTarget.savepoint(self.incarnation, number)
         try:
             url = self.durable.begin_savepoint(SavepointRequest(trigger_id=trigger), number, self.incarnation)
@@ -194,6 +196,7 @@ class LifeDriver:
             epoch=self.taken,
             watermarks=Watermarks(()),
             position=position_at(self.taken, self.place.new_folder()),
+            key_space=KEY_SPACE,
             shards=tuple(shards),
             states=tuple(state_metas(stores)),
             committables=staged,

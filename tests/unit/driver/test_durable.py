@@ -7,11 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.slots.running import stored_job
 from support.storage import checkpoints
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.handles import FileHandle
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
@@ -27,7 +29,7 @@ def durable(tmp_path: Path) -> Durable:
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
     )
-    return Durable(settings, ManualClock(), 1, "a test")
+    return Durable(claim(settings, ManualClock(), 1, "a test"), stored_job(out=tmp_path / "out"))
 
 
 def restored(durable: Durable, archive: position.Archive) -> Restored:
@@ -81,7 +83,7 @@ def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: 
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{volume}/state"),
     )
-    durable = Durable(settings, ManualClock(), 1, "a test")
+    durable = Durable(claim(settings, ManualClock(), 1, "a test"), stored_job())
     sink = open_store(f"{volume}/out")
     url = durable.lineage.store.url if what == "checkpoints" else sink.url
     durable.places.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
@@ -98,7 +100,6 @@ def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: 
 
 
 def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(durable: Durable, tmp_path: Path) -> None:
-    durable.sink_paths = {"out": f"{tmp_path}/out"}
     incarnation = durable.log.begin_incarnation("")
     out = open_store(f"{tmp_path}/out")
     for checkpoint_id in (1, 2):

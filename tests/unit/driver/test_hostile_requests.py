@@ -16,12 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.slots import slots
+from support.slots.running import stored_job
 
 from sparkstate import clock, errors, keys, phases
 from sparkstate.control import port, server
 from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
 from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.control import DriverControl
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
@@ -103,9 +105,8 @@ class Job:
     def __init__(self, folder: Path) -> None:
         self.slot = slots.Slot(folder / "slot", slots.plan(folder))
         self.slot.restore()
-        self.durable = Durable(settings_of(folder), clock.SystemClock(), 1, "a test")
-        self.durable.key_space, self.durable.operators = slots.KEY_SPACE, ("sum",)
-        self.durable.sink_paths = {"sum": str(folder / "out")}
+        claimed = claim(settings_of(folder), clock.SystemClock(), 1, "a test")
+        self.durable = Durable(claimed, stored_job(sum=folder / "out"))
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
         self.view.note_phase(Phase.RESTORING)
         self.view.note_phase(Phase.RUNNING)
@@ -117,12 +118,12 @@ class Job:
         self.durable.close_lineage = lambda *_: None  # type: ignore[method-assign]
         self.checkpoints = Checkpoints(
             self.group, self.durable, settings_of(folder).checkpoint, self.requests, self.view, clock.SystemClock(),
-            phases.Phases("driver", clock.SystemClock(), {}), base=-1,
+            phases.Phases("driver", clock.SystemClock(), {}), slots.KEY_SPACE, base=-1,
         )  # fmt: skip
         targets = Targets(S3Settings(), lambda: self.durable.lineage.store.url)
         self.control = DriverControl(
-            self.view, self.requests, self.durable.find_savepoint, lambda: None,
-            self.durable.peek_checkpoint_id, targets.require,
+            self.view, self.requests, claimed.find_savepoint, lambda: None,
+            claimed.ids.peek, targets.require,
         )  # fmt: skip
 
     def epoch(self) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 from support.slots import slots
-from support.slots.running import Running
+from support.slots.running import Running, stored_job
 
 from sparkstate import clock, storage
 from sparkstate.control.documents import SavepointRequest
@@ -105,7 +105,7 @@ def test_a_target_that_hangs_holds_up_no_restart(
         url = give_up_a_savepoint(durable, target)
     else:
         target, url = tmp_path / "out", f"file://{tmp_path}/out"
-        durable.sink_paths = {"sum": str(tmp_path / "new")}
+        durable = Durable(running.claimed, stored_job(sum=tmp_path / "new"))
     place = hanging(target)
     number = begin_next(durable)
     assert number == 2
@@ -114,7 +114,7 @@ def test_a_target_that_hangs_holds_up_no_restart(
     (told,) = durable.places.away
     assert (told.url, told.doing) == (url, "delete what something that failed left")
     assert not durable.places.failing(), "no checkpoint needs it"
-    failed = file_staged(durable)
+    failed = file_staged(durable, tmp_path / ("out" if what == "savepoint" else "new"))
     durable.discard(7)
     durable.leftovers.own.settle()
     assert not failed.exists(), "what lies in the job's own places is not held up either"
@@ -125,10 +125,9 @@ def test_a_target_that_hangs_holds_up_no_restart(
     assert durable.places.away == ()
 
 
-def file_staged(durable: Durable) -> Path:
-    (path,) = durable.sink_paths.values()
+def file_staged(durable: Durable, sink: Path) -> Path:
     name = f"{durable.lineage.id}/{durable.log.state.incarnation:05d}/000000007-000-sum.json"
-    file = Path(path) / "_sparkstate_staging" / name
+    file = sink / "_sparkstate_staging" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"{}")
     return file
@@ -147,7 +146,7 @@ def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
     place = hanging(tmp_path / "target")
     durable.leftovers.of_savepoint(url)
     assert place.asked.wait(10)
-    staged = file_staged(durable)
+    staged = file_staged(durable, running.out)
     durable.discard(7)
     within(10, durable.leftovers.own.settle)
     assert not staged.exists()

@@ -41,9 +41,7 @@ class Driver:
         self.entry = self.log.state.last_number
         self.savepoints = Savepoints(self.lineage, self.log, self.open)
         self.places = Places(ManualClock())
-        self.leftovers = Leftovers(
-            self.lineage, self.log, self.savepoints, self.open, lambda: ["out"], self.places
-        )
+        self.leftovers = Leftovers(self.lineage, self.log, self.savepoints, self.open, ["out"], self.places)
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, discarded=self.leftovers.of_checkpoint
         )

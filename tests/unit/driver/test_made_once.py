@@ -14,7 +14,7 @@ from support.slots.running import Running, settings
 from sparkstate import clock, errors, storage
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
 from sparkstate.driver import beside, job
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.parts import Parts
 from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.log.fence import FenceGuard
@@ -75,7 +75,7 @@ def test_a_file_where_a_folder_was_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_request_makes_no_folder_before_the_log_is_read(tmp_path: Path) -> None:
     unclaimed = job.JobDriver.__new__(job.JobDriver)
-    unclaimed._durable = None
+    unclaimed._claimed = None
     Targets(S3Settings(), lambda: "", made=unclaimed.may_make_target).require(f"file://{tmp_path}/kept/below")
     assert list(tmp_path.iterdir()) == []
 
@@ -85,7 +85,7 @@ def test_a_start_that_waits_hears_of_a_newer_driver(running: Running) -> None:
     guard = FenceGuard(durable.log, 10.0, clock.SystemClock())
     parts = Parts(**dict.fromkeys(Parts.__dataclass_fields__) | {"guard": guard, "requests": requests})  # type: ignore[arg-type]
     assert not parts.given_up()
-    Durable(settings(running.out.parent), clock.SystemClock(), 2, "the next")
+    claim(settings(running.out.parent), clock.SystemClock(), 2, "the next")
     with pytest.raises(errors.Fenced):
         guard.read()
     assert parts.given_up()

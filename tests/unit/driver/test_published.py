@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.slots import slots
-from support.slots.running import Running, settings
+from support.slots.running import Running, settings, stored_job
 
 from sparkstate import clock, errors, storage
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.sinks import file_sink, publication
 
@@ -35,8 +36,8 @@ def rows(folder: Path) -> list[int]:
 
 def restore(folder: Path, sink: str | None) -> Durable:
     """The next attempt's driver, whose job has that sink, up to the begin of its incarnation."""
-    durable = Durable(settings(folder), clock.SystemClock(), 2, "the next")
-    durable.sink_paths = {} if sink is None else {"sum": str(folder / sink)}
+    job = stored_job() if sink is None else stored_job(sum=folder / sink)
+    durable = Durable(claim(settings(folder), clock.SystemClock(), 2, "the next"), job)
     durable.begin_incarnation(durable.restore_point(), lambda number: None)
     durable.leftovers.settle()  # it looks into the sink's folder too, with a file of its own for a moment
     return durable
@@ -100,7 +101,7 @@ def test_a_driver_that_died_between_publishing_and_saying_so_changes_nothing(
 
 def restore_again(folder: Path) -> list[Path]:
     """Once more, when nothing is left beside what was published."""
-    durable = Durable(settings(folder), clock.SystemClock(), 3, "one more")
+    durable = Durable(claim(settings(folder), clock.SystemClock(), 3, "one more"), stored_job())
     durable.begin_incarnation(durable.restore_point(), lambda number: None)
     durable.leftovers.settle()
     return files(folder / "out")

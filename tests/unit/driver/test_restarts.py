@@ -139,7 +139,7 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     def no_further(*_: object) -> int:
         raise errors.SlotLost("the rest needs slots")
 
-    durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further, key_space=None)
+    durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further)
     driver = Failing(errors.SlotLost(""), tmp_path)
     parts = SimpleNamespace(
         durable=durable,

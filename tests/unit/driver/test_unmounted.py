@@ -13,11 +13,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.slots import slots
-from support.slots.running import Running, settings
+from support.slots.running import Running, settings, stored_job
 from support.slots.slots import Slot
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings
@@ -46,11 +47,10 @@ def rows(folder: Path) -> list[int]:
     return sorted(row["total"] for path in folder.glob("part-*") for row in pq.read_table(path).to_pylist())
 
 
-def next_driver(folder: Path, attempt: int = 2, known: str = "") -> Durable:
+def next_driver(folder: Path, attempt: int = 2, known: str = "", sink: str = "out") -> Durable:
     told = dataclasses.replace(settings(folder), known_lineage=known)
-    durable = Durable(told, clock.SystemClock(), attempt, "the next")
-    durable.sink_paths = {"sum": str(folder / "out")}
-    return durable
+    claimed = claim(told, clock.SystemClock(), attempt, "the next")
+    return Durable(claimed, stored_job(sum=folder / sink))
 
 
 def begin(durable: Durable, given_up: bool = True) -> None:
@@ -183,7 +183,7 @@ def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_pat
 
 def named(durable: Durable, name: str, target: str | None) -> str:
     """A savepoint that is begun, and has its folder."""
-    number = durable.new_checkpoint_id()
+    number = durable.ids.new()
     url = durable.begin_savepoint(SavepointRequest(trigger_id=name, target_directory=target), number, 1)
     durable.make_savepoint_folder(url, 60.0, lambda: False)
     return url
@@ -275,9 +275,7 @@ def test_a_driver_waits_for_the_folder_that_its_job_had_output_in(running: Runni
 
 def test_a_sink_that_the_job_never_had_gets_its_folder(running: Running, tmp_path: Path) -> None:
     running.start(0).settle()
-    late = next_driver(tmp_path)
-    late.sink_paths = {"sum": str(tmp_path / "new" / "below")}
-    begin(late)
+    begin(next_driver(tmp_path, sink="new/below"))
     assert (tmp_path / "new" / "below").is_dir()
 
 

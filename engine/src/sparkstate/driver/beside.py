@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from sparkstate import clock, errors
 from sparkstate.driver.answers import Answers
 from sparkstate.driver.away import SLOW_S
-from sparkstate.driver.durable import Durable, SnapshotParts
+from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.snapshot_parts import SnapshotParts
 from sparkstate.driver.started import Started, parts_of
 from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted

@@ -31,6 +31,7 @@ from sparkstate.driver.told import Told
 from sparkstate.driver.unsaved import Unsaved
 from sparkstate.driver.view import JobView
 from sparkstate.handles import ShardHandle
+from sparkstate.keygroups import KeySpace
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import protocol
@@ -56,16 +57,18 @@ class Checkpoints:
         view: JobView,
         clock_: clock.Clock,
         phases_: phases.Phases,
+        key_space: KeySpace,
         base: int,
     ) -> None:
         self._group = group
         self._durable = durable
         self._settings = settings
-        self._due = Due(settings, clock_, durable.peek_checkpoint_id())
+        self._due = Due(settings, clock_, durable.ids.peek())
         self._requests = requests
         self._told = Told(view, requests, durable, clock_)
         self._clock = clock_
         self._phases = phases_
+        self._key_space = key_space
         self._base = base
         self._current: Started | None = None
         self._fatal: errors.SparkstateError | None = None
@@ -158,10 +161,11 @@ class Checkpoints:
         """
         self.require_sound()
         started = Started(
-            checkpoint_id=self._durable.new_checkpoint_id(),
+            checkpoint_id=self._durable.ids.new(),
             epoch=epoch,
             watermarks=watermarks,
             position=position,
+            key_space=self._key_space,
             drained=drained,
             trigger_ms=self._clock.now_ms(),
             began=self._clock.monotonic(),
@@ -172,7 +176,7 @@ class Checkpoints:
         self._current = started
         self._due.began(started.checkpoint_id, len(self._group))
         if request is not None:
-            started.savepoint_id = self._durable.new_checkpoint_id()
+            started.savepoint_id = self._durable.ids.new()
         self._told.began(started)
         self._tell_slots(started)
         threading.Thread(target=self._run, args=(started,), name="checkpoint", daemon=True).start()

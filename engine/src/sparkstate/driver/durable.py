@@ -3,122 +3,68 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
-import sparkstate
-from sparkstate import clock, errors, storage
+from sparkstate import errors, storage
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.downloader import Downloader
-from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
-from sparkstate.checkpoint.savepoint import Savepoints, SavepointState
+from sparkstate.checkpoint.metadata import CheckpointMetadata
+from sparkstate.checkpoint.savepoint import SavepointState
 from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver import savepoint_targets
-from sparkstate.driver.away import Ending, Places, briefly, heard
+from sparkstate.driver import savepoint_targets, snapshot_parts
+from sparkstate.driver.away import Ending, briefly, heard
+from sparkstate.driver.claimed import Claimed
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
-from sparkstate.handles import FileHandle, ShardHandle, StateMeta
-from sparkstate.keygroups import KeySpace
-from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
-from sparkstate.log.log import LineageLog
+from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
+from sparkstate.handles import FileHandle
 from sparkstate.log.records import SavepointCommitted
-from sparkstate.settings import JobSettings
 from sparkstate.sinks import file_sink
 from sparkstate.spark import position
-from sparkstate.spark.watermarks import Watermarks
-from sparkstate.storage import layout, naming, probe
+from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 _PROBE = "_sparkstate_probe"
 """No object has this name: whether there is one shows whether the storage answers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SnapshotParts:
-    """What the driver and the slots know of a snapshot."""
-
-    checkpoint_id: int
-    trigger_id: str
-    incarnation: int
-    epoch: int
-    watermarks: Watermarks
-    position: position.Captured
-    shards: tuple[ShardHandle, ...]
-    states: tuple[StateMeta, ...]
-    committables: tuple[Committable, ...]
-    slots: int
-    drained: bool
-    closed: bool
-    trigger_ms: int
-
-
 class Durable:
-    """One lineage, claimed by this driver. Thread-safe as far as its parts are."""
+    """One lineage, claimed by this driver, and what its declared job stores there. Thread-safe as far as its parts
+    are."""
 
-    def __init__(
-        self,
-        settings: JobSettings,
-        clock_: clock.Clock,
-        attempt: int,
-        driver: str,
-        before_claim: Callable[[LineageLog], object] = lambda log: None,
-        places: Places | None = None,
-    ) -> None:
-        self._settings = settings
-        self._clock = clock_
-        self.places = places or Places(clock_)
-        known = settings.known_lineage
-        name = JobName.of(settings)
-        opened = storage.open_made if known else storage.open_store
-        self.root = opened(settings.checkpoint.storage, settings.s3)
-        require(self.root, name, known)  # before the first write, which may go to a bare mount point
-        probe.require_conditional_create(self.root)
-        pod = settings.pod
-        found = open_lineage(
-            self.root,
-            name,
-            clock_,
-            start_empty=settings.start_empty or bool(pod and pod.start_fresh),
-            attempt=(pod.start_since if pod else 0) or attempt,
-            uid=pod.job_uid if pod else "",
-        )
-        # One whose folder an earlier driver of this run has had is not made again without what was in it.
-        own = storage.open_within(self.root, found.id, settings.s3, make=found.id != known)
-        self.lineage: Lineage = replace(found, store=own)
-        self.log = LineageLog(self.lineage.store, clock_)
-        before_claim(self.log)
-        self.token = self.log.claim(attempt, driver)
-        self._stores = storage.OpenStores(settings.s3)
-        self.savepoints = Savepoints(self.lineage, self.log, self._stores.get)
-        self.sink_paths: dict[str, str] = {}
-        """The folder of each exact sink of the job, by the sink's uid."""
-        insist, sink_paths = self._insist, (lambda: self.sink_paths)
+    def __init__(self, claimed: Claimed, job: StoredJob) -> None:
+        self._claimed = claimed
+        self._settings = claimed.settings
+        self._clock = claimed.clock
+        self._job = job
+        self.places = claimed.places
+        self.root = claimed.root
+        self.lineage = claimed.lineage
+        self.log = claimed.log
+        self.savepoints = claimed.savepoints
+        self.ids = claimed.ids
+        self._stores = claimed.stores
         self._outputs = Outputs(
-            self.lineage.id, self.log, self._stores, self.places, sink_paths, insist, clock_
+            self.lineage.id, self.log, self._stores, self.places, job.sink_paths, self._insist, self._clock
         )
         self.leftovers = Leftovers(
             self.lineage,
             self.log,
             self.savepoints,
             self._stores.get,
-            lambda: list(self.sink_paths.values()),
+            tuple(job.sink_paths.values()),
             self.places,
         )
         self.completed = CompletedCheckpointStore(
-            self.lineage.store, self.log, settings.checkpoint.retained, self.leftovers.of_checkpoint
+            self.lineage.store, self.log, self._settings.checkpoint.retained, self.leftovers.of_checkpoint
         )
-        self._ids = itertools.count(self.completed.next_checkpoint_id())
-        self._peek = 0
-        self._position_files: dict[str, FileHandle] = {}
+        self._position_files: Mapping[str, FileHandle] = {}
         """Of the newest checkpoint, to which the next may refer: identity → handle."""
-        self.key_space: KeySpace | None = None
-        self.operators: tuple[str, ...] = ()
-        self.backend = settings.backend.type
 
     def _open_existing(self, url: str) -> ObjectStore:
         """For reading: a wrong URL must not make a folder."""
@@ -190,15 +136,6 @@ class Durable:
         return number
 
     # -- checkpoints --------------------------------------------------------------------------------------------
-
-    def new_checkpoint_id(self) -> int:
-        """Never used before in this lineage."""
-        self._peek = next(self._ids)
-        return self._peek
-
-    def peek_checkpoint_id(self) -> int:
-        """What the next checkpoint will probably be called."""
-        return max(self._peek + 1, self.log.state.last_checkpoint_id + 1)
 
     def url_of(self, checkpoint_id: int) -> str:
         """The folder of a checkpoint."""
@@ -276,13 +213,9 @@ class Durable:
     def _default_savepoints(self) -> str:
         return naming.join_url(self.root.url, layout.SAVEPOINTS)
 
-    def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
-        """A completed savepoint of that trigger id, from the log."""
-        return self.savepoints.find(trigger_id).committed
-
     def close_lineage(self, url: str, trigger_id: str, given_up: Callable[[], bool]) -> None:
         """No epoch commits after the savepoint at ``url``."""
-        committed = self.find_savepoint(trigger_id)
+        committed = self._claimed.find_savepoint(trigger_id)
         if committed is None or committed.url != url:
             raise errors.StateError(f"the savepoint {url} is not in the log. This is a bug. Please report.")
         doing = f"end with savepoint {trigger_id}"
@@ -346,53 +279,21 @@ class Durable:
         return True
 
     def _metadata(
-        self, parts: SnapshotParts, kind: str, store: ObjectStore, target: UploadTarget
+        self,
+        parts: SnapshotParts,
+        kind: Literal["checkpoint", "savepoint"],
+        store: ObjectStore,
+        target: UploadTarget,
     ) -> CheckpointMetadata:
-        assert self.key_space is not None
         uploader = Uploader(
             store, threads=1, inline_threshold_bytes=self._settings.checkpoint.inline_threshold_bytes
         )
         known = self._position_files if kind == "checkpoint" else {}
-        try:
-            stored = parts.position.read()
-            source_position = uploader.put_bytes(target, "source-position", stored.archive)
-            source_files = tuple(
-                known.get(part.identity)
-                or uploader.put_shared(target, part.name, part.packed(), part.identity)
-                for part in stored.parts
-            )
-        finally:
-            uploader.close()
-        return CheckpointMetadata(
-            kind="savepoint" if kind == "savepoint" else "checkpoint",
-            checkpoint_id=parts.checkpoint_id,
-            job=self.lineage.job,
-            lineage=self.lineage.id,
-            incarnation=parts.incarnation,
-            epoch=parts.epoch,
-            watermark=parts.watermarks.current,
-            source_watermarks={str(i): v for i, v in parts.watermarks.stored_largest().items()},
-            source_parts={str(i): v for i, v in parts.watermarks.stored_parts().items()},
-            late_at_watermark=True,
-            timestamp_ms=parts.trigger_ms,
-            duration_ms=self._clock.now_ms() - parts.trigger_ms,
-            key_space=self.key_space,
-            slots=parts.slots,
-            backend=self.backend,
-            operators=self.operators,
-            states=parts.states,
-            shards=parts.shards,
-            source_position=source_position,
-            source_files=source_files,
-            committables=parts.committables,
-            sinks=self._outputs.urls,
-            trigger_id=parts.trigger_id,
-            closed=parts.closed,
-            drained=parts.drained,
-            watermark_before_end=parts.watermarks.before_end,
-            sparkstate=sparkstate.__version__,
+        stored = snapshot_parts.store_position(parts.position, uploader, target, known)
+        return snapshot_parts.metadata_of(
+            parts, kind, self.lineage, self._job, stored, self._outputs.urls, self._clock.now_ms
         )
 
 
-def _by_identity(metadata: CheckpointMetadata) -> dict[str, FileHandle]:
+def _by_identity(metadata: CheckpointMetadata) -> Mapping[str, FileHandle]:
     return {handle.identity: handle for handle in metadata.source_files}

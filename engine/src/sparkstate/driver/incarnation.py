@@ -124,6 +124,7 @@ class Incarnation:
             parts.view,
             parts.clock,
             parts.phases,
+            self._key_space,
             base=metadata.checkpoint_id if own and metadata is not None else -1,
         )
 

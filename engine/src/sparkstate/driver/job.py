@@ -16,12 +16,14 @@ from sparkstate.checkpoint.restore import Restored
 from sparkstate.control.documents import Phase
 from sparkstate.driver import ending, entry, savepoint_targets
 from sparkstate.driver.away import Ending, heard
+from sparkstate.driver.claimed import Claimed, claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.handover import Handover
 from sparkstate.driver.incarnation import Incarnation
 from sparkstate.driver.oom import OomKills
 from sparkstate.driver.parts import End, Parts
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.keys import Keys
@@ -107,7 +109,7 @@ class JobDriver:
         self._handover = Handover(attempt, patience_s, requests.alone, clock_, view, say)
         self._session: SparkSession | None = None
         self._begun: _Begun | None = None
-        self._durable: Durable | None = None
+        self._claimed: Claimed | None = None
         self._incarnation: Incarnation | None = None
         self._slots_before: tuple[SlotAddress, ...] = ()
 
@@ -117,50 +119,49 @@ class JobDriver:
 
     def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
         """From the log."""
-        return self._durable.find_savepoint(trigger_id) if self._durable else None
+        return self._claimed.find_savepoint(trigger_id) if self._claimed else None
 
     def lineage_url(self) -> str:
         """Where the job's state lies; empty before it is claimed."""
-        return self._durable.lineage.store.url if self._durable else ""
+        return self._claimed.lineage.store.url if self._claimed else ""
 
     def may_make_target(self, url: str) -> bool:
         """Whether a missing folder of savepoints may be made; nobody knows before the log is read."""
-        durable = self._durable
-        return durable is not None and savepoint_targets.may_be_made(url, durable.root, durable.log.state)
+        claimed = self._claimed
+        return claimed is not None and savepoint_targets.may_be_made(url, claimed.root, claimed.log.state)
 
     def next_checkpoint_id(self) -> int:
         """What the next checkpoint will be called."""
-        return self._durable.peek_checkpoint_id() if self._durable else 1
+        return self._claimed.ids.peek() if self._claimed else 1
 
     def run(self) -> Outcome:
         """Until the job ends. Raises what ended it if that was no success."""
         try:
             try:
-                durable = self._durable = self._open_durable()
+                claimed = self._claimed = self._await_claim()
             except Ending:
                 return self._ended()
             self._reached("the state is claimed")
             self._say(
-                f"lineage {durable.lineage.id} at {durable.lineage.store.url}"
-                + ("" if durable.lineage.created else " (found by the job's name)")
+                f"lineage {claimed.lineage.id} at {claimed.lineage.store.url}"
+                + ("" if claimed.lineage.created else " (found by the job's name)")
             )
             if self._settings.pod is not None:
                 inheritance.inherit(self._work_dir)
-            self._spark.claimed(durable.token.life)
+            self._spark.claimed(claimed.token.life)
             begun = self._begin()
             declared = begun.declared
-            durable.operators = tuple(declared.operators)
-            durable.sink_paths = {n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)}
             if declared.backend is not None:
                 chosen = declared.backend.effective_settings(self._settings.backend)
                 self._settings = replace(self._settings, backend=chosen)
-            durable.backend = self._settings.backend.type
-            self._view.note_job(durable.lineage.id, [node.uid for node in declared.sinks], durable.backend)
+            backend = self._settings.backend.type
+            self._view.note_job(claimed.lineage.id, [node.uid for node in declared.sinks], backend)
             self._view.note_notices(declared.notices())
             # A successor waits by its own clock, also while this machine is suspended.
-            guard = FenceGuard(durable.log, self._settings.fence_timeout_s, clock.WakefulClock())
+            guard = FenceGuard(claimed.log, self._settings.fence_timeout_s, clock.WakefulClock())
             guard.start()
             try:
+                durable = Durable(claimed, stored_job(declared, backend))
                 return self._run(self._parts(begun, durable, guard))
             finally:
                 guard.stop()
@@ -205,7 +206,7 @@ class JobDriver:
     def _reached(self, step: str) -> None:
         self._say(f"{step}, {self._clock.monotonic() - self._began:.1f} s after the driver began")
 
-    def _open_durable(self) -> Durable:
+    def _await_claim(self) -> Claimed:
         """Claim the lineage; while the storage is away, wait for it."""
         pod = self._settings.pod
         who = f"{pod.namespace}/{pod.name}" if pod else f"{socket.gethostname()}:{os.getpid()}"
@@ -214,9 +215,9 @@ class JobDriver:
             try:
                 # A pod's driver has nothing to save yet and ends by itself (ending.Grace); what it does while it
                 # waits for an earlier one needs the main thread.
-                durable = self._claim(who) if pod else heard(lambda: self._claim(who), self._requests.ending)
+                claimed = self._claim(who) if pod else heard(lambda: self._claim(who), self._requests.ending)
                 self._view.places.answered(url)
-                return durable
+                return claimed
             except errors.StorageUnavailable as error:
                 self._view.note_phase(Phase.PAUSED)
                 self._view.places.failed(url, "claim the job's state", error)
@@ -225,8 +226,8 @@ class JobDriver:
             if self._requests.ending():
                 raise Ending("the job was asked to end while its storage was away")
 
-    def _claim(self, who: str) -> Durable:
-        return Durable(
+    def _claim(self, who: str) -> Claimed:
+        return claim(
             self._settings,
             self._clock,
             self._attempt,
@@ -278,7 +279,6 @@ class JobDriver:
         if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
             self._view.note_notices(parts.declared.keep_one_watermark())
         key_space = _key_space(self._settings, restored)
-        parts.durable.key_space = key_space
         parts.phases.enter(phases.Phase.RESTORE_BEGIN)
         settle = partial(parts.phases.enter, phases.Phase.RESTORE_SETTLE)
         number = heard(
@@ -335,6 +335,15 @@ class JobDriver:
 def _has_worked(parts: Parts) -> bool:
     """Whether the lineage ever completed a checkpoint or savepoint, by this driver or by an earlier one."""
     return parts.durable.log.state.restore_point is not None
+
+
+def stored_job(declared: graph.Graph, backend: str) -> StoredJob:
+    """What of a job stands in its snapshots."""
+    return StoredJob(
+        operators=tuple(declared.operators),
+        sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
+        backend=backend,
+    )
 
 
 def check_sinks(settings: JobSettings, declared: graph.Graph) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from sparkstate import errors
@@ -97,7 +97,7 @@ def carry_out(work: _Work) -> None:
 
 
 class Leftovers:
-    """Of one lineage. ``opened`` gives a store by its URL, ``sinks`` the URLs of the job's sinks. Thread-safe."""
+    """Of one lineage. ``opened`` gives a store by its URL, ``sinks`` are the URLs of the job's sinks. Thread-safe."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Leftovers:
         log: LineageLog,
         savepoints: Savepoints,
         opened: Callable[[str], ObjectStore],
-        sinks: Callable[[], Iterable[str]],
+        sinks: Collection[str],
         places: Places,
     ) -> None:
         self._lineage = lineage
@@ -124,7 +124,7 @@ class Leftovers:
         incarnation = self._lineage_log.state.incarnation
 
         def delete() -> None:
-            for url in self._sinks():
+            for url in self._sinks:
                 file_sink.discard_staged(self._open(url), self._lineage.id, incarnation, checkpoint_id)
 
         self._do(self.own, delete, delete)
@@ -163,7 +163,7 @@ class Leftovers:
         def drop() -> None:
             before_ms = since_ms()
             self._lineage.store.abort_uploads("", is_dead, before_ms)
-            for url in self._sinks():
+            for url in self._sinks:
                 file_sink.abort_uploads(self._open(url), self._lineage.id, incarnation, before_ms)
 
         def sweep(url: str) -> None:

@@ -26,7 +26,7 @@ _PUBLISHED_AT_ONCE = 16
 
 
 class Outputs:
-    """Of one lineage. ``paths`` gives the folders of the job's sinks by uid; ``insist`` tries at the lineage's own
+    """Of one lineage. ``paths`` are the folders of the job's sinks by uid; ``insist`` tries at the lineage's own
     storage, as ``Places.insist`` does. Thread-safe."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Outputs:
         log: LineageLog,
         stores: storage.OpenStores,
         places: Places,
-        paths: Callable[[], Mapping[str, str]],
+        paths: Mapping[str, str],
         insist: Callable[[str, Callable[[], object], Callable[[], bool]], None],
         clock: Clock,
     ) -> None:
@@ -50,7 +50,7 @@ class Outputs:
     @property
     def urls(self) -> tuple[str, ...]:
         """The folders of the job's sinks, each once."""
-        return tuple(sorted({naming.normalise_url(path) for path in self._paths().values()}))
+        return tuple(sorted({naming.normalise_url(path) for path in self._paths.values()}))
 
     def make_folders(self, restored: Restored, given_up: Callable[[], bool]) -> None:
         """Make those that the lineage never had, and wait for the others."""
@@ -136,7 +136,7 @@ class Outputs:
 
     def _url_of(self, committable: Committable) -> str:
         """Where it was meant; of an older version's where the sink of that name is now."""
-        url = committable.url or self._paths().get(committable.sink)
+        url = committable.url or self._paths.get(committable.sink)
         if url is None:
             raise errors.RestoreBlocked(
                 f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no longer has; "

@@ -10,9 +10,10 @@ from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
 from sparkstate.driver.away import Ending
-from sparkstate.driver.durable import SnapshotParts
+from sparkstate.driver.snapshot_parts import SnapshotParts
 from sparkstate.driver.unsaved import Mark
 from sparkstate.handles import ShardHandle
+from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark.position import Captured
@@ -29,6 +30,8 @@ class Started:
     epoch: int
     watermarks: Watermarks
     position: Captured
+    key_space: KeySpace
+    """Of the job's state."""
     drained: bool
     trigger_ms: int
     began: float
@@ -100,6 +103,7 @@ def parts_of(
         epoch=started.epoch,
         watermarks=started.watermarks,
         position=started.position,
+        key_space=started.key_space,
         shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
         states=replies[0].states,
         committables=committables,
