@@ -50,7 +50,10 @@ def crew_of(group: Group, living: list[str]) -> Crew:
     spark: Any = SimpleNamespace()
     spark._jsc = SimpleNamespace(sc=lambda: spark)
     spark.getExecutorIds = lambda: SimpleNamespace(mkString=lambda comma: comma.join(living))
-    parts: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=spark), clock=SystemClock())
+    parts: Any = SimpleNamespace(
+        prepared=SimpleNamespace(session=SimpleNamespace(sparkContext=spark)),
+        context=SimpleNamespace(clock=SystemClock()),
+    )
     return Crew(parts, 1, KeySpace(128, 2), group)  # type: ignore[arg-type]
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.slots import slots
 from support.slots.running import Running, settings
 
 from sparkstate import clock, errors, storage
-from sparkstate.control.documents import SavepointPhase, SavepointRequest
-from sparkstate.driver import beside, job
+from sparkstate.control.documents import JobIdentity, SavepointPhase, SavepointRequest
+from sparkstate.driver import beside
 from sparkstate.driver.claimed import claim
+from sparkstate.driver.current import Current
 from sparkstate.driver.parts import Parts
+from sparkstate.driver.preparing import Prepared
 from sparkstate.driver.savepoint_targets import Targets
+from sparkstate.driver.view import JobView
 from sparkstate.log.fence import FenceGuard
 from sparkstate.settings import S3Settings
 from sparkstate.spark.position import Captured
@@ -74,16 +78,17 @@ def test_a_file_where_a_folder_was_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_request_makes_no_folder_before_the_log_is_read(tmp_path: Path) -> None:
-    unclaimed = job.JobDriver.__new__(job.JobDriver)
-    unclaimed._claimed = None
+    identity = JobIdentity(job_uid="u")
+    unclaimed = Current(JobView(identity, "job", "default", "hashmap", clock.SystemClock()))
     Targets(S3Settings(), lambda: "", made=unclaimed.may_make_target).require(f"file://{tmp_path}/kept/below")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_start_that_waits_hears_of_a_newer_driver(running: Running) -> None:
-    durable, requests = running.durable, running.requests
+    durable = running.durable
     guard = FenceGuard(durable.log, 10.0, clock.SystemClock())
-    parts = Parts(**dict.fromkeys(Parts.__dataclass_fields__) | {"guard": guard, "requests": requests})  # type: ignore[arg-type]
+    context: Any = SimpleNamespace(requests=running.requests)
+    parts = Parts(context=context, prepared=cast("Prepared", None), durable=durable, guard=guard)
     assert not parts.given_up()
     claim(settings(running.out.parent), clock.SystemClock(), 2, "the next")
     with pytest.raises(errors.Fenced):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,14 +12,18 @@ import pytest
 from support.slots import slots
 
 from sparkstate import phases
-from sparkstate.driver import incarnation
-from sparkstate.driver.incarnation import Incarnation
+from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.driver import starting
+from sparkstate.driver.aside import Aside
+from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.parts import LastHomes, Origin
 from sparkstate.spark.epochs import EpochRunner, Fed
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 from sparkstate.testing.manual_clock import ManualClock
 
 IDLE_MS = 30_000
 PAUSE_S = 60.0
+ORIGIN = Origin(Restored(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
 
 
 def sources() -> Watermarks:
@@ -58,55 +63,60 @@ def test_a_storage_that_is_away_makes_no_partition_idle() -> None:
     assert not is_held(runner, time)
 
 
-def test_an_epoch_that_is_held_back_makes_no_partition_idle() -> None:
+def test_an_epoch_that_is_held_back_makes_no_partition_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     time = ManualClock()
     runner = runner_of(time)
-    ready: Any = SimpleNamespace(
-        _await_state=lambda frame: None,
-        _runner=runner,
-        _checkpoints=SimpleNamespace(
-            stop_requested=lambda: None, after_commit=lambda *_, **__: None, wants_epoch=lambda: True
-        ),
-        _aside=SimpleNamespace(settle=lambda: None),
-        _complete=lambda fed, idle: SimpleNamespace(watermarks=fed.after),
-        _pauses=SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S)),
-        _idle_since_commit=True,
+    checkpoints: Any = SimpleNamespace(
+        stop_requested=lambda: None, after_commit=lambda *_, **__: None, wants_epoch=lambda: True
     )
-    Incarnation._on_epoch(ready, None, 0)
+    pauses: Any = SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S))
+    parts: Any = SimpleNamespace(context=SimpleNamespace(view=None))
+    loop = EpochLoop(parts, ORIGIN, tmp_path, runner, checkpoints, pauses, Aside())
+    completed = lambda fed, idle: SimpleNamespace(watermarks=fed.after)  # noqa: E731
+    monkeypatch.setattr(loop, "_complete", completed)
+    loop.on_epoch(None, 0)
     runner.begin(None, 1)
     assert is_held(runner, time)
 
 
-def test_a_restore_makes_no_partition_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time = ManualClock()
     none = lambda *_, **__: None  # noqa: E731
     crew = SimpleNamespace(
-        group=SimpleNamespace(incarnation=1),
+        group=SimpleNamespace(incarnation=1, addresses=()),
         watch_executors=none,
         restore=lambda _: time.sleep(PAUSE_S) or "",
+        stop=none,
     )
-    monkeypatch.setattr(incarnation.Crew, "start", lambda *_: crew)
-    monkeypatch.setattr(incarnation.query, "Query", lambda *_: SimpleNamespace(start=none))
-    parts = SimpleNamespace(
-        session=None,
-        declared=SimpleNamespace(operators={}, sinks=(), sources=()),
+    monkeypatch.setattr(starting.Crew, "start", lambda *_: crew)
+    monkeypatch.setattr(starting.query, "Query", lambda *_: SimpleNamespace(start=none, stop=none))
+    monkeypatch.setattr(starting, "_watermarks", lambda *_: sources())
+    monkeypatch.setattr(starting, "_checkpoints", lambda *_: SimpleNamespace(abandon=none))
+    runners: list[EpochRunner] = []
+    monkeypatch.setattr(starting.FirstEpoch, "manned", lambda _, runner: runners.append(runner))
+    nothing = SimpleNamespace(operators={}, sinks=(), sources=())
+    context = SimpleNamespace(
         clock=time,
         phases=phases.Phases("driver", time, {}),
         settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0),
         requests=SimpleNamespace(ending=lambda: False),
         view=SimpleNamespace(note_phase=none),
+        work_dir=tmp_path,
         reached=none,
     )
-    restored: Any = SimpleNamespace(metadata=None)
-    one = Incarnation(parts, restored, 1, slots.KEY_SPACE)  # type: ignore[arg-type]
-    monkeypatch.setattr(one, "_seed", none)
-    monkeypatch.setattr(one, "_watermarks", sources)
-    monkeypatch.setattr(one, "_new_checkpoints", none)
-    one._start(())
-    runner: Any = one._runner
-    runner._may_go_on = none
-    runner.begin(None, 0)
-    assert is_held(runner, time)
+    parts: Any = SimpleNamespace(
+        context=context,
+        prepared=SimpleNamespace(session=None, declared=nothing),
+        durable=SimpleNamespace(seed_position=none),
+        heartbeat=True,
+    )
+    with starting.started(parts, ORIGIN, LastHomes()):
+        runner: Any = runners[0]
+        runner._may_go_on = none
+        runner.begin(None, 0)
+        assert is_held(runner, time)
 
 
 def end(runner: EpochRunner, fed: Fed) -> None:

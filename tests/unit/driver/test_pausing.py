@@ -38,14 +38,17 @@ class Paused:
         self.view.note_phase(Phase.RESTORING)
         self.view.note_phase(Phase.RUNNING)
         self.said: list[str] = []
-        parts: Any = SimpleNamespace(
+        context = SimpleNamespace(
             view=self.view,
             clock=time_,
             requests=self.running.requests,
-            durable=self.running.durable,
             say=self.said.append,
-            guard=FenceGuard(self.running.durable.log, 1.0, time_),
             settings=settings(folder, **checkpointing),
+        )
+        parts: Any = SimpleNamespace(
+            context=context,
+            durable=self.running.durable,
+            guard=FenceGuard(self.running.durable.log, 1.0, time_),
         )
         self.guard = parts.guard
         self.pauses = Pauses(parts, lambda: self.lost, self.over)

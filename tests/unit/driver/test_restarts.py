@@ -15,13 +15,16 @@ from sparkstate import errors, keys, phases
 from sparkstate.checkpoint.restore import Restored, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
+from sparkstate.driver.context import DriverContext
 from sparkstate.driver.job import JobDriver
-from sparkstate.driver.parts import End, Parts
+from sparkstate.driver.outcomes import End
+from sparkstate.driver.parts import Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log import FenceGuard, LineageLog
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.spark import graph
+from sparkstate.spark.session import Beginning
 from sparkstate.storage.local import LocalStore
 
 
@@ -34,22 +37,23 @@ class Failing(JobDriver):
             name="job", entry=EntryPoint(module="a"), checkpoint=CheckpointSettings(storage=str(folder))
         )
         view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", clock)
-        no_phases = phases.Phases("driver", clock, {})
-        super().__init__(
-            settings,
-            lambda life: pytest.fail("nothing here needs Spark"),
-            None,
-            1,
-            keys.of_token("token"),
-            folder,
-            view,
-            Requests(),
-            clock,
-            no_phases,
-            random.Random(1),
-            lambda said: None,
-            lambda: None,
+        self.context = DriverContext(
+            settings=settings,
+            attempt=1,
+            spark=cast("Beginning", None),  # nothing here needs Spark
+            slots_here=None,
+            keys=keys.of_token("token"),
+            work_dir=folder,
+            view=view,
+            requests=Requests(),
+            clock=clock,
+            phases=phases.Phases("driver", clock, {}),
+            rng=random.Random(1),
+            began_s=clock.monotonic(),
+            say=lambda said: None,
+            saved=lambda repeat_s: None,
         )
+        super().__init__(self.context)
         self.error, self.incarnations = error, 0
 
     def _run_incarnation(self, parts: Parts) -> End:
@@ -142,14 +146,14 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further)
     driver = Failing(errors.SlotLost(""), tmp_path)
     parts = SimpleNamespace(
+        context=driver.context,
         durable=durable,
-        declared=declared,
-        phases=phases.Phases("driver", ManualClock(), {}),
+        prepared=SimpleNamespace(declared=declared),
         given_up=lambda: False,
     )
     for _ in range(2):
         with pytest.raises(errors.SlotLost):
             JobDriver._run_incarnation(driver, cast("Parts", parts))
     assert declared.sources[0].parts == kept
-    notices = [n for n in driver._view.status().notices if "has one watermark" in n]
+    notices = [n for n in driver.context.view.status().notices if "has one watermark" in n]
     assert len(notices) == (0 if kept else 1)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparkstate import FileSink, errors
-from sparkstate.driver import job
+from sparkstate.driver import preparing
 from sparkstate.settings import EntryPoint, JobSettings
 from sparkstate.spark import planning
 
@@ -16,7 +16,7 @@ from sparkstate.spark import planning
 def check(path: str, deployment: str) -> None:
     settings = JobSettings(name="job", entry=EntryPoint(module="m"), deployment=deployment)  # type: ignore[arg-type]
     declared = SimpleNamespace(sinks=[SimpleNamespace(uid="totals", sink=FileSink(path))])
-    job.check_sinks(settings, declared)  # type: ignore[arg-type]
+    preparing.check_sinks(settings, declared)  # type: ignore[arg-type]
 
 
 def test_a_plain_folder_is_refused_where_every_executor_has_its_own() -> None:

@@ -26,7 +26,7 @@ from sparkstate.local_state import folders, inheritance
 from sparkstate.slots.starting import Here
 
 if TYPE_CHECKING:
-    from sparkstate.driver.job import Outcome
+    from sparkstate.driver.outcomes import Outcome
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's ``malloc.h``."""

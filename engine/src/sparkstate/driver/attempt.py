@@ -19,8 +19,10 @@ from sparkstate import clock, errors, keys, phases
 from sparkstate.control import server
 from sparkstate.control.documents import JobIdentity, Phase
 from sparkstate.driver import ending
+from sparkstate.driver.context import DriverContext
 from sparkstate.driver.control import DriverControl, progress_timeout_s
-from sparkstate.driver.job import JobDriver, Outcome
+from sparkstate.driver.job import JobDriver
+from sparkstate.driver.outcomes import Outcome
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
@@ -55,29 +57,32 @@ def run(
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
         saved = grace.saved
     own = keys.load(options.token_file) if options.token_file else keys.of_token(secrets.token_urlsafe(32))
-    job = JobDriver(
-        settings,
-        spark,
-        slots_here,
-        options.attempt,
-        own,
-        Path(settings.work_dir),
-        view,
-        requests,
-        system_clock,
-        phases.Phases("driver", system_clock, os.environ),
-        random.Random(),
-        lambda text: print(text, flush=True),
-        saved,
+    context = DriverContext(
+        settings=settings,
+        attempt=options.attempt,
+        spark=spark,
+        slots_here=slots_here,
+        keys=own,
+        work_dir=Path(settings.work_dir),
+        view=view,
+        requests=requests,
+        clock=system_clock,
+        phases=phases.Phases("driver", system_clock, os.environ),
+        rng=random.Random(),
+        began_s=system_clock.monotonic(),
+        say=lambda text: print(text, flush=True),
+        saved=saved,
     )
+    job = JobDriver(context)
+    current = job.current
     host, port = server.parse(options.listen)
     control = DriverControl(
         view,
         requests,
-        job.find_savepoint,
-        job.incarnation,
-        job.next_checkpoint_id,
-        Targets(settings.s3, job.lineage_url, made=job.may_make_target).require,
+        current.find_savepoint,
+        current.slots,
+        current.next_checkpoint_id,
+        Targets(settings.s3, current.lineage_url, made=current.may_make_target).require,
         progress_timeout_s(os.environ, settings.trigger),
     )
     with contextlib.ExitStack() as doors:

@@ -51,39 +51,41 @@ class Crew:
 
         ``before``: where this driver's slots have been, and their state is.
         """
-        if parts.slots_here is not None:
-            addresses = parts.slots_here.start(number, parts.keys.slots, parts.python_path)
+        here, key = parts.context.slots_here, parts.context.keys.slots
+        if here is not None:
+            addresses = here.start(number, key, parts.prepared.python_path)
         else:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
-        group = SlotGroup(addresses, parts.keys.slots, number, socket.gethostname(), _for_tasks(parts))
+        group = SlotGroup(addresses, key, number, socket.gethostname(), _for_tasks(parts))
         crew = cls(parts, number, key_space, group)
         group.each(lambda slot: protocol.Configure(plan=_pickled(crew._plan(slot))), protocol.Ok)
         return crew
 
     @staticmethod
     def _start_in_executors(parts: Parts, number: int) -> tuple[SlotAddress, ...]:
-        settings = parts.settings
+        context, settings = parts.context, parts.context.settings
         start = slotlaunch.StartSlot(
-            str(parts.work_dir / folders.SLOTS),
+            str(context.work_dir / folders.SLOTS),
             number,
             _for_tasks(parts),
-            parts.python_path,
+            parts.prepared.python_path,
             places=settings.slots_per_executor,
         )
         return slotlaunch.launch(
-            parts.session.sparkContext, settings.slots, start, parts.clock, settings.executors
+            parts.prepared.session.sparkContext, settings.slots, start, context.clock, settings.executors
         )
 
     def _plan(self, slot: int) -> SlotPlan:
-        settings, durable = self._parts.settings, self._parts.durable
+        settings, durable = self._parts.context.settings, self._parts.durable
+        declared = self._parts.prepared.declared
         return SlotPlan(
             slot=slot,
             slots=settings.slots,
             incarnation=self._number,
             lineage=durable.lineage.id,
             key_space=self._key_space,
-            operators=planning.operator_specs(self._parts.declared),
-            sinks=planning.sink_plans(self._parts.declared),
+            operators=planning.operator_specs(declared),
+            sinks=planning.sink_plans(declared),
             backend=settings.backend,
             storage_url=durable.root.url,
             s3=settings.s3,
@@ -134,7 +136,7 @@ class Crew:
 
     def _lost(self) -> tuple[SlotAddress, ...]:
         """The slots whose executors Spark has lost."""
-        return slotlaunch.without_executor(self._parts.session.sparkContext, self.group.addresses)
+        return slotlaunch.without_executor(self._parts.prepared.session.sparkContext, self.group.addresses)
 
     def _give_up(self, gone: tuple[SlotAddress, ...]) -> None:
         for slot in gone:
@@ -160,13 +162,14 @@ class Crew:
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""
-        operator = self._parts.declared.operators.get(uid)
+        prepared = self._parts.prepared
+        operator = prepared.declared.operators.get(uid)
         if operator is None:
-            known = ", ".join(sorted(self._parts.declared.operators))
+            known = ", ".join(sorted(prepared.declared.operators))
             raise errors.SpecInvalid(f"there is no operator {uid!r}; this job has {known}")
         group = plans.key_group_of(
-            self._parts.session,
-            plans.input_type(self._parts.declared, operator),
+            prepared.session,
+            plans.input_type(prepared.declared, operator),
             operator.keys,
             key,
             self._key_space.max_parallelism,
@@ -199,14 +202,15 @@ class Crew:
 
         Only on this host: elsewhere the next incarnation's slots see to it before they start.
         """
-        deadline = self._parts.clock.monotonic() + _STOP_TIMEOUT_S
+        clock = self._parts.context.clock
+        deadline = clock.monotonic() + _STOP_TIMEOUT_S
         for address in addresses:
             if address.host != socket.gethostname():
                 continue
             folder = Path(address.unix_path).parent
             alive = Path(f"/proc/{address.pid}")
-            while alive.exists() and folder.exists() and self._parts.clock.monotonic() < deadline:
-                self._parts.clock.sleep(0.05)
+            while alive.exists() and folder.exists() and clock.monotonic() < deadline:
+                clock.sleep(0.05)
             if folder.exists():
                 places.kill(address.pid)
                 inheritance.retire(folder)
@@ -214,8 +218,9 @@ class Crew:
 
 def _for_tasks(parts: Parts) -> str:
     """The key for slots as tasks are told it: nothing where their pod has it, so that it does not travel."""
-    in_pods = parts.slots_here is None and parts.keys.in_files
-    return "" if in_pods else parts.keys.slots
+    context = parts.context
+    in_pods = context.slots_here is None and context.keys.in_files
+    return "" if in_pods else context.keys.slots
 
 
 def _pickled(plan: SlotPlan) -> bytes:

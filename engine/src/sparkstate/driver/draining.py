@@ -1,10 +1,13 @@
-"""The checkpoints at the end of bounded input: the last one of the job, and one for each savepoint that still waits."""
+"""The last checkpoints: at the end of bounded input, that of the job and one for each savepoint that still waits; at
+the end of a driver that was asked to end, one of what the next attempt would have to repeat.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from sparkstate import errors
+from sparkstate.driver import leaving
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
@@ -48,3 +51,21 @@ def _served(
             raise
         return False
     return True
+
+
+def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> None:
+    """If waiting for that costs less than what it spares the next attempt. ``save`` takes a checkpoint."""
+    if checkpoints.is_stuck:
+        return  # the next attempt publishes what is committed, and repeats the rest
+    usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
+    worth = leaving.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
+    if worth or checkpoints.is_awaited:
+        checkpoints.wait(beside=False)
+        repeat_s = checkpoints.unsaved.work_s
+        if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+            save()
+        # A savepoint beside has perhaps not the time, and the epochs are saved.
+        if checkpoints.is_awaited:
+            checkpoints.wait()
+        if checkpoints.is_awaited:
+            save()

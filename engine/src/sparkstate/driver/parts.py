@@ -1,59 +1,64 @@
-"""What the pieces of a driver share over all incarnations of its job."""
+"""What the incarnations of a job share."""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from sparkstate import clock, phases
+from sparkstate.checkpoint.restore import Restored
+from sparkstate.driver.context import DriverContext
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.requests import Requests
-from sparkstate.driver.view import JobView
-from sparkstate.keys import Keys
+from sparkstate.driver.preparing import Prepared
+from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import FenceGuard
-from sparkstate.settings import JobSettings
-from sparkstate.slots.starting import Here
-from sparkstate.spark import graph
-from sparkstate.spark.session import SparkSession
-
-
-class End(enum.Enum):
-    """How an incarnation ended when it did not fail."""
-
-    INPUT_ENDED = "input-ended"
-    SAVEPOINT = "savepoint"
-    CANCELLED = "cancelled"
-    TERMINATED = "terminated"
+from sparkstate.slots.client import SlotAddress
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What lives longer than one incarnation."""
+    """What lives longer than one incarnation, and is there when its state is claimed and the job has declared
+    itself."""
 
-    settings: JobSettings
-    session: SparkSession
-    declared: graph.Graph
+    context: DriverContext
+    """Its settings name the backend that the job's code has chosen, if it has."""
+    prepared: Prepared
     durable: Durable
     guard: FenceGuard
-    requests: Requests
-    view: JobView
-    clock: clock.Clock
-    phases: phases.Phases
-    keys: Keys
-    work_dir: Path
-    python_path: tuple[str, ...]
-    slots_here: Here | None
-    """Starts slots beside the driver; None where they live in executors."""
-    saved: Callable[[float], object]
-    """Called when the pod is to end and nothing more is saved, with the seconds of work that no checkpoint holds: it
-    ends the process there."""
-    say: Callable[[str], None]
-    """Prints a sentence for the log."""
-    reached: Callable[[str], None]
-    """Tells a step of a start, to which it adds how long after the driver's begin it was reached."""
 
     def given_up(self) -> bool:
         """Whether nobody waits for a start any more: the job is to end, or another driver has it."""
-        return self.requests.ending() or self.guard.fenced
+        return self.context.requests.ending() or self.guard.fenced
+
+    @property
+    def heartbeat(self) -> bool:
+        """Whether the query has the source that starts epochs while the others are idle."""
+        return not self.context.settings.trigger.available_now
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an incarnation begins."""
+
+    restored: Restored
+    number: int
+    """Of the incarnation, by the log."""
+    key_space: KeySpace
+
+    @property
+    def epoch(self) -> int:
+        """The last one that the restored state holds; -1: there is none."""
+        metadata = self.restored.metadata
+        return metadata.epoch if metadata is not None else -1
+
+    @property
+    def base(self) -> int:
+        """The checkpoint of this lineage whose files the next one may name again; -1: there is none."""
+        metadata = self.restored.metadata
+        own = metadata is not None and self.restored.same_lineage and metadata.kind == "checkpoint"
+        return metadata.checkpoint_id if own and metadata is not None else -1
+
+
+@dataclass
+class LastHomes:
+    """Where this driver's slots ran last, and their state lies on disks."""
+
+    addresses: tuple[SlotAddress, ...] = ()

@@ -26,6 +26,7 @@ class Pauses:
         self, parts: Parts, lost: Callable[[], errors.SparkstateError | None], over: threading.Event
     ) -> None:
         self._parts = parts
+        self._context = parts.context
         self._lost = lost
         self._over = over
         self._asked: dict[str, float] = {}
@@ -33,67 +34,68 @@ class Pauses:
 
     def may_go_on(self) -> None:
         """Before every epoch, sink call and commit: still ours? While the log is away, wait here."""
-        parts = self._parts
+        parts, context = self._parts, self._context
         while True:
             self._raise_if_lost()
             if parts.guard.check() is Verdict.GO:
                 self._asked = {}
                 self._go_on()
                 return
-            if parts.requests.ending():
+            if context.requests.ending():
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
             parts.durable.places.failed(parts.durable.lineage.store.url, "read the log", cause)
-            parts.view.note_phase(Phase.PAUSED)
+            context.view.note_phase(Phase.PAUSED)
             self._refuse_in_time()
-            parts.clock.sleep(_LOOK_S)
+            context.clock.sleep(_LOOK_S)
 
     def _refuse_in_time(self) -> None:
         """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had,
         and the job goes on as if it had not been asked: who wanted it to stop hears why it did not."""
-        parts, now_s = self._parts, self._parts.clock.monotonic()
-        waiting = parts.requests.waiting()
+        context, places = self._context, self._parts.durable.places
+        now_s = context.clock.monotonic()
+        waiting = context.requests.waiting()
         known = self._asked
         asked = {trigger_id: known.get(trigger_id, now_s) for trigger_id in waiting}
         self._asked = asked
         for trigger_id, since_s in asked.items():
-            if now_s - since_s > parts.settings.checkpoint.timeout_s:
-                told = parts.durable.places.told
-                parts.requests.update(trigger_id, SavepointPhase.FAILED, failure=told)
+            if now_s - since_s > context.settings.checkpoint.timeout_s:
+                context.requests.update(trigger_id, SavepointPhase.FAILED, failure=places.told)
 
     def hold_back(self, checkpoints: Checkpoints, begin: Callable[[], object]) -> None:
         """At the end of an epoch: wait while the job must take nothing in. ``begin`` starts a checkpoint of that epoch.
 
         What is held back can only go with a checkpoint, so one is begun whenever it may succeed.
         """
-        parts, looked_at = self._parts, -_PROBE_S
+        context, looked_at = self._context, -_PROBE_S
         while (why := checkpoints.hold_back()) is not None:
             self._raise_if_lost()
-            parts.guard.check()  # away, it is only longer in pause; with a newer owner nothing of ours may follow
+            # Away, it is only longer in pause; with a newer owner nothing of ours may follow.
+            self._parts.guard.check()
             if self._ending():
                 return
             if checkpoints.is_stuck and checkpoints.stop_requested() is not None:
                 return  # the end of the next epoch waits for that, and fails the request in time
-            if parts.clock.monotonic() - looked_at >= _PROBE_S:
-                looked_at = parts.clock.monotonic()
+            if context.clock.monotonic() - looked_at >= _PROBE_S:
+                looked_at = context.clock.monotonic()
                 with contextlib.suppress(Ending):  # the loop sees why
                     if heard(checkpoints.is_due, lambda: self._ending() or self._lost() is not None):
                         begin()
             if not checkpoints.is_stuck:
-                parts.view.note_progress()
-            elif parts.view.phase is Phase.RUNNING:
-                parts.view.note_phase(Phase.PAUSED)
-                parts.say(f"nothing is taken in until a checkpoint completes: {why}")
-            parts.clock.sleep(_LOOK_S)
+                context.view.note_progress()
+            elif context.view.phase is Phase.RUNNING:
+                context.view.note_phase(Phase.PAUSED)
+                context.say(f"nothing is taken in until a checkpoint completes: {why}")
+            context.clock.sleep(_LOOK_S)
         self._go_on()
 
     def _ending(self) -> bool:
-        return self._over.is_set() or self._parts.requests.ending()
+        return self._over.is_set() or self._context.requests.ending()
 
     def _go_on(self) -> None:
-        if self._parts.view.phase is Phase.PAUSED:
+        if self._context.view.phase is Phase.PAUSED:
             self._parts.durable.places.answered(self._parts.durable.lineage.store.url)
-            self._parts.view.note_phase(Phase.RUNNING)
+            self._context.view.note_phase(Phase.RUNNING)
 
     def _raise_if_lost(self) -> None:
         lost = self._lost()

@@ -1,0 +1,49 @@
+"""How a driver comes to its claim: after an earlier driver that is still ending, and when the storage answers."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+
+from sparkstate import errors
+from sparkstate.control.documents import Phase
+from sparkstate.driver.away import Ending, heard
+from sparkstate.driver.claimed import Claimed, claim
+from sparkstate.driver.context import DriverContext
+from sparkstate.driver.handover import Handover
+from sparkstate.driver.restarts import STORAGE_RETRY_S
+from sparkstate.storage import naming
+
+
+def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Claimed:
+    """Claim the lineage; while the storage is away, wait for it. ``meanwhile`` is called while an earlier driver ends.
+
+    Raises ``Ending`` if the job is asked to end before.
+    """
+    settings, view, requests = context.settings, context.view, context.requests
+    pod = settings.pod
+    who = f"{pod.namespace}/{pod.name}" if pod else f"{socket.gethostname()}:{os.getpid()}"
+    patience_s = pod.predecessor_s if pod is not None else 0.0
+    handover = Handover(context.attempt, patience_s, requests.alone, context.clock, view, context.say)
+    url = naming.normalise_url(settings.checkpoint.storage)
+
+    def take() -> Claimed:
+        before = partial(handover.wait, meanwhile=meanwhile)
+        return claim(settings, context.clock, context.attempt, who, before, view.places)
+
+    while True:
+        try:
+            # A pod's driver has nothing to save yet and ends by itself (ending.Grace); what it does while it
+            # waits for an earlier one needs the main thread.
+            claimed = take() if pod else heard(take, requests.ending)
+            view.places.answered(url)
+            return claimed
+        except errors.StorageUnavailable as error:
+            view.note_phase(Phase.PAUSED)
+            view.places.failed(url, "claim the job's state", error)
+            context.say(f"waiting for the storage: {error}")
+            context.pause(STORAGE_RETRY_S)
+        if requests.ending():
+            raise Ending("the job was asked to end while its storage was away")

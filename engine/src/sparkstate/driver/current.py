@@ -1,0 +1,42 @@
+"""What the control endpoint may reach of a driver's life right now."""
+
+from __future__ import annotations
+
+from sparkstate.control.documents import Phase
+from sparkstate.driver import savepoint_targets
+from sparkstate.driver.claimed import Claimed
+from sparkstate.driver.control import Slots
+from sparkstate.driver.view import JobView
+from sparkstate.log.records import SavepointCommitted
+
+
+class Current:
+    """Written by the driver as its life goes on, read by the endpoint's threads; each attribute is replaced whole."""
+
+    def __init__(self, view: JobView) -> None:
+        self._view = view
+        self.claimed: Claimed | None = None
+        """None until the job's state is claimed."""
+        self.incarnation: Slots | None = None
+        """None while none has started."""
+
+    def slots(self) -> Slots | None:
+        """The running incarnation, for reading state."""
+        return self.incarnation if self._view.phase in (Phase.RUNNING, Phase.PAUSED) else None
+
+    def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
+        """From the log."""
+        return self.claimed.find_savepoint(trigger_id) if self.claimed else None
+
+    def lineage_url(self) -> str:
+        """Where the job's state lies; empty before it is claimed."""
+        return self.claimed.lineage.store.url if self.claimed else ""
+
+    def may_make_target(self, url: str) -> bool:
+        """Whether a missing folder of savepoints may be made; nobody knows before the log is read."""
+        claimed = self.claimed
+        return claimed is not None and savepoint_targets.may_be_made(url, claimed.root, claimed.log.state)
+
+    def next_checkpoint_id(self) -> int:
+        """What the next checkpoint will be called."""
+        return self.claimed.ids.peek() if self.claimed else 1

@@ -1,0 +1,158 @@
+"""The epochs of one incarnation, each from Spark's callback to the checkpoint that may follow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparkstate import errors
+from sparkstate.control.documents import Phase, SavepointRequest
+from sparkstate.driver import draining, failing
+from sparkstate.driver.aside import Aside
+from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.parts import Origin, Parts
+from sparkstate.driver.pausing import Pauses
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.spark import position
+from sparkstate.spark.epochs import EpochResult, EpochRunner, Fed
+from sparkstate.spark.query import DataFrame
+from sparkstate.spark.watermarks import Watermarks
+
+
+class EpochLoop:
+    """:meth:`on_epoch` is called by Spark's thread. What runs at the end, :meth:`save_last` and :meth:`end_of_input`,
+    is called when Spark begins no more epochs and the last one is settled.
+
+    ``directory`` is the query's.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        origin: Origin,
+        directory: Path,
+        runner: EpochRunner,
+        checkpoints: Checkpoints,
+        pauses: Pauses,
+        aside: Aside,
+    ) -> None:
+        self._parts = parts
+        self._view = parts.context.view
+        self._directory = directory
+        self._runner = runner
+        self._checkpoints = checkpoints
+        self._pauses = pauses
+        self._aside = aside
+        self._last_epoch = origin.epoch
+        self._has_committed = False
+        restored = origin.restored
+        # What came from outside of the lineage is to lie in it, also when no input follows: whose savepoint that was
+        # may delete it.
+        self._idle_since_commit = restored.metadata is None or restored.plan.record is not None
+        self.stopped_by_savepoint = False
+        """Whether the lineage is closed; no epoch may follow."""
+
+    # -- one epoch ----------------------------------------------------------------------------------------------
+
+    def on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
+        """The callback of a Spark micro-batch.
+
+        Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning.
+        """
+        if frame is None:  # whether timers are due is known when the epoch before is complete
+            self._aside.settle()
+        fed = self._runner.begin(frame, epoch)
+        self._aside.settle()
+        if frame is not None and not self._checkpoints.wants_epoch():
+            self._aside.start(lambda: self._complete(fed, idle=False))
+            return
+        result = self._complete(fed, idle=frame is None)
+        request = self._checkpoints.stop_requested()
+        if request is not None:
+            self._stop_with_savepoint(request, epoch)
+            return
+        checkpoints, at = self._checkpoints, result.watermarks
+        changed = not self._idle_since_commit
+        checkpoints.after_commit(epoch, at, lambda: self._position(epoch, at), changed=changed)
+        with self._runner.paused.measured():
+            self._pauses.hold_back(
+                checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at))
+            )
+
+    def _complete(self, fed: Fed, *, idle: bool) -> EpochResult:
+        result = self._runner.complete(fed)
+        self._note(result, fed.epoch, idle=idle and result.timers_fired == 0)
+        return result
+
+    def _note(self, result: EpochResult, epoch: int, *, idle: bool) -> None:
+        if not self._has_committed:
+            self._has_committed = True
+            self._parts.context.reached(f"epoch {epoch} is the first to commit")
+        self._last_epoch = epoch
+        self._idle_since_commit = self._idle_since_commit and idle
+        self._checkpoints.note_pause(result.waited_ms)
+        self._checkpoints.unsaved.note_held(result.held_bytes)
+        if not idle:
+            self._checkpoints.unsaved.note_work(result.duration_ms / 1000)
+        self._view.note_epoch(
+            epoch,
+            result.rows,
+            result.watermarks.current,
+            result.duration_ms / 1000,
+            result.next_event_timer,
+            result.next_processing_timer,
+            result.late_rows,
+            result.dropped_rows,
+        )
+
+    def _position(self, epoch: int, at: Watermarks) -> position.Captured:
+        """What the query has read up to that epoch, for a checkpoint."""
+        of_spark = 0 if at.current == MIN_WATERMARK else at.current
+        return position.capture(self._directory, epoch, of_spark, heartbeat=self._parts.heartbeat)
+
+    def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
+        """One operation: no epoch commits after it. If it fails the job goes on."""
+        if not self._checkpoints.settle_before(request) or self._checkpoints.stop_requested() != request:
+            return
+        self._view.note_phase(Phase.STOPPING)
+        archive = self._position(epoch, self._runner.watermarks)
+        if request.drain:
+            epoch += 1
+            self._note(self._runner.run(None, epoch, ended=True), epoch, idle=False)
+        started = self._checkpoints.start(
+            epoch, self._runner.watermarks, archive, request, drained=request.drain
+        )
+        started.wait(self._checkpoints.given_up)
+        if self._checkpoints.closed_by is None:
+            self._checkpoints.require_sound()  # else the failure was the request's alone
+            if request.drain:
+                # Of a kind that no restart strategy counts: it was the request's failure, not the job's.
+                raise errors.StorageUnavailable(
+                    "the savepoint of a drained job failed; the job goes back to its checkpoint"
+                )
+            self._view.note_phase(Phase.RUNNING)
+            return
+        self.stopped_by_savepoint = True
+        raise failing.StoppedBySavepoint
+
+    # -- after the last one -------------------------------------------------------------------------------------
+
+    def save_last(self) -> None:
+        """A checkpoint of the last epoch, if it is worth its time. Raises ``Ending`` for one that is given up."""
+        draining.save_last_epoch(self._checkpoints, self._save)
+
+    def _save(self) -> None:
+        epoch, at = self._last_epoch, self._runner.watermarks
+        self._checkpoints.start(epoch, at, self._position(epoch, at)).settle(self._checkpoints.given_up)
+
+    def end_of_input(self) -> None:
+        """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
+        self._checkpoints.settle()
+        archive = position.Captured()
+        offsets = self._directory / "offsets"
+        if self._last_epoch >= 0 and offsets.is_dir():
+            newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
+            archive = self._position(newest, self._runner.watermarks)
+        epoch = self._last_epoch + 1
+        self._note(self._runner.run(None, epoch, ended=True), epoch, idle=False)
+        ending = self._parts.context.requests.ending
+        draining.last_checkpoints(self._checkpoints, epoch, self._runner.watermarks, archive, ending)

@@ -1,0 +1,69 @@
+"""What of a job needs nothing of its state: Spark, the job's code, and what it declares."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass, replace
+
+from sparkstate import errors
+from sparkstate.driver import entry
+from sparkstate.driver.context import DriverContext
+from sparkstate.driver.snapshot_parts import StoredJob
+from sparkstate.settings import JobSettings
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.spark import graph, session
+from sparkstate.spark.session import SparkSession
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job that has declared itself in a session of Spark."""
+
+    session: SparkSession
+    declared: graph.Graph
+    python_path: tuple[str, ...]
+    """Folders with the job's modules."""
+
+
+def prepare(context: DriverContext, ends: contextlib.ExitStack) -> Prepared:
+    """Wait for Spark and call the job's function. ``ends`` stops the session."""
+    settings = context.settings
+    spark = context.spark.session()
+    ends.callback(spark.stop)
+    context.reached("Spark is ready")
+    job, python_path = entry.load(settings.entry)
+    session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
+    if context.slots_here is not None:
+        session.begin_workers(spark)
+    declared = graph.declare(job, spark, dict(settings.entry.params))
+    check_sinks(settings, declared)
+    return Prepared(spark, declared, python_path)
+
+
+def with_chosen_backend(settings: JobSettings, declared: graph.Graph) -> JobSettings:
+    """The settings, with the state backend that the job's code may have chosen."""
+    if declared.backend is None:
+        return settings
+    return replace(settings, backend=declared.backend.effective_settings(settings.backend))
+
+
+def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
+    """What of the job stands in its snapshots."""
+    return StoredJob(
+        operators=tuple(declared.operators),
+        sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
+        backend=settings.backend.type,
+    )
+
+
+def check_sinks(settings: JobSettings, declared: graph.Graph) -> None:
+    """Files of a sink are written where the slots are: a folder has to be one for all pods, and said to be."""
+    if settings.deployment != "cluster":
+        return
+    for node in declared.sinks:
+        if isinstance(node.sink, FileSink) and "://" not in node.sink.path:
+            raise errors.SpecInvalid(
+                f"the sink of {node.uid!r} is FileSink({node.sink.path!r}): with deployment: cluster every executor "
+                "has a file system of its own; write s3://bucket/prefix, or file:///path where all pods mount it"
+            )

@@ -1,0 +1,73 @@
+"""After which failures of an incarnation the job goes on with another, and when."""
+
+from __future__ import annotations
+
+from sparkstate import errors, restart
+from sparkstate.driver.context import DriverContext
+from sparkstate.driver.oom import OomKills
+from sparkstate.driver.parts import Parts
+
+STORAGE_RETRY_S = 2.0
+"""A storage that is away counts towards no restart strategy; it is tried again after so long."""
+_FINAL = (
+    errors.SpecInvalid,
+    errors.RestoreBlocked,
+    errors.DeclarationError,
+    errors.StateMigrationError,
+    errors.UnknownFormat,
+    errors.Fenced,
+)
+"""To try again would give the same; a person, or another version of sparkstate, has to help."""
+
+
+class Restarts:
+    """Of one driver: it counts the failures over all incarnations."""
+
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
+        strategy = restart.RestartStrategy(context.settings.restart, context.rng)
+        self._failures = restart.FailureCounters(strategy)
+        self._oom = OomKills()
+
+    def wait_after(self, error: errors.SparkstateError, parts: Parts) -> None:
+        """Wait until the next incarnation may begin, or the job is asked to end. Raises what ends the job, if it is to
+        have no other one."""
+        if isinstance(error, _FINAL):
+            self._wait_after_odd_slot(error, parts)
+        elif isinstance(error, errors.StorageUnavailable):
+            self._recover_after(error, STORAGE_RETRY_S)
+        else:
+            self._recover_after(error, self._delay(error))
+
+    def _wait_after_odd_slot(self, error: errors.SparkstateError, parts: Parts) -> None:
+        """What is final ends the job, but for one: where the job has worked before, a slot that cannot load it is odd,
+        and must not end it."""
+        why = parts.guard.reason_behind(error)
+        if isinstance(why, errors.DeclarationError) and _has_worked(parts):
+            self._recover_after(why, self._delay(why))
+            return
+        self._context.view.note_failure(why.reason, str(why), recovering=False)
+        if why is error:
+            raise error
+        raise why from error
+
+    def _delay(self, error: errors.SparkstateError) -> float:
+        decision = self._failures.failed("job", self._context.clock.monotonic())
+        if isinstance(decision, restart.GiveUp):
+            self._context.view.note_failure(error.reason, str(error), recovering=False)
+            if isinstance(error, errors.UserCodeError):
+                raise error
+            raise errors.JobFailed(f"{error} ({decision.reason})") from error
+        return decision.delay_s
+
+    def _recover_after(self, error: errors.SparkstateError, delay_s: float) -> None:
+        told = f"{error}{self._oom.news()}"
+        self._context.view.note_failure(error.reason, told, recovering=True)
+        self._context.say(f"{error.reason}: {told}")
+        self._context.say(f"restarting in {delay_s:.1f} s")
+        self._context.pause(delay_s)
+
+
+def _has_worked(parts: Parts) -> bool:
+    """Whether the lineage ever completed a checkpoint or savepoint, by this driver or by an earlier one."""
+    return parts.durable.log.state.restore_point is not None

@@ -1,0 +1,44 @@
+"""What a restored snapshot fixes for the job, and which jobs it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparkstate import errors, keygroups
+from sparkstate.checkpoint.restore import Restored
+from sparkstate.keygroups import KeySpace
+from sparkstate.settings import JobSettings
+from sparkstate.spark import graph
+
+
+def require_operators(settings: JobSettings, restored: Restored, declared: graph.Graph) -> None:
+    """State without an operator would be dropped silently: refuse unless told to."""
+    if restored.metadata is None or settings.allow_non_restored_state:
+        return
+    gone = sorted({state.uid for state in restored.metadata.states} - set(declared.operators))
+    if gone:
+        raise errors.RestoreBlocked(
+            f"{restored.plan.url} holds state of operator(s) {', '.join(gone)}, which the job does not have "
+            f"(it has {', '.join(sorted(declared.operators))}); give the operator its old uid, or set "
+            "allowNonRestoredState: true to drop that state"
+        )
+
+
+def key_space(settings: JobSettings, restored: Restored) -> KeySpace:
+    """Fixed at the job's creation: a restored snapshot decides; a manifest that says otherwise is refused."""
+    maximum = settings.max_parallelism or keygroups.default_max_parallelism(settings.slots)
+    if restored.metadata is None:
+        return KeySpace(maximum, settings.shards or keygroups.default_shards(settings.slots, maximum))
+    stored = restored.metadata.key_space
+    if settings.max_parallelism not in (None, stored.max_parallelism):
+        raise errors.SpecInvalid(
+            f"spec.maxParallelism is {settings.max_parallelism}; the restored state was created with "
+            f"{stored.max_parallelism}, which cannot change: leave the field out"
+        )
+    if settings.shards not in (None, stored.shards):
+        raise errors.SpecInvalid(
+            f"spec.shards is {settings.shards}; the restored state was created with {stored.shards}, which cannot "
+            "change: leave the field out"
+        )
+    stored.shards_of_slot(0, settings.slots)  # refuses more slots than shards
+    return replace(stored)

@@ -1,0 +1,154 @@
+"""The start of an incarnation, and its end: what is begun here in one order ends here in the other.
+
+The slots start beside the query, because Spark takes as long to plan the first epoch as they to start. Whatever the
+start has come to when it fails is ended as after a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from sparkstate import phases
+from sparkstate.control.documents import Phase
+from sparkstate.driver.aside import Aside
+from sparkstate.driver.away import heard
+from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.crew import Crew
+from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.first_epoch import FirstEpoch
+from sparkstate.driver.incarnation import Incarnation
+from sparkstate.driver.parts import LastHomes, Origin, Parts
+from sparkstate.driver.pausing import Pauses
+from sparkstate.driver.watching import Loss
+from sparkstate.spark import epochs, position, query, watermarks
+from sparkstate.spark.watermarks import Watermarks
+
+_LAST_EPOCH_S = 10.0
+"""How long the end of an incarnation waits for the end of an epoch that nobody asks for any more."""
+
+
+@contextlib.contextmanager
+def started(parts: Parts, origin: Origin, homes: LastHomes) -> Iterator[Incarnation]:
+    """Slots that hold their state, and a query that runs. At the end no slot and no directory is left, whatever
+    happened.
+
+    ``homes``: where this driver's slots have been until now; then where these are.
+    """
+    over = threading.Event()
+    with contextlib.ExitStack() as ends:
+        try:
+            yield _start(parts, origin, homes, over, ends)
+        finally:
+            over.set()
+
+
+def _start(
+    parts: Parts, origin: Origin, homes: LastHomes, over: threading.Event, ends: contextlib.ExitStack
+) -> Incarnation:
+    """``ends`` unwinds from below: first nobody waits for a checkpoint any more, and no epoch begins; when the last one
+    has ended go its threads, the slots, and the query's folders."""
+    context = parts.context
+    context.phases.enter(phases.Phase.RESTORE, incarnation=origin.number)
+    context.view.note_phase(Phase.RESTORING)
+    directory = context.work_dir / "query" / f"{origin.number:05d}"
+    ends.callback(_remove, directory)
+    after_epochs = ends.enter_context(contextlib.ExitStack())
+    aside = Aside()
+    ends.callback(aside.close, _LAST_EPOCH_S)
+    first = FirstEpoch(over)
+    with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
+        crew_starts = pool.submit(Crew.start, parts, origin.number, origin.key_space, homes.addresses)
+        try:
+            running = _query(parts, origin, directory, first, ends)
+        finally:
+            crew = crew_starts.result()
+            after_epochs.callback(crew.stop)
+            homes.addresses = crew.group.addresses
+    context.reached("the slots have started")
+    loss = Loss(over)
+    crew.watch_executors(over, loss.note)
+    pauses = Pauses(parts, lambda: loss.error, over)
+    runner = _runner(parts, origin, crew, pauses)
+    after_epochs.callback(runner.close)
+    ends.callback(runner.end_rehearsal)
+    first.manned(runner)
+    with runner.paused.measured():
+        read = heard(partial(crew.restore, origin.restored), context.requests.ending)
+    context.reached(f"their state is restored ({read})")
+    checkpoints = _checkpoints(parts, origin, crew)
+    ends.callback(checkpoints.abandon)
+    runner.end_rehearsal()
+    loop = EpochLoop(parts, origin, directory, runner, checkpoints, pauses, aside)
+    first.filled(loop)
+    return Incarnation(parts, crew, running, loop, checkpoints, aside, loss, over)
+
+
+def _query(
+    parts: Parts, origin: Origin, directory: Path, first: FirstEpoch, ends: contextlib.ExitStack
+) -> query.Query:
+    parts.durable.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
+    prepared, context = parts.prepared, parts.context
+    made = query.Query(
+        prepared.session,
+        prepared.declared,
+        directory,
+        context.settings.trigger,
+        first.on_epoch,
+        context.clock,
+    )
+    ends.callback(_stop, made)
+    made.start()
+    return made
+
+
+def _runner(parts: Parts, origin: Origin, crew: Crew, pauses: Pauses) -> epochs.EpochRunner:
+    prepared, context = parts.prepared, parts.context
+    return epochs.EpochRunner(
+        prepared.session,
+        prepared.declared,
+        origin.key_space,
+        crew.group,
+        _watermarks(parts, origin),
+        context.clock,
+        context.phases,
+        pauses.may_go_on,
+        context.settings.sink_timeout_s,
+    )
+
+
+def _watermarks(parts: Parts, origin: Origin) -> Watermarks:
+    fresh = watermarks.fresh(parts.prepared.declared.sources, parts.context.clock.now_ms())
+    metadata = origin.restored.metadata
+    return fresh if metadata is None else fresh.restored(watermarks.stored_in(metadata))
+
+
+def _checkpoints(parts: Parts, origin: Origin, crew: Crew) -> Checkpoints:
+    context = parts.context
+    return Checkpoints(
+        crew.group,
+        parts.durable,
+        context.settings.checkpoint,
+        context.requests,
+        context.view,
+        context.clock,
+        context.phases,
+        origin.key_space,
+        base=origin.base,
+    )
+
+
+def _stop(running: query.Query) -> None:
+    """It may have failed already, and the rest is to end as well."""
+    with contextlib.suppress(Exception):
+        running.stop()
+
+
+def _remove(directory: Path) -> None:
+    for folder in (directory, position.links_of(directory)):
+        shutil.rmtree(folder, ignore_errors=True)
