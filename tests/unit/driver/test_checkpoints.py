@@ -66,6 +66,19 @@ def test_whose_savepoint_came_with_it_is_told_why_and_who_waits_goes_on_waiting(
     assert second is not None and second.failure == "the job has ended"
 
 
+def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
+    running = Running(tmp_path, tolerable_failures=0)
+    for number in range(3):
+        running.slot.epoch(number, slots.rows(("a", 1)))
+        running.requests.add(SavepointRequest(trigger_id=f"t{number}", target_directory="file:///dev/null/x"))
+        running.checkpoints.after_commit(number, Watermarks(()), position.Captured, changed=True)
+        running.checkpoints.settle()
+        found = running.requests.find(f"t{number}")
+        assert found is not None and found.status == SavepointPhase.FAILED
+    assert running.durable.log.state.checkpoints[-1].epoch == 2
+    running.close()
+
+
 def take_savepoint(running: Running, epoch: int) -> None:
     running.requests.add(SavepointRequest(trigger_id="one"))
     running.checkpoints.after_commit(epoch, Watermarks(()), position.Captured, changed=True)

@@ -1,4 +1,4 @@
-"""What the slots say of a snapshot: each is asked until it is done, and then no more."""
+"""What the slots are told and say of a snapshot: each is asked until it is done, and then no more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,20 @@ from sparkstate.slots.group import SlotGroup
 POLL_S = 1.0
 """How long a slot may keep a question for a snapshot until it is done. Each answer of a slot that is done names all of
 its files, so none is asked for twice."""
+
+
+def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = -1, url: str = "") -> None:
+    """Tell every slot to take one of ``epoch``. ``url``: the folder of a savepoint; ``base``: the checkpoint whose
+    files one of the job's own may name again."""
+    request = protocol.Snapshot(
+        incarnation=group.incarnation,
+        checkpoint_id=checkpoint_id,
+        epoch=epoch,
+        canonical=bool(url),
+        target_url=url,
+        base=base,
+    )
+    group.each(lambda _: request, protocol.Ok)
 
 
 class Answers:

@@ -18,12 +18,13 @@ from typing import TypeVar
 
 from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
+from sparkstate.checkpoint.coordinator import Backlog
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
-from sparkstate.driver.answers import Answers
+from sparkstate.driver.answers import Answers, take_snapshot
 from sparkstate.driver.away import Ending
 from sparkstate.driver.beside import PATIENCE_S, Beside
-from sparkstate.driver.due import Due
+from sparkstate.driver.due import Due, asked
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.started import Started, parts_of
@@ -63,7 +64,7 @@ class Checkpoints:
         self._group = group
         self._durable = durable
         self._settings = settings
-        self._due = Due(settings, clock_, durable.ids.peek())
+        self._due = Due(settings, clock_)
         self._requests = requests
         self._told = Told(view, requests, durable, clock_)
         self._clock = clock_
@@ -97,23 +98,22 @@ class Checkpoints:
         """Whether :meth:`after_commit` may have something to do at the end of the epoch at hand: a checkpoint is due
         or asked for, or the job is to stop. Then Spark must not go on before; otherwise it may.
         """
-        if self._fatal is not None or self.stop_requested() is not None or self.hold_back() is not None:
+        if self._fatal is not None:
             return True
-        if self._current is not None:
-            return False
-        asked = self.next_request() is not None or self._requests.checkpoint_asked()
-        return asked or self._due.is_now(self.unsaved.held_bytes)
+        under_way = self._current is not None  # read first: a request is served until it is None
+        wanted = asked(self.next_request(), checkpoint=self._requests.checkpoint_asked())
+        return self._due.wants_epoch(wanted, self._backlog, under_way=under_way)
 
     def after_commit(
         self, epoch: int, watermarks: Watermarks, position: Callable[[], Captured], *, changed: bool
     ) -> None:
         """Begin what is due. Raises what a checkpoint's failure means for the job."""
         self.require_sound()
-        if self._current is not None:
-            return
+        under_way = self._current is not None
         request = self.next_request()
-        asked = self._requests.take_checkpoint()
-        if request is not None or asked or (changed and self._due.is_now(self.unsaved.held_bytes)):
+        # What is asked for stays so while one is under way, which may be of an earlier epoch.
+        wanted = asked(request, checkpoint=not under_way and self._requests.take_checkpoint())
+        if self._due.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):
             self.start(epoch, watermarks, position(), request)
 
     def require_sound(self) -> None:
@@ -128,8 +128,11 @@ class Checkpoints:
 
     def hold_back(self) -> str | None:
         """Why the job must take nothing in before a checkpoint has completed; None: it need not wait."""
-        away, unsaved = self.is_stuck, self.unsaved
-        return coordinator.hold_back(self._settings, unsaved.held_bytes, unsaved.age_s, storage_away=away)
+        return coordinator.hold_back(self._settings, self._backlog)
+
+    @property
+    def _backlog(self) -> Backlog:
+        return self.unsaved.backlog(storage_away=self.is_stuck)
 
     def is_due(self) -> bool:
         """Whether a checkpoint may begin now, while nothing is taken in: none is under way, and its time has come or
@@ -174,7 +177,7 @@ class Checkpoints:
             base=self._base,
         )
         self._current = started
-        self._due.began(started.checkpoint_id, len(self._group))
+        self._due.began(started.checkpoint_id)
         if request is not None:
             started.savepoint_id = self._durable.ids.new()
         self._told.began(started)
@@ -183,7 +186,7 @@ class Checkpoints:
         return started
 
     def _tell_slots(self, started: Started) -> None:
-        self._snapshot(started.checkpoint_id, started.epoch, base=started.base)
+        take_snapshot(self._group, started.checkpoint_id, started.epoch, base=started.base)
         request = started.savepoint
         if request is None:
             return
@@ -192,7 +195,7 @@ class Checkpoints:
         url = self._of_the_request(started, begin)
         if url is not None:
             started.savepoint_url = url
-            self._snapshot(number, started.epoch, url=url)
+            take_snapshot(self._group, number, started.epoch, url=url)
 
     def _of_the_request(self, started: Started, action: Callable[[], _T]) -> _T | None:
         """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
@@ -203,17 +206,6 @@ class Checkpoints:
         except Exception as error:
             self._fail_savepoint(started, error)
             return None
-
-    def _snapshot(self, checkpoint_id: int, epoch: int, base: int = -1, url: str = "") -> None:
-        request = protocol.Snapshot(
-            incarnation=self._group.incarnation,
-            checkpoint_id=checkpoint_id,
-            epoch=epoch,
-            canonical=bool(url),
-            target_url=url,
-            base=base,
-        )
-        self._group.each(lambda _: request, protocol.Ok)
 
     def wait(self, *, beside: bool = True) -> None:
         """Wait for the checkpoint under way, if there is one, and for the savepoint ``beside``, until only its record

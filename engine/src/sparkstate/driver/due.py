@@ -1,33 +1,50 @@
-"""When the next checkpoint is due, and which of their failures the job does not tolerate."""
+"""The coordinator's decisions over the life of one incarnation."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sparkstate import errors
 from sparkstate.checkpoint import coordinator
+from sparkstate.checkpoint.coordinator import Asked, Backlog
 from sparkstate.clock import Clock
+from sparkstate.control.documents import SavepointRequest
 from sparkstate.settings import CheckpointSettings
 
 
-class Due:
-    """The coordinator's decisions over the life of one incarnation."""
+def asked(savepoint: SavepointRequest | None, *, checkpoint: bool) -> Asked:
+    """What people want: the next savepoint, and whether a checkpoint."""
+    stop = savepoint is not None and savepoint.stop
+    return Asked(savepoint=savepoint is not None, stop=stop, checkpoint=checkpoint)
 
-    def __init__(self, settings: CheckpointSettings, clock: Clock, next_id: int) -> None:
+
+class Due:
+    """Keeps its state and reads the clock; the rules stand in ``checkpoint.coordinator``."""
+
+    def __init__(self, settings: CheckpointSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._state = coordinator.initial(next_id, clock.monotonic())
+        self._state = coordinator.initial(clock.monotonic())
 
     def is_now(self, held_bytes: int) -> bool:
-        """Whether a checkpoint is due while a slot holds back so many bytes of output."""
-        action = coordinator.decide(self._state, self._settings, self._clock.monotonic(), held_bytes)
-        return isinstance(action, coordinator.Start)
+        """Whether a checkpoint is due that nobody has asked for."""
+        return coordinator.is_due(self._state, self._settings, self._clock.monotonic(), held_bytes)
 
-    def began(self, checkpoint_id: int, slots: int) -> None:
-        """A checkpoint has begun in so many slots."""
-        state = replace(self._state, next_id=checkpoint_id)
+    def begins(self, wanted: Asked, held_bytes: int, *, under_way: bool, changed: bool) -> bool:
+        """Whether one begins at the end of an epoch."""
         now_s = self._clock.monotonic()
-        self._state = coordinator.start(state, coordinator.Start("checkpoint"), range(slots), now_s)
+        return coordinator.begins(
+            self._state, self._settings, now_s, wanted, held_bytes, under_way=under_way, changed=changed
+        )
+
+    def wants_epoch(self, wanted: Asked, backlog: Backlog, *, under_way: bool) -> bool:
+        """Whether something may have to be done at the end of the epoch at hand."""
+        now_s = self._clock.monotonic()
+        return coordinator.wants_epoch(
+            self._state, self._settings, now_s, wanted, backlog, under_way=under_way
+        )
+
+    def began(self, checkpoint_id: int) -> None:
+        """A checkpoint has."""
+        self._state = coordinator.start(self._state, checkpoint_id, self._clock.monotonic())
 
     def completed(self, checkpoint_id: int) -> None:
         """It is complete, and the count of failures begins anew."""

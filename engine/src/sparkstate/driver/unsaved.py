@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparkstate.checkpoint.coordinator import Backlog
 from sparkstate.clock import Clock
 
 
@@ -56,3 +57,7 @@ class Unsaved:
     def age_s(self) -> float:
         """Since the newest completed checkpoint, or the begin of the incarnation."""
         return self._clock.monotonic() - self._saved_at
+
+    def backlog(self, *, storage_away: bool) -> Backlog:
+        """For the coordinator."""
+        return Backlog(held_bytes=self.held_bytes, age_s=self.age_s, storage_away=storage_away)
