@@ -18,7 +18,7 @@ from sparkstate import errors, manifest
 from sparkstate.cli import main
 from sparkstate.control.documents import JobIdentity, JobStatus
 from sparkstate.driver import __main__ as driver_main
-from sparkstate.driver import ending, pod, termination
+from sparkstate.driver import pod, termination, termination_policy
 from sparkstate.spark import jvm, kubernetes
 from sparkstate_operator import actions, labels, observed, rbac
 from sparkstate_operator.config import DRIVER_PORT
@@ -122,7 +122,7 @@ def test_a_last_checkpoint_may_take_as_long_as_the_pod_is_given() -> None:
     template = {"spec": {"terminationGracePeriodSeconds": 77}}
     place = pod.read(environment(driver_container(driverTemplate=template)), 3, {})
     assert place.grace_s == 77
-    assert ending.patience_s(place.grace_s) == 72
+    assert termination_policy.patience_s(place.grace_s) == 72
 
 
 @pytest.mark.parametrize(

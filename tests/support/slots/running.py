@@ -13,9 +13,9 @@ from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import StoredJob
-from sparkstate.driver.started import Started
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.sinks import file_sink
@@ -73,7 +73,7 @@ class Running:
             base=-1,
         )
 
-    def start(self, epoch: int) -> Started:
+    def start(self, epoch: int) -> PendingCheckpoint:
         return self.checkpoints.start(epoch, Watermarks(()), position.Captured())
 
     def refuse_publication(self, epoch: int) -> None:

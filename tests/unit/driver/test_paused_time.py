@@ -14,8 +14,8 @@ from support.slots import slots
 from sparkstate import phases
 from sparkstate.checkpoint.restore import Restored, RestorePlan
 from sparkstate.driver import starting
-from sparkstate.driver.aside import Aside
 from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import LastHomes, Origin
 from sparkstate.spark.epochs import EpochRunner, Fed
 from sparkstate.spark.watermarks import SourceTime, Watermarks
@@ -73,7 +73,7 @@ def test_an_epoch_that_is_held_back_makes_no_partition_idle(
     )
     pauses: Any = SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S))
     parts: Any = SimpleNamespace(context=SimpleNamespace(view=None))
-    loop = EpochLoop(parts, ORIGIN, tmp_path, runner, checkpoints, pauses, Aside())
+    loop = EpochLoop(parts, ORIGIN, tmp_path, runner, checkpoints, pauses, EpochPipeline())
     completed = lambda fed, idle: SimpleNamespace(watermarks=fed.after)  # noqa: E731
     monkeypatch.setattr(loop, "_complete", completed)
     loop.on_epoch(None, 0)
@@ -84,13 +84,13 @@ def test_an_epoch_that_is_held_back_makes_no_partition_idle(
 def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time = ManualClock()
     none = lambda *_, **__: None  # noqa: E731
-    crew = SimpleNamespace(
+    slot_pool = SimpleNamespace(
         group=SimpleNamespace(incarnation=1, addresses=()),
         watch_executors=none,
         restore=lambda _: time.sleep(PAUSE_S) or "",
         stop=none,
     )
-    monkeypatch.setattr(starting.Crew, "start", lambda *_: crew)
+    monkeypatch.setattr(starting.SlotPool, "start", lambda *_: slot_pool)
     monkeypatch.setattr(starting.query, "Query", lambda *_: SimpleNamespace(start=none, stop=none))
     monkeypatch.setattr(starting, "_watermarks", lambda *_: sources())
     monkeypatch.setattr(starting, "_checkpoints", lambda *_: SimpleNamespace(abandon=none))

@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     from sparkstate.spark.session import Beginning
 
     spark = Beginning(settings, jvm)
-    from sparkstate.driver import attempt, ending
+    from sparkstate.driver import attempt, termination_policy
 
     try:
         outcome = attempt.run(
@@ -124,7 +124,7 @@ def _run(options: argparse.Namespace) -> Outcome:
             resolved.notices,
             spark,
             here,
-            lambda message: _last_word(options, ending.REASON, message, 0),
+            lambda message: _last_word(options, termination_policy.REASON, message, 0),
         )
     finally:
         _empty(work_dir)

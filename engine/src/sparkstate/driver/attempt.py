@@ -18,7 +18,7 @@ from pathlib import Path
 from sparkstate import clock, errors, keys, phases
 from sparkstate.control import server
 from sparkstate.control.documents import JobIdentity, Phase
-from sparkstate.driver import ending
+from sparkstate.driver import termination_policy
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.job import JobDriver
@@ -39,7 +39,8 @@ def run(
     slots_here: Here | None,
     last_word: Callable[[str], object],
 ) -> Outcome:
-    """Runs until the job ends; raises the error that ended it, if one did. ``last_word``: see ``ending.Grace``."""
+    """Runs until the job ends; raises the error that ended it, if one did. ``last_word``: see
+    ``termination_policy.Grace``."""
     system_clock = clock.SystemClock()
     name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
     identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)
@@ -53,7 +54,7 @@ def run(
         return None
 
     if settings.pod is not None:
-        grace = ending.Grace(settings.pod.grace_s, requests, lambda: phase_of(view), last_word)
+        grace = termination_policy.Grace(settings.pod.grace_s, requests, lambda: phase_of(view), last_word)
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
         saved = grace.saved
     own = keys.load(options.token_file) if options.token_file else keys.of_token(secrets.token_urlsafe(32))

@@ -17,9 +17,9 @@ from sparkstate import clock, errors
 from sparkstate.driver.answers import Answers
 from sparkstate.driver.away import SLOW_S
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import SnapshotParts
-from sparkstate.driver.started import Started, parts_of
 from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
@@ -52,7 +52,7 @@ class Beside:
         clock_: clock.Clock,
         abandoned: Callable[[], bool],
         requests: Requests,
-        ended: Callable[[Started, Sequence[ShardHandle] | Exception], None],
+        ended: Callable[[PendingCheckpoint, Sequence[ShardHandle] | Exception], None],
     ) -> None:
         self._group = group
         self._durable = durable
@@ -61,33 +61,33 @@ class Beside:
         self._abandoned = abandoned
         self._requests = requests
         self._ended = ended
-        self._started: Started | None = None
+        self._pending: PendingCheckpoint | None = None
         self._stored: _Stored | None = None
 
     @property
     def trigger_id(self) -> str | None:
         """Of the savepoint that is under way, or stored and without its record; None: there is none."""
-        started = self._started
-        return started.savepoint.trigger_id if started is not None and started.savepoint is not None else None
+        pending = self._pending
+        return pending.savepoint.trigger_id if pending is not None and pending.savepoint is not None else None
 
-    def begin(self, started: Started, answers: Answers) -> None:
+    def begin(self, pending: PendingCheckpoint, answers: Answers) -> None:
         """Take the savepoint over from the checkpoint that it came with."""
-        mine = replace(started, ended=threading.Event(), position=started.position.loaded())
-        self._started, started.savepoint = mine, None
+        mine = replace(pending, ended=threading.Event(), position=pending.position.loaded())
+        self._pending, pending.savepoint = mine, None
         threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
 
     def wait(self, given_up: Callable[[], bool]) -> None:
         """Until it is stored, or has failed. Raises ``Ending`` once given up, and if its storage fails at the
         job's end."""
-        started = self._started
+        pending = self._pending
         places, ending = self._durable.places, self._requests.ending
-        if started is not None:
-            started.wait(lambda: given_up() or (ending() and bool(places.failing(savepoints=True))))
+        if pending is not None:
+            pending.wait(lambda: given_up() or (ending() and bool(places.failing(savepoints=True))))
 
     def record(self) -> None:
         """Called directly before a checkpoint's record: that of the savepoint, if it may have it now."""
-        started, stored = self._started, self._stored
-        if started is None or stored is None:
+        pending, stored = self._pending, self._stored
+        if pending is None or stored is None:
             return
         point = self._durable.log.state.restore_point
         if point is None or point.epoch < stored.record.epoch:
@@ -98,60 +98,60 @@ class Beside:
         except (errors.StorageUnavailable, errors.Fenced):
             raise
         except errors.SparkstateError as error:
-            self._failed(started, error)
+            self._failed(pending, error)
             return
-        self._started = self._stored = None
-        self._ended(started, stored.parts.shards)
+        self._pending = self._stored = None
+        self._ended(pending, stored.parts.shards)
 
-    def _run(self, started: Started, answers: Answers) -> None:
+    def _run(self, pending: PendingCheckpoint, answers: Answers) -> None:
         try:
-            self._stored = self._store(started, answers)
+            self._stored = self._store(pending, answers)
             self._requests.ask_checkpoint()  # which takes the record along
         except Exception as error:
-            self._failed(started, error)
+            self._failed(pending, error)
         finally:
-            started.ended.set()
+            pending.ended.set()
 
-    def _store(self, started: Started, answers: Answers) -> _Stored:
+    def _store(self, pending: PendingCheckpoint, answers: Answers) -> _Stored:
         parts = parts_of(
-            started,
+            pending,
             answers.in_time(self._settings.timeout_s, _KEEP_S),
             (),
-            started.savepoint_id,
+            pending.savepoint_id,
             self._group,
         )
-        return _Stored(parts, self.write(started, parts))
+        return _Stored(parts, self.write(pending, parts))
 
-    def make_folder(self, started: Started) -> None:
+    def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk, if there is a savepoint; its checkpoint waits no longer than for a call that is slow."""
         within_s = min(SLOW_S, self._settings.timeout_s)
-        self._durable.make_savepoint_folder(started.savepoint_url, within_s, self._abandoned)
+        self._durable.make_savepoint_folder(pending.savepoint_url, within_s, self._abandoned)
 
-    def write(self, started: Started, parts: SnapshotParts) -> SavepointCommitted:
+    def write(self, pending: PendingCheckpoint, parts: SnapshotParts) -> SavepointCommitted:
         """Its ``_metadata``, into the storage that the request names; also of one that the checkpoint waited for."""
-        until = started.began + self._settings.timeout_s
+        until = pending.began + self._settings.timeout_s
 
         def given_up() -> bool:
             return self._abandoned() or self._clock.monotonic() > until
 
-        return self._durable.write_savepoint(parts, started.savepoint_url, given_up)
+        return self._durable.write_savepoint(parts, pending.savepoint_url, given_up)
 
-    def recorded(self, started: Started, record: SavepointCommitted) -> SavepointCommitted | None:
+    def recorded(self, pending: PendingCheckpoint, record: SavepointCommitted) -> SavepointCommitted | None:
         """``record``, once the log has it, of a savepoint that its checkpoint waited for. None: the savepoint was given
         up before, and that is the failure of its request alone.
 
         With the record a restart goes back to this epoch, and the output up to it must become visible. So nothing that
         was staged may go while the outcome is open either: the next incarnation publishes it, or sweeps it.
         """
-        started.committed = True
+        pending.committed = True
         try:
             self._durable.record_savepoint(record, self._abandoned)
         except errors.StateError as error:
-            started.committed = False
-            self._ended(started, error)
+            pending.committed = False
+            self._ended(pending, error)
             return None
         return record
 
-    def _failed(self, started: Started, error: Exception) -> None:
-        self._started = self._stored = None
-        self._ended(started, error)
+    def _failed(self, pending: PendingCheckpoint, error: Exception) -> None:
+        self._pending = self._stored = None
+        self._ended(pending, error)

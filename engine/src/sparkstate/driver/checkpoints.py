@@ -26,8 +26,8 @@ from sparkstate.driver.away import Ending
 from sparkstate.driver.beside import PATIENCE_S, Beside
 from sparkstate.driver.due import Due, asked
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.started import Started, parts_of
 from sparkstate.driver.told import Told
 from sparkstate.driver.unsaved import Unsaved
 from sparkstate.driver.view import JobView
@@ -71,7 +71,7 @@ class Checkpoints:
         self._phases = phases_
         self._key_space = key_space
         self._base = base
-        self._current: Started | None = None
+        self._current: PendingCheckpoint | None = None
         self._fatal: errors.SparkstateError | None = None
         self._abandoned = threading.Event()
         self._beside = Beside(
@@ -157,13 +157,13 @@ class Checkpoints:
         request: SavepointRequest | None = None,
         *,
         drained: bool = False,
-    ) -> Started:
+    ) -> PendingCheckpoint:
         """Tell the slots, and return; wait for ``ended`` where the job must not go on before.
 
         Raises what :meth:`require_sound` raises.
         """
         self.require_sound()
-        started = Started(
+        pending = PendingCheckpoint(
             checkpoint_id=self._durable.ids.new(),
             epoch=epoch,
             watermarks=watermarks,
@@ -176,35 +176,35 @@ class Checkpoints:
             savepoint=request,
             base=self._base,
         )
-        self._current = started
-        self._due.began(started.checkpoint_id)
+        self._current = pending
+        self._due.began(pending.checkpoint_id)
         if request is not None:
-            started.savepoint_id = self._durable.ids.new()
-        self._told.began(started)
-        self._tell_slots(started)
-        threading.Thread(target=self._run, args=(started,), name="checkpoint", daemon=True).start()
-        return started
+            pending.savepoint_id = self._durable.ids.new()
+        self._told.began(pending)
+        self._tell_slots(pending)
+        threading.Thread(target=self._run, args=(pending,), name="checkpoint", daemon=True).start()
+        return pending
 
-    def _tell_slots(self, started: Started) -> None:
-        take_snapshot(self._group, started.checkpoint_id, started.epoch, base=started.base)
-        request = started.savepoint
+    def _tell_slots(self, pending: PendingCheckpoint) -> None:
+        take_snapshot(self._group, pending.checkpoint_id, pending.epoch, base=pending.base)
+        request = pending.savepoint
         if request is None:
             return
-        number = started.savepoint_id
+        number = pending.savepoint_id
         begin = partial(self._durable.begin_savepoint, request, number, self._group.incarnation)
-        url = self._of_the_request(started, begin)
+        url = self._of_the_request(pending, begin)
         if url is not None:
-            started.savepoint_url = url
-            take_snapshot(self._group, number, started.epoch, url=url)
+            pending.savepoint_url = url
+            take_snapshot(self._group, number, pending.epoch, url=url)
 
-    def _of_the_request(self, started: Started, action: Callable[[], _T]) -> _T | None:
+    def _of_the_request(self, pending: PendingCheckpoint, action: Callable[[], _T]) -> _T | None:
         """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
         try:
             return action()
         except _OF_THE_JOB:
             raise
         except Exception as error:
-            self._fail_savepoint(started, error)
+            self._fail_savepoint(pending, error)
             return None
 
     def wait(self, *, beside: bool = True) -> None:
@@ -270,116 +270,118 @@ class Checkpoints:
 
     # -- in the checkpoint's thread -----------------------------------------------------------------------------
 
-    def _run(self, started: Started) -> None:
+    def _run(self, pending: PendingCheckpoint) -> None:
         try:
-            self._complete(started)
+            self._complete(pending)
         except errors.SparkstateError as error:
-            self._failed(started, error)
+            self._failed(pending, error)
         except Exception as error:
-            self._failed(started, errors.SparkstateError(f"{type(error).__name__}: {error}"))
+            self._failed(pending, errors.SparkstateError(f"{type(error).__name__}: {error}"))
         finally:
-            started.position.release()
+            pending.position.release()
             self._current = None
-            started.ended.set()
+            pending.ended.set()
 
-    def _complete(self, started: Started) -> None:
-        self._of_the_request(started, partial(self._beside.make_folder, started))
-        answers = Answers(self._group, started.checkpoint_id, self._clock, self._abandoned.is_set)
+    def _complete(self, pending: PendingCheckpoint) -> None:
+        self._of_the_request(pending, partial(self._beside.make_folder, pending))
+        answers = Answers(self._group, pending.checkpoint_id, self._clock, self._abandoned.is_set)
         replies = answers.in_time(self._settings.timeout_s)
-        savepoint = self._savepoint_replies(started)
-        self._enter(phases.Phase.CHECKPOINT_METADATA, started)
+        savepoint = self._savepoint_replies(pending)
+        self._enter(phases.Phase.CHECKPOINT_METADATA, pending)
         committables = tuple(staged for reply in replies for staged in reply.committables)
-        record = None if savepoint is None else self._write_savepoint(started, savepoint, committables)
+        record = None if savepoint is None else self._write_savepoint(pending, savepoint, committables)
         if record is not None:
-            record = self._beside.recorded(started, record)
+            record = self._beside.recorded(pending, record)
         metadata = self._durable.commit_checkpoint(
-            parts_of(started, replies, committables, started.checkpoint_id, self._group),
+            parts_of(pending, replies, committables, pending.checkpoint_id, self._group),
             self._abandoned.is_set,
-            lambda: self._before_record(started),
+            lambda: self._before_record(pending),
         )
-        started.committed = True
-        self._base = started.checkpoint_id
-        self.unsaved.committed(started.mark)
-        self._enter(phases.Phase.CHECKPOINT_PUBLISH, started)
+        pending.committed = True
+        self._base = pending.checkpoint_id
+        self.unsaved.committed(pending.mark)
+        self._enter(phases.Phase.CHECKPOINT_PUBLISH, pending)
         self._durable.publish(metadata, self._abandoned.is_set)
-        self._enter(phases.Phase.CHECKPOINT_COMPLETE, started)
-        self._tell_ended(started.checkpoint_id, completed=True)
-        self._told.completed(started, metadata.shards)
-        self._due.completed(started.checkpoint_id)
+        self._enter(phases.Phase.CHECKPOINT_COMPLETE, pending)
+        self._tell_ended(pending.checkpoint_id, completed=True)
+        self._told.completed(pending, metadata.shards)
+        self._due.completed(pending.checkpoint_id)
         self._durable.places.clear()
-        self.unsaved.completed(started.mark)
-        if started.savepoint_id < 0:
-            self.usual_s = self._clock.monotonic() - started.began
-        if record is not None and started.savepoint is not None:
-            self._finish_savepoint(started, started.savepoint, metadata.shards)
+        self.unsaved.completed(pending.mark)
+        if pending.savepoint_id < 0:
+            self.usual_s = self._clock.monotonic() - pending.began
+        if record is not None and pending.savepoint is not None:
+            self._finish_savepoint(pending, pending.savepoint, metadata.shards)
         self._durable.subsume()
 
-    def _before_record(self, started: Started) -> None:
-        self._enter(phases.Phase.CHECKPOINT_COMMIT, started)
+    def _before_record(self, pending: PendingCheckpoint) -> None:
+        self._enter(phases.Phase.CHECKPOINT_COMMIT, pending)
         self._beside.record()
 
     def _finish_savepoint(
-        self, started: Started, request: SavepointRequest, shards: Sequence[ShardHandle]
+        self, pending: PendingCheckpoint, request: SavepointRequest, shards: Sequence[ShardHandle]
     ) -> None:
         assert request.trigger_id is not None
         if request.stop:
-            self._durable.close_lineage(started.savepoint_url, request.trigger_id, self._abandoned.is_set)
-            self.closed_by = started.savepoint_url
-        self._savepoint_ended(started, shards)
+            self._durable.close_lineage(pending.savepoint_url, request.trigger_id, self._abandoned.is_set)
+            self.closed_by = pending.savepoint_url
+        self._savepoint_ended(pending, shards)
 
-    def _savepoint_ended(self, started: Started, outcome: Sequence[ShardHandle] | Exception) -> None:
+    def _savepoint_ended(
+        self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception
+    ) -> None:
         if not isinstance(outcome, Exception):
-            self._tell_ended(started.savepoint_id, completed=True)
-            self._told.savepoint_completed(started, outcome)
+            self._tell_ended(pending.savepoint_id, completed=True)
+            self._told.savepoint_completed(pending, outcome)
             return
         if isinstance(outcome, _OF_THE_JOB):
             self._fatal = self._fatal or outcome
-        self._fail_savepoint(started, outcome)
+        self._fail_savepoint(pending, outcome)
 
-    def _savepoint_replies(self, started: Started) -> list[protocol.SnapshotState] | None:
+    def _savepoint_replies(self, pending: PendingCheckpoint) -> list[protocol.SnapshotState] | None:
         """None: there is none, it has failed, or it goes on beside."""
-        request = started.savepoint
-        if request is None or not started.savepoint_url:
+        request = pending.savepoint
+        if request is None or not pending.savepoint_url:
             return None
-        answers = Answers(self._group, started.savepoint_id, self._clock, self._abandoned.is_set)
-        if request.stop or started.drained:
-            return self._of_the_request(started, partial(answers.in_time, self._settings.timeout_s))
-        within = self._of_the_request(started, partial(answers.within, PATIENCE_S))
-        if within is None and started.savepoint_url:
-            self._beside.begin(started, answers)
+        answers = Answers(self._group, pending.savepoint_id, self._clock, self._abandoned.is_set)
+        if request.stop or pending.drained:
+            return self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
+        within = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
+        if within is None and pending.savepoint_url:
+            self._beside.begin(pending, answers)
         return within
 
     def _write_savepoint(
-        self, started: Started, replies: list[protocol.SnapshotState], staged: _Staged
+        self, pending: PendingCheckpoint, replies: list[protocol.SnapshotState], staged: _Staged
     ) -> SavepointCommitted | None:
         """Into the storage that the request names."""
-        parts = parts_of(started, replies, staged, started.savepoint_id, self._group)
-        return self._of_the_request(started, partial(self._beside.write, started, parts))
+        parts = parts_of(pending, replies, staged, pending.savepoint_id, self._group)
+        return self._of_the_request(pending, partial(self._beside.write, pending, parts))
 
     # -- failures -----------------------------------------------------------------------------------------------
 
-    def _failed(self, started: Started, error: errors.SparkstateError) -> None:
-        if started.committed:
+    def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
+        if pending.committed:
             # What a restart goes back to is complete, but its output is not all visible, or a slot does not know:
             # a new incarnation publishes.
             self._fatal = error
         else:
             if isinstance(error, errors.StorageUnavailable):
-                self._durable.note_away(f"store checkpoint {started.checkpoint_id}", error)
+                self._durable.note_away(f"store checkpoint {pending.checkpoint_id}", error)
             lost = error if isinstance(error, (errors.Fenced, errors.SlotLost)) else None
-            self._fatal = lost or self._due.failed(started.checkpoint_id, error) or self._fatal
-            self._tell_ended(started.checkpoint_id, completed=False)
-            self._durable.discard(started.checkpoint_id)
-        self._told.failed(started, error)
-        self._fail_savepoint(started, error)
-        started.failure = error
+            self._fatal = lost or self._due.failed(pending.checkpoint_id, error) or self._fatal
+            self._tell_ended(pending.checkpoint_id, completed=False)
+            self._durable.discard(pending.checkpoint_id)
+        self._told.failed(pending, error)
+        self._fail_savepoint(pending, error)
+        pending.failure = error
 
-    def _fail_savepoint(self, started: Started, error: Exception) -> None:
-        if started.savepoint is None or started.savepoint.trigger_id is None:
+    def _fail_savepoint(self, pending: PendingCheckpoint, error: Exception) -> None:
+        if pending.savepoint is None or pending.savepoint.trigger_id is None:
             return
-        url, started.savepoint_url = started.savepoint_url, ""
-        self._told.savepoint_failed(started, error)
-        self._tell_ended(started.savepoint_id, completed=False)
+        url, pending.savepoint_url = pending.savepoint_url, ""
+        self._told.savepoint_failed(pending, error)
+        self._tell_ended(pending.savepoint_id, completed=False)
         self._durable.leftovers.of_savepoint(url)
 
     def _tell_ended(self, checkpoint_id: int, *, completed: bool) -> None:
@@ -390,7 +392,7 @@ class Checkpoints:
             # Whoever feeds that slot next learns it as well; the files it would have reused are uploaded again.
             self._fatal = self._fatal or error
 
-    def _enter(self, phase: phases.Phase, started: Started) -> None:
+    def _enter(self, phase: phases.Phase, pending: PendingCheckpoint) -> None:
         self._phases.enter(
-            phase, epoch=started.epoch, checkpoint=started.checkpoint_id, incarnation=self._group.incarnation
+            phase, epoch=pending.epoch, checkpoint=pending.checkpoint_id, incarnation=self._group.incarnation
         )

@@ -35,8 +35,8 @@ def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Clai
 
     while True:
         try:
-            # A pod's driver has nothing to save yet and ends by itself (ending.Grace); what it does while it
-            # waits for an earlier one needs the main thread.
+            # A pod's driver has nothing to save yet and ends by itself (termination_policy.Grace); what it does
+            # while it waits for an earlier one needs the main thread.
             claimed = take() if pod else heard(take, requests.ending)
             view.places.answered(url)
             return claimed

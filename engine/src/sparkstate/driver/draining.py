@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.driver import leaving
+from sparkstate.driver import termination_policy
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.spark.position import Captured
 from sparkstate.spark.watermarks import Watermarks
@@ -24,8 +24,8 @@ def last_checkpoints(
     """
     kept = position.loaded()  # each checkpoint lets go of what it was given
     position.release()
-    started = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
-    started.settle(checkpoints.given_up)
+    pending = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
+    pending.settle(checkpoints.given_up)
     # The job is complete from here on: those that wait may fail, and it stays so.
     while checkpoints.closed_by is None and not ending():
         if checkpoints.next_request() is None and not checkpoints.is_awaited:
@@ -40,14 +40,14 @@ def _served(
     """Whether the next one that waits was served, or has failed alone. A committed checkpoint is not left
     half done: its failure fails the job, which starts again from there.
     """
-    started = None
+    pending = None
     try:
-        started = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
-        started.settle(lambda: checkpoints.given_up() or ending())
+        pending = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
+        pending.settle(lambda: checkpoints.given_up() or ending())
     except errors.Fenced:
         raise
     except errors.SparkstateError:
-        if started is not None and started.committed:
+        if pending is not None and pending.committed:
             raise
         return False
     return True
@@ -58,11 +58,11 @@ def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> Non
     if checkpoints.is_stuck:
         return  # the next attempt publishes what is committed, and repeats the rest
     usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
-    worth = leaving.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
+    worth = termination_policy.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
     if worth or checkpoints.is_awaited:
         checkpoints.wait(beside=False)
         repeat_s = checkpoints.unsaved.work_s
-        if repeat_s > 0 and leaving.is_worth_its_time(repeat_s, checkpoints.usual_s):
+        if repeat_s > 0 and termination_policy.is_worth_its_time(repeat_s, checkpoints.usual_s):
             save()
         # A savepoint beside has perhaps not the time, and the epochs are saved.
         if checkpoints.is_awaited:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sparkstate import errors
 from sparkstate.control.documents import Phase, SavepointRequest
-from sparkstate.driver import draining, failing
-from sparkstate.driver.aside import Aside
+from sparkstate.driver import draining, failure_cause
 from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.functions import MIN_WATERMARK
@@ -33,7 +33,7 @@ class EpochLoop:
         runner: EpochRunner,
         checkpoints: Checkpoints,
         pauses: Pauses,
-        aside: Aside,
+        pipeline: EpochPipeline,
     ) -> None:
         self._parts = parts
         self._view = parts.context.view
@@ -41,7 +41,7 @@ class EpochLoop:
         self._runner = runner
         self._checkpoints = checkpoints
         self._pauses = pauses
-        self._aside = aside
+        self._pipeline = pipeline
         self._last_epoch = origin.epoch
         self._has_committed = False
         restored = origin.restored
@@ -59,11 +59,11 @@ class EpochLoop:
         Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning.
         """
         if frame is None:  # whether timers are due is known when the epoch before is complete
-            self._aside.settle()
+            self._pipeline.settle()
         fed = self._runner.begin(frame, epoch)
-        self._aside.settle()
+        self._pipeline.settle()
         if frame is not None and not self._checkpoints.wants_epoch():
-            self._aside.start(lambda: self._complete(fed, idle=False))
+            self._pipeline.start(lambda: self._complete(fed, idle=False))
             return
         result = self._complete(fed, idle=frame is None)
         request = self._checkpoints.stop_requested()
@@ -118,10 +118,10 @@ class EpochLoop:
         if request.drain:
             epoch += 1
             self._note(self._runner.run(None, epoch, ended=True), epoch, idle=False)
-        started = self._checkpoints.start(
+        pending = self._checkpoints.start(
             epoch, self._runner.watermarks, archive, request, drained=request.drain
         )
-        started.wait(self._checkpoints.given_up)
+        pending.wait(self._checkpoints.given_up)
         if self._checkpoints.closed_by is None:
             self._checkpoints.require_sound()  # else the failure was the request's alone
             if request.drain:
@@ -132,7 +132,7 @@ class EpochLoop:
             self._view.note_phase(Phase.RUNNING)
             return
         self.stopped_by_savepoint = True
-        raise failing.StoppedBySavepoint
+        raise failure_cause.StoppedBySavepoint
 
     # -- after the last one -------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from sparkstate.driver.epoch_loop import EpochLoop
-from sparkstate.driver.failing import NeverBegun
+from sparkstate.driver.failure_cause import NeverBegun
 from sparkstate.spark.epochs import EpochRunner
 from sparkstate.spark.query import DataFrame
 

@@ -9,14 +9,14 @@ from pydantic import JsonValue
 
 from sparkstate import errors
 from sparkstate.control.documents import Phase
-from sparkstate.driver import failing, watching
-from sparkstate.driver.aside import Aside
+from sparkstate.driver import failure_cause, watching
 from sparkstate.driver.away import Ending
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.driver.crew import Crew
 from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.outcomes import End
 from sparkstate.driver.parts import Parts
+from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.driver.watching import Loss
 from sparkstate.spark.query import Query
 
@@ -30,21 +30,21 @@ class Incarnation:
     def __init__(
         self,
         parts: Parts,
-        crew: Crew,
+        slot_pool: SlotPool,
         query: Query,
         loop: EpochLoop,
         checkpoints: Checkpoints,
-        aside: Aside,
+        pipeline: EpochPipeline,
         loss: Loss,
         over: threading.Event,
     ) -> None:
         self._parts = parts
         self._context = parts.context
-        self._crew = crew
+        self._slot_pool = slot_pool
         self._query = query
         self._loop = loop
         self._checkpoints = checkpoints
-        self._aside = aside
+        self._pipeline = pipeline
         self._loss = loss
         self._over = over
 
@@ -68,14 +68,14 @@ class Incarnation:
         return self._drain()
 
     def _watch_slots(self) -> None:
-        watched = (self._crew.group, self._context.view, self._over, self._loss)
+        watched = (self._slot_pool.group, self._context.view, self._over, self._loss)
         threading.Thread(target=watching.watch, args=watched, name="slot-watch", daemon=True).start()
 
     def _raise_failure(self) -> None:
         """What failed beside the query, which knows nothing of it and is ended first."""
-        failure = self._loss.error or self._aside.failure
+        failure = self._loss.error or self._pipeline.failure
         if isinstance(failure, errors.SlotLost):
-            self._query.abandon(self._crew.group.interrupt)
+            self._query.abandon(self._slot_pool.group.interrupt)
             raise failure
         if failure is not None:
             self._query.stop()
@@ -93,7 +93,7 @@ class Incarnation:
         nor for an orderly end of session, slots and folders: they go with the process, which ends soon.
         """
         self._context.view.note_phase(Phase.STOPPING)
-        self._crew.rest()
+        self._slot_pool.rest()
         self._query.hold()
         if self._loop.stopped_by_savepoint:
             return End.SAVEPOINT
@@ -116,13 +116,13 @@ class Incarnation:
     def _settle(self) -> None:
         """Wait for the last epoch's end, once Spark begins no more."""
         try:
-            self._aside.settle()
+            self._pipeline.settle()
         except BaseException as error:
             raise self._why(error) from error
 
     def _why(self, failure: BaseException) -> errors.SparkstateError:
-        return failing.reason(failure, self._crew.group)
+        return failure_cause.reason(failure, self._slot_pool.group)
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: kind and value."""
-        return self._crew.read_state(uid, state, key, namespace)
+        return self._slot_pool.read_state(uid, state, key, namespace)

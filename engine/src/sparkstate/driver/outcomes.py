@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkstate.driver import ending
+from sparkstate.driver import termination_policy
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 
@@ -24,7 +24,7 @@ _TOLD = {
     End.INPUT_ENDED: ("Finished", "the input has ended and all of it is committed"),
     End.SAVEPOINT: ("Suspended", "stopped with a savepoint"),
     End.CANCELLED: ("Cancelled", "stopped; the last checkpoint is kept"),
-    End.TERMINATED: (ending.REASON, ending.SAVED),
+    End.TERMINATED: (termination_policy.REASON, termination_policy.SAVED),
 }
 """Reason and message."""
 

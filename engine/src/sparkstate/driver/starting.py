@@ -16,15 +16,15 @@ from pathlib import Path
 
 from sparkstate import phases
 from sparkstate.control.documents import Phase
-from sparkstate.driver.aside import Aside
 from sparkstate.driver.away import heard
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.driver.crew import Crew
 from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.first_epoch import FirstEpoch
 from sparkstate.driver.incarnation import Incarnation
 from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.pausing import Pauses
+from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.driver.watching import Loss
 from sparkstate.spark import epochs, position, query, watermarks
 from sparkstate.spark.watermarks import Watermarks
@@ -59,34 +59,34 @@ def _start(
     directory = context.work_dir / "query" / f"{origin.number:05d}"
     ends.callback(_remove, directory)
     after_epochs = ends.enter_context(contextlib.ExitStack())
-    aside = Aside()
-    ends.callback(aside.close, _LAST_EPOCH_S)
+    pipeline = EpochPipeline()
+    ends.callback(pipeline.close, _LAST_EPOCH_S)
     first = FirstEpoch(over)
-    with ThreadPoolExecutor(1, thread_name_prefix="crew") as pool:
-        crew_starts = pool.submit(Crew.start, parts, origin.number, origin.key_space, homes.addresses)
+    with ThreadPoolExecutor(1, thread_name_prefix="slot-pool") as pool:
+        pool_starts = pool.submit(SlotPool.start, parts, origin.number, origin.key_space, homes.addresses)
         try:
             running = _query(parts, origin, directory, first, ends)
         finally:
-            crew = crew_starts.result()
-            after_epochs.callback(crew.stop)
-            homes.addresses = crew.group.addresses
+            slot_pool = pool_starts.result()
+            after_epochs.callback(slot_pool.stop)
+            homes.addresses = slot_pool.group.addresses
     context.reached("the slots have started")
     loss = Loss(over)
-    crew.watch_executors(over, loss.note)
+    slot_pool.watch_executors(over, loss.note)
     pauses = Pauses(parts, lambda: loss.error, over)
-    runner = _runner(parts, origin, crew, pauses)
+    runner = _runner(parts, origin, slot_pool, pauses)
     after_epochs.callback(runner.close)
     ends.callback(runner.end_rehearsal)
     first.manned(runner)
     with runner.paused.measured():
-        read = heard(partial(crew.restore, origin.restored), context.requests.ending)
+        read = heard(partial(slot_pool.restore, origin.restored), context.requests.ending)
     context.reached(f"their state is restored ({read})")
-    checkpoints = _checkpoints(parts, origin, crew)
+    checkpoints = _checkpoints(parts, origin, slot_pool)
     ends.callback(checkpoints.abandon)
     runner.end_rehearsal()
-    loop = EpochLoop(parts, origin, directory, runner, checkpoints, pauses, aside)
+    loop = EpochLoop(parts, origin, directory, runner, checkpoints, pauses, pipeline)
     first.filled(loop)
-    return Incarnation(parts, crew, running, loop, checkpoints, aside, loss, over)
+    return Incarnation(parts, slot_pool, running, loop, checkpoints, pipeline, loss, over)
 
 
 def _query(
@@ -107,13 +107,13 @@ def _query(
     return made
 
 
-def _runner(parts: Parts, origin: Origin, crew: Crew, pauses: Pauses) -> epochs.EpochRunner:
+def _runner(parts: Parts, origin: Origin, slot_pool: SlotPool, pauses: Pauses) -> epochs.EpochRunner:
     prepared, context = parts.prepared, parts.context
     return epochs.EpochRunner(
         prepared.session,
         prepared.declared,
         origin.key_space,
-        crew.group,
+        slot_pool.group,
         _watermarks(parts, origin),
         context.clock,
         context.phases,
@@ -128,10 +128,10 @@ def _watermarks(parts: Parts, origin: Origin) -> Watermarks:
     return fresh if metadata is None else fresh.restored(watermarks.stored_in(metadata))
 
 
-def _checkpoints(parts: Parts, origin: Origin, crew: Crew) -> Checkpoints:
+def _checkpoints(parts: Parts, origin: Origin, slot_pool: SlotPool) -> Checkpoints:
     context = parts.context
     return Checkpoints(
-        crew.group,
+        slot_pool.group,
         parts.durable,
         context.settings.checkpoint,
         context.requests,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sparkstate.clock import Clock
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
 from sparkstate.driver.durable import Durable
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, completed_info, info_of
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.started import Started, completed_info, info_of
 from sparkstate.driver.view import JobView
 from sparkstate.handles import ShardHandle
 
@@ -21,39 +21,41 @@ class Told:
     def __init__(self, view: JobView, requests: Requests, durable: Durable, clock: Clock) -> None:
         self._view, self._requests, self._durable, self._clock = view, requests, durable, clock
 
-    def began(self, started: Started) -> None:
+    def began(self, pending: PendingCheckpoint) -> None:
         """The checkpoint has, and the savepoint that came with it."""
-        self._view.note_checkpoint(info_of(started, _CHECKPOINT, CheckpointStatus.IN_PROGRESS))
-        if started.savepoint is not None:
-            self._update(started, SavepointPhase.IN_PROGRESS, epoch=started.epoch)
-            self._view.note_checkpoint(info_of(started, _SAVEPOINT, CheckpointStatus.IN_PROGRESS))
+        self._view.note_checkpoint(info_of(pending, _CHECKPOINT, CheckpointStatus.IN_PROGRESS))
+        if pending.savepoint is not None:
+            self._update(pending, SavepointPhase.IN_PROGRESS, epoch=pending.epoch)
+            self._view.note_checkpoint(info_of(pending, _SAVEPOINT, CheckpointStatus.IN_PROGRESS))
 
-    def completed(self, started: Started, shards: Sequence[ShardHandle]) -> None:
+    def completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
         """The checkpoint has its record, and what it staged is published."""
-        self._completed(started, shards, _CHECKPOINT)
+        self._completed(pending, shards, _CHECKPOINT)
 
-    def failed(self, started: Started, error: Exception) -> None:
+    def failed(self, pending: PendingCheckpoint, error: Exception) -> None:
         """The checkpoint has; of its savepoint nothing is said."""
-        self._failed(started, error, _CHECKPOINT)
+        self._failed(pending, error, _CHECKPOINT)
 
-    def savepoint_completed(self, started: Started, shards: Sequence[ShardHandle]) -> None:
+    def savepoint_completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
         """The savepoint has its record."""
-        self._completed(started, shards, _SAVEPOINT)
-        self._update(started, SavepointPhase.COMPLETED, location=started.savepoint_url)
+        self._completed(pending, shards, _SAVEPOINT)
+        self._update(pending, SavepointPhase.COMPLETED, location=pending.savepoint_url)
 
-    def savepoint_failed(self, started: Started, error: Exception) -> None:
+    def savepoint_failed(self, pending: PendingCheckpoint, error: Exception) -> None:
         """The savepoint alone has."""
-        self._update(started, SavepointPhase.FAILED, failure=str(error))
-        self._failed(started, error, _SAVEPOINT)
+        self._update(pending, SavepointPhase.FAILED, failure=str(error))
+        self._failed(pending, error, _SAVEPOINT)
 
-    def _update(self, started: Started, phase: SavepointPhase, **changes: object) -> None:
-        assert started.savepoint is not None and started.savepoint.trigger_id is not None
-        self._requests.update(started.savepoint.trigger_id, phase, **changes)
+    def _update(self, pending: PendingCheckpoint, phase: SavepointPhase, **changes: object) -> None:
+        assert pending.savepoint is not None and pending.savepoint.trigger_id is not None
+        self._requests.update(pending.savepoint.trigger_id, phase, **changes)
 
-    def _completed(self, started: Started, shards: Sequence[ShardHandle], kind: CheckpointKind) -> None:
-        path = self._durable.url_of(started.checkpoint_id)
-        self._view.note_checkpoint(completed_info(started, shards, kind, self._clock.now_ms(), path))
+    def _completed(
+        self, pending: PendingCheckpoint, shards: Sequence[ShardHandle], kind: CheckpointKind
+    ) -> None:
+        path = self._durable.url_of(pending.checkpoint_id)
+        self._view.note_checkpoint(completed_info(pending, shards, kind, self._clock.now_ms(), path))
 
-    def _failed(self, started: Started, error: Exception, kind: CheckpointKind) -> None:
-        info = info_of(started, kind, CheckpointStatus.FAILED)
+    def _failed(self, pending: PendingCheckpoint, error: Exception, kind: CheckpointKind) -> None:
+        info = info_of(pending, kind, CheckpointStatus.FAILED)
         self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))

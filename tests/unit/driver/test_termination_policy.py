@@ -1,4 +1,4 @@
-"""SIGTERM in a pod, without a pod: what is asked for, and when the process leaves."""
+"""SIGTERM in a pod, without a pod: what is saved, what is left to the next attempt, and when the process leaves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 import pytest
 
 from sparkstate.control.documents import Phase
-from sparkstate.driver import ending
+from sparkstate.driver import termination_policy
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.termination_policy import AT_ONCE_S, LAST_TAKES
 
 
 class Process:
@@ -20,7 +21,9 @@ class Process:
         self.words: list[str] = []
         self.left = threading.Event()
         self.codes: list[int] = []
-        self.grace = ending.Grace(grace_s, self.requests, lambda: phase, self.words.append, self._leave)
+        self.grace = termination_policy.Grace(
+            grace_s, self.requests, lambda: phase, self.words.append, self._leave
+        )
 
     def _leave(self, code: int) -> None:
         self.codes.append(code)
@@ -29,7 +32,7 @@ class Process:
 
 @pytest.mark.parametrize(("grace_s", "patience_s"), [(120, 115), (30, 25), (10, 5), (8, 4), (1, 0.5)])
 def test_the_checkpoint_gets_what_the_grace_period_leaves(grace_s: float, patience_s: float) -> None:
-    assert ending.patience_s(grace_s) == patience_s
+    assert termination_policy.patience_s(grace_s) == patience_s
 
 
 @pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.PAUSED, Phase.STOPPING])
@@ -74,6 +77,31 @@ def test_a_job_that_has_saved_everything_leaves_at_once_and_has_the_last_word() 
     process.grace.saved(0.0)
     assert process.left.is_set()
     assert process.codes == [0]
-    assert process.words == [ending.SAVED]
+    assert process.words == [termination_policy.SAVED]
     time.sleep(0.5)  # the time for a checkpoint is over
-    assert process.words == [ending.SAVED]
+    assert process.words == [termination_policy.SAVED]
+
+
+@pytest.mark.parametrize(
+    ("repeat_s", "usual_s", "under_way_s", "worth"),
+    [
+        pytest.param(0.1, None, 0.0, True, id="no-checkpoint-yet"),
+        pytest.param(
+            0.0,
+            AT_ONCE_S / LAST_TAKES,
+            0.0,
+            True,
+            id="a-small-job-saves-always",
+        ),
+        pytest.param(3.0, 4.0, 0.0, False, id="to-repeat-is-quicker"),
+        pytest.param(4.0 * LAST_TAKES, 4.0, 0.0, False, id="no-difference"),
+        pytest.param(60.0, 4.0, 0.0, True, id="to-save-is-quicker"),
+        pytest.param(3.0, 4.0, 3.0, False, id="one-that-has-begun"),
+        pytest.param(3.0, 4.0, 6.5, True, id="one-that-is-nearly-complete"),
+        pytest.param(0.1, 4.0, 600.0, True, id="one-that-is-late"),
+    ],
+)
+def test_whoever_waits_for_a_last_checkpoint_saves_time_by_it(
+    repeat_s: float, usual_s: float | None, under_way_s: float, worth: bool
+) -> None:
+    assert termination_policy.is_worth_its_time(repeat_s, usual_s, under_way_s) is worth

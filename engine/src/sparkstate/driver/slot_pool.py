@@ -34,7 +34,7 @@ _STOP_ANSWER_S = 5.0
 """A slot on a host that vanished does not answer, and nobody waits longer for it."""
 
 
-class Crew:
+class SlotPool:
     """Slots that were started and configured. ``group`` speaks to all of them."""
 
     def __init__(self, parts: Parts, number: int, key_space: KeySpace, group: SlotGroup) -> None:
@@ -46,7 +46,7 @@ class Crew:
     @classmethod
     def start(
         cls, parts: Parts, number: int, key_space: KeySpace, before: tuple[SlotAddress, ...] = ()
-    ) -> Crew:
+    ) -> SlotPool:
         """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is.
 
         ``before``: where this driver's slots have been, and their state is.
@@ -57,9 +57,9 @@ class Crew:
         else:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
         group = SlotGroup(addresses, key, number, socket.gethostname(), _for_tasks(parts))
-        crew = cls(parts, number, key_space, group)
-        group.each(lambda slot: protocol.Configure(plan=_pickled(crew._plan(slot))), protocol.Ok)
-        return crew
+        slot_pool = cls(parts, number, key_space, group)
+        group.each(lambda slot: protocol.Configure(plan=_pickled(slot_pool._plan(slot))), protocol.Ok)
+        return slot_pool
 
     @staticmethod
     def _start_in_executors(parts: Parts, number: int) -> tuple[SlotAddress, ...]:

@@ -6,7 +6,7 @@ import concurrent.futures
 from collections.abc import Callable
 
 
-class Aside:
+class EpochPipeline:
     """Start one piece of work, settle it before the next. Its failure comes at :meth:`settle`."""
 
     def __init__(self) -> None:

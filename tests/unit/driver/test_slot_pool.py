@@ -1,4 +1,4 @@
-"""Watching the executors of a crew's slots."""
+"""Watching the executors of a pool's slots."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.clock import SystemClock
-from sparkstate.driver import crew
-from sparkstate.driver.crew import Crew
+from sparkstate.driver import slot_pool
+from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots.client import SlotAddress
 
@@ -45,7 +45,7 @@ class Group:
         pass
 
 
-def crew_of(group: Group, living: list[str]) -> Crew:
+def pool_of(group: Group, living: list[str]) -> SlotPool:
     """Whose Spark knows these executors."""
     spark: Any = SimpleNamespace()
     spark._jsc = SimpleNamespace(sc=lambda: spark)
@@ -54,19 +54,19 @@ def crew_of(group: Group, living: list[str]) -> Crew:
         prepared=SimpleNamespace(session=SimpleNamespace(sparkContext=spark)),
         context=SimpleNamespace(clock=SystemClock()),
     )
-    return Crew(parts, 1, KeySpace(128, 2), group)  # type: ignore[arg-type]
+    return SlotPool(parts, 1, KeySpace(128, 2), group)  # type: ignore[arg-type]
 
 
 def watched(group: Group, living: list[str]) -> tuple[threading.Event, list[errors.SlotLost]]:
     """What is told; the event ends it."""
     over, told = threading.Event(), []
-    crew_of(group, living).watch_executors(over, told.append)
+    pool_of(group, living).watch_executors(over, told.append)
     return over, told
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_LOOK_S", 0.01)
+    monkeypatch.setattr(slot_pool, "_LOOK_S", 0.01)
 
 
 def test_an_executor_that_spark_loses_ends_every_call_under_way_and_is_told_once() -> None:
@@ -90,7 +90,7 @@ def test_nobody_watches_where_there_is_one_executor_without_a_number() -> None:
 
 
 def test_an_incarnation_that_is_over_is_told_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_LOOK_S", 60)
+    monkeypatch.setattr(slot_pool, "_LOOK_S", 60)
     living = ["1"]
     group = Group(["1"])
     over, told = watched(group, living)
@@ -103,7 +103,7 @@ def test_an_incarnation_that_is_over_is_told_of_nothing(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("known", [True, False], ids=["known before", "learned meanwhile"])
 def test_nobody_waits_for_a_lost_executor_s_slots_to_stop(known: bool) -> None:
     group, living = Group(["1", "2", "2"]), ["1", "3"] if known else ["1", "2"]
-    stopping = threading.Thread(target=crew_of(group, living).stop)
+    stopping = threading.Thread(target=pool_of(group, living).stop)
     stopping.start()
     assert group.asked.wait(10)
     assert group.all_given_up.wait(0.5) is known
@@ -132,5 +132,5 @@ def test_what_cannot_be_sent_to_slots_is_final_and_what_could_not_this_time_is_n
     error: Exception, *, is_final: bool
 ) -> None:
     with pytest.raises(errors.SparkstateError, match=r"pickled|cannot be sent") as caught:
-        crew._pickled(Raising(error))  # type: ignore[arg-type]
+        slot_pool._pickled(Raising(error))  # type: ignore[arg-type]
     assert isinstance(caught.value, errors.DeclarationError) is is_final

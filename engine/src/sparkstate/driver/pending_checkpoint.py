@@ -23,7 +23,7 @@ _LOOK_S = 0.1
 
 
 @dataclass
-class Started:
+class PendingCheckpoint:
     """A checkpoint under way, with the savepoint that came with it."""
 
     checkpoint_id: int
@@ -59,36 +59,36 @@ class Started:
             raise self.failure
 
 
-def info_of(started: Started, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:
+def info_of(pending: PendingCheckpoint, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:
     """The checkpoint, or the savepoint that came with it, for the control endpoint."""
     savepoint = kind == CheckpointKind.SAVEPOINT
     return CheckpointInfo(
-        id=started.savepoint_id if savepoint else started.checkpoint_id,
+        id=pending.savepoint_id if savepoint else pending.checkpoint_id,
         kind=kind,
         status=status,
-        epoch=started.epoch,
-        trigger_ms=started.trigger_ms,
-        trigger_id=started.savepoint.trigger_id if savepoint and started.savepoint else None,
+        epoch=pending.epoch,
+        trigger_ms=pending.trigger_ms,
+        trigger_id=pending.savepoint.trigger_id if savepoint and pending.savepoint else None,
     )
 
 
 def completed_info(
-    started: Started, shards: Sequence[ShardHandle], kind: CheckpointKind, now_ms: int, path: str
+    pending: PendingCheckpoint, shards: Sequence[ShardHandle], kind: CheckpointKind, now_ms: int, path: str
 ) -> CheckpointInfo:
     """As :func:`info_of`, of one that is complete. ``path``: the checkpoint's folder."""
-    return info_of(started, kind, CheckpointStatus.COMPLETED).model_copy(
+    return info_of(pending, kind, CheckpointStatus.COMPLETED).model_copy(
         update={
-            "duration_ms": now_ms - started.trigger_ms,
-            "sync_pause_ms": round(started.pause_ms),
+            "duration_ms": now_ms - pending.trigger_ms,
+            "sync_pause_ms": round(pending.pause_ms),
             "state_bytes": sum(shard.state_size for shard in shards),
             "uploaded_bytes": sum(shard.uploaded for shard in shards),
-            "path": started.savepoint_url if kind == CheckpointKind.SAVEPOINT else path,
+            "path": pending.savepoint_url if kind == CheckpointKind.SAVEPOINT else path,
         }
     )
 
 
 def parts_of(
-    started: Started,
+    pending: PendingCheckpoint,
     replies: list[protocol.SnapshotState],
     committables: tuple[Committable, ...],
     checkpoint_id: int,
@@ -98,17 +98,17 @@ def parts_of(
     shards = (shard for reply in replies for shard in reply.shards)
     return SnapshotParts(
         checkpoint_id=checkpoint_id,
-        trigger_id=(started.savepoint.trigger_id or "") if started.savepoint else "",
+        trigger_id=(pending.savepoint.trigger_id or "") if pending.savepoint else "",
         incarnation=group.incarnation,
-        epoch=started.epoch,
-        watermarks=started.watermarks,
-        position=started.position,
-        key_space=started.key_space,
+        epoch=pending.epoch,
+        watermarks=pending.watermarks,
+        position=pending.position,
+        key_space=pending.key_space,
         shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
         states=replies[0].states,
         committables=committables,
         slots=len(group),
-        drained=started.drained,
-        closed=bool(started.savepoint and started.savepoint.stop),
-        trigger_ms=started.trigger_ms,
+        drained=pending.drained,
+        closed=bool(pending.savepoint and pending.savepoint.stop),
+        trigger_ms=pending.trigger_ms,
     )
