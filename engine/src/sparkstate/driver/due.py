@@ -17,7 +17,7 @@ def asked(savepoint: SavepointRequest | None, *, checkpoint: bool) -> Asked:
 
 
 class Due:
-    """Keeps its state and reads the clock; the rules stand in ``checkpoint.coordinator``."""
+    """Keeps the coordinator's state and reads the clock; ``checkpoint.coordinator`` holds the rules."""
 
     def __init__(self, settings: CheckpointSettings, clock: Clock) -> None:
         self._settings = settings

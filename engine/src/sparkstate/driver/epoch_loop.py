@@ -19,8 +19,8 @@ from sparkstate.spark.watermarks import Watermarks
 
 
 class EpochLoop:
-    """:meth:`on_epoch` is called by Spark's thread. What runs at the end, :meth:`save_last` and :meth:`end_of_input`,
-    is called when Spark begins no more epochs and the last one is settled.
+    """Spark's thread calls :meth:`on_epoch`. The incarnation calls :meth:`save_last` or :meth:`end_of_input` when
+    Spark begins no more epochs and the last one is settled.
 
     ``directory`` is the query's.
     """

@@ -49,7 +49,7 @@ def with_chosen_backend(settings: JobSettings, declared: graph.Graph) -> JobSett
 
 
 def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
-    """What of the job stands in its snapshots."""
+    """The part of the declared job that its snapshots record."""
     return StoredJob(
         operators=tuple(declared.operators),
         sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},

@@ -38,7 +38,7 @@ class SnapshotParts:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredJob:
-    """What of a declared job stands in its snapshots."""
+    """The part of a declared job that its snapshots record."""
 
     operators: tuple[str, ...]
     """Their uids."""

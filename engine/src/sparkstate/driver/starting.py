@@ -144,7 +144,7 @@ def _checkpoints(parts: Parts, origin: Origin, slot_pool: SlotPool) -> Checkpoin
 
 
 def _stop(running: query.Query) -> None:
-    """It may have failed already, and the rest is to end as well."""
+    """The query may have failed already, and the rest must end as well."""
     with contextlib.suppress(Exception):
         running.stop()
 

@@ -30,7 +30,7 @@ class Loss:
 
 
 def watch(group: SlotGroup, view: JobView, over: threading.Event, loss: Loss) -> None:
-    """Until ``over``, ask the slots how they are, so that a dead one is noticed also when no rows come."""
+    """Until ``over``, ask the slots how they are, so that the driver notices a dead one even when no rows come."""
     while not over.wait(_WATCH_S if view.status().slots else _FIRST_S):
         try:
             replies = group.status(_SILENT_S)
