@@ -93,7 +93,7 @@ class Incarnation:
         nor for an orderly end of session, slots and folders: they go with the process, which ends soon.
         """
         self._context.view.note_phase(Phase.STOPPING)
-        self._slot_pool.rest()
+        self._slot_pool.quiesce()
         self._query.hold()
         if self._loop.stopped_by_savepoint:
             return End.SAVEPOINT

@@ -185,7 +185,7 @@ class SlotPool:
         reply = self.group.ask_one(slot, request, protocol.StateValue)
         return reply.kind, json.loads(reply.value)
 
-    def rest(self) -> None:
+    def quiesce(self) -> None:
         """Tell every slot that only a last snapshot comes. One that does not hear it does more than it need."""
         with contextlib.suppress(errors.SparkstateError):
             self.group.end(protocol.Quiesce(), _STOP_ANSWER_S)
