@@ -149,6 +149,18 @@ def test_a_savepoint_that_died_with_its_driver_has_failed_and_can_be_taken_anew(
     assert later.savepoints.find("t").url == committed.url
 
 
+@pytest.mark.parametrize("folder", ["n" * 256, "n/" * 2100], ids=["name", "path"])
+def test_a_savepoint_that_was_begun_where_no_disk_takes_the_name_is_swept(root, opened, tmp_path, folder):
+    """An earlier version took such a request."""
+    job = Job(root, f"file://{tmp_path}/{folder.rstrip('/')}", opened)
+    url = job.savepoints.begin("t", job.url, 1, job.incarnation).url
+    later = Job(root, job.url, opened)
+    if naming.is_local(root.url):  # else the disk may be one of another machine, as far as anybody knows
+        assert later.savepoints.sweep() == [url]
+    else:
+        later.savepoints.sweep()
+
+
 def test_a_savepoint_that_was_given_up_can_not_be_committed(job):
     url = job.savepoints.begin("t", job.url, 1, job.incarnation).url
     job.savepoints.abandon(url)

@@ -270,6 +270,8 @@ def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
         ("file:///storage/lineage-1/savepoints", "job's own state"),
         ("/storage/x/../lineage-1", "job's own state"),
         ("file://[", "no URL"),
+        (f"/storage/{'n' * 256}", "256 bytes, a file's name may have 255"),
+        ("/" + "n/" * 2100, "a path may have 4095"),
     ],
 )
 def test_a_target_that_no_savepoint_can_lie_in_is_refused_by_its_name(url: str, word: str) -> None:

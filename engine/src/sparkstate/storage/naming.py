@@ -101,7 +101,9 @@ def too_long(path: Path) -> str:
     path with ``ENAMETOOLONG``, which ``Path.exists`` raises."""
     for name in path.parts:
         if len(os.fsencode(name)) > _LONGEST_NAME:
-            return f"{name[:40]!r}… has {len(os.fsencode(name))} bytes, a file's name may have {_LONGEST_NAME}"
+            return (
+                f"{name[:40]!r}… has {len(os.fsencode(name))} bytes, a file's name may have {_LONGEST_NAME}"
+            )
     if len(os.fsencode(path)) > _LONGEST_PATH:
         return f"it has {len(os.fsencode(path))} bytes, a path may have {_LONGEST_PATH}"
     return ""
