@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support import tree
+from support.repository import tree
 
 ENGINE = tree.ROOT / "engine" / "src" / "sparkstate"
 PACKAGES = {
@@ -70,7 +70,7 @@ def test_every_place_that_a_walk_names_is_there(page: str) -> None:
     assert wrong_places(section(page)) == []
 
 
-@pytest.mark.parametrize("page, least", [("docs/ARCHITECTURE.md", 40), ("CONTRIBUTING.md", 20)])
+@pytest.mark.parametrize(("page", "least"), [("docs/ARCHITECTURE.md", 40), ("CONTRIBUTING.md", 20)])
 def test_a_walk_names_places_by_file_and_function(page: str, least: int) -> None:
     assert len(PLACE.findall(section(page))) >= least
 
