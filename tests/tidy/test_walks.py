@@ -33,7 +33,7 @@ def section(page: str) -> str:
 
 
 def found(path: str) -> Path:
-    package = PACKAGES.get(path.split("/")[0])
+    package = PACKAGES.get(path.split("/", maxsplit=1)[0])
     candidates = [package / path] if package else [tree.ROOT / path, ENGINE / path]
     return next((one for one in candidates if one.exists()), candidates[-1])
 
