@@ -13,6 +13,10 @@ from sparkstate import KeyedProcessFunction, ListStateDescriptor, Types, ValueSt
 
 MINUTE_MS = 60_000
 HEAP_WATCH = "live-heap"
+CLEANING_S = 3.0
+"""Spark drops the blocks of a broadcast when a collection has found the broadcast dead, in a thread of its own. Each
+epoch broadcasts Hadoop's configuration, 50 kB with its thousand entries: without a second collection after that, the
+live heap counts some hundred of them, more the faster the epochs are."""
 FILES_REMEMBERED = "10m"
 """By their modification times, which are a second apart (``supply.py``): 600 files."""
 
@@ -46,7 +50,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
 
 
 def _watch_heap(spark: Any, path: Path, every_s: float) -> None:
-    """Write again and again how many bytes of the JVM's heap are in use right after a collection.
+    """Write again and again how many bytes of the JVM's heap are in use right after a collection and Spark's cleaning.
 
     Resident memory does not tell: the JVM touches all of its heap sooner or later, however little of it lives.
     """
@@ -57,6 +61,8 @@ def _watch_heap(spark: Any, path: Path, every_s: float) -> None:
     def watch() -> None:
         while True:
             time.sleep(every_s)
+            java.System.gc()
+            time.sleep(CLEANING_S)
             java.System.gc()
             used = java.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
             hidden = path.with_suffix(".new")

@@ -21,7 +21,7 @@ from sparkstate_tools.soak import faults, reading, sampling, supply
 
 SAMPLE_S = 15.0
 STEP_S = 0.5
-HEAP_EVERY_S = 60.0
+HEAP_EVERY_S = 30.0
 START_S = 300.0
 STUCK_S = 600.0
 """No committed epoch for so long, and the soak has failed."""
@@ -222,7 +222,7 @@ class Part:
             "runner": self._job.pid,
             **_columns("driver", sampling.usage([driver[0]])),
             **_columns("jvm", sampling.usage(sampling.java_of(driver[0]))),
-            "jvm_live_heap": self._live_heap(),
+            "jvm_heap_after_cleaning": self._live_heap(),
             **_columns("slots", slots),
             "slots_own_rss": slots.rss - held,
             "slots_above_budget": above,

@@ -11,7 +11,7 @@ QUANTITIES = (
     Quantity("driver_fds", "driver, descriptors", "", 1, 4, life="driver"),
     Quantity("driver_threads", "driver, threads", "", 1, 3, life="driver"),
     Quantity("jvm_rss", "JVM, resident memory", "MiB", MIB, 48 * MIB, 0.15, life="driver"),
-    Quantity("jvm_live_heap", "JVM, live heap", "MiB", MIB, 16 * MIB, life="driver"),
+    Quantity("jvm_heap_after_cleaning", "JVM, live heap", "MiB", MIB, 16 * MIB, life="driver"),
     Quantity("jvm_fds", "JVM, descriptors", "", 1, 12, life="driver"),
     Quantity("jvm_threads", "JVM, threads", "", 1, 8, life="driver"),
     Quantity(
