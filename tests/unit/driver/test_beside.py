@@ -176,6 +176,27 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
     assert durable.log.refresh().doomed_savepoints == ()
 
 
+def test_a_savepoint_that_fails_beside_is_never_open_and_unserved(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epochs' thread would begin it again, in the folder that its failure deletes."""
+    beside = job.running.checkpoints._beside
+    open_then: list[object] = []
+    ended = beside._ended
+
+    def seen(*outcome: Any) -> None:
+        open_then.append(job.running.checkpoints.next_request())
+        ended(*outcome)
+
+    monkeypatch.setattr(beside, "_ended", seen)
+    job.ask("one")
+    job.run()
+    monkeypatch.setattr(job.running.durable.savepoints, "write", refuse("_metadata"))
+    job.stored()
+    assert open_then == [None]
+    assert job.status().status == SavepointPhase.FAILED
+
+
 @pytest.mark.fault_on("a folder")
 @pytest.mark.fault(
     broken="the checkpoint that came with a savepoint fails",

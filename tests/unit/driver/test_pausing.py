@@ -21,7 +21,7 @@ from sparkstate.driver.away import Ending
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.view import JobView
 from sparkstate.log import LineageLog
-from sparkstate.log.fence import FenceGuard
+from sparkstate.log.fence import FenceGuard, Verdict
 from sparkstate.spark import position
 from sparkstate.spark.watermarks import Watermarks
 
@@ -365,3 +365,28 @@ def test_one_thread_may_go_on_while_another_refuses_savepoints(
     monkeypatch.setattr(requests, "update", go_on_and_update)
     paused.pauses._refuse_in_time()
     assert requests.waiting() == ()
+
+
+def test_an_epoch_that_outlives_its_incarnation_leaves_the_phase_alone(
+    paused: Paused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end waited for the log; the incarnation that follows must not look as if it paused, or ran."""
+    monkeypatch.setattr(paused.guard, "check", lambda: Verdict.PAUSED)
+    raised: list[BaseException] = []
+
+    def epoch() -> None:
+        try:
+            paused.pauses.may_go_on()
+        except errors.SparkstateError as error:
+            raised.append(error)
+
+    waits = threading.Thread(target=epoch)
+    waits.start()
+    until(paused.is_paused)
+    paused.over.set()
+    waits.join(60)
+    assert isinstance(raised[0], errors.StorageUnavailable)
+    paused.view.note_phase(Phase.RESTORING)
+    with pytest.raises(errors.StorageUnavailable):
+        paused.pauses.may_go_on()
+    assert paused.view.phase is Phase.RESTORING

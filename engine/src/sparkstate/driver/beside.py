@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sparkstate import clock, errors
+from sparkstate.control.documents import SavepointPhase
 from sparkstate.driver.answers import Answers
 from sparkstate.driver.away import SLOW_S
 from sparkstate.driver.durable import Durable
@@ -153,5 +154,8 @@ class Beside:
         return record
 
     def _failed(self, pending: PendingCheckpoint, error: Exception) -> None:
+        if self.trigger_id is not None:
+            # First: a request that is open while nothing is pending is served anew, in the folder that is deleted now.
+            self._requests.update(self.trigger_id, SavepointPhase.FAILED, failure=str(error))
         self._pending = self._stored = None
         self._ended(pending, error)

@@ -37,6 +37,9 @@ class Pauses:
         parts, context = self._parts, self._context
         while True:
             self._raise_if_lost()
+            if self._over.is_set():
+                # An epoch that nobody waits for any more: the phase is that of the incarnation which follows.
+                raise errors.StorageUnavailable("the incarnation ended while the job's storage was away")
             if parts.guard.check() is Verdict.GO:
                 self._asked = {}
                 self._go_on()
