@@ -304,7 +304,6 @@ class Reconciler:
         memory: Memory,
     ) -> observed.Job:
         job = seen.job
-        steps.tell("job", job, job.namespace, decision, self._metrics)
         for action in decision.before:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.JOBS, job, job.namespace, action)
@@ -319,6 +318,7 @@ class Reconciler:
         if dict(decision.status) != dict(job.status):
             version = await self._put_status(job, decision.status, memory)
             memory.unwritten = ""
+            steps.tell("job", seen.job, job.namespace, decision, self._metrics)
             self._note_phase(seen.job, decision, memory)
             memory.progress_s = self._clock.monotonic()
             job = dataclasses.replace(job, resource_version=version, status=decision.status)

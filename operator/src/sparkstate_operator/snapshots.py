@@ -74,7 +74,6 @@ class Snapshots:
             revision = await self._observer.running_revision(around.job, memory)
         decision = snapshot.decide(around, revision, self._config)
         one = around.snapshot
-        steps.tell("snapshot", one, namespace, decision, self._metrics)
         for action in decision.before:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.SNAPSHOTS, one, namespace, action)
@@ -82,6 +81,7 @@ class Snapshots:
                 one = dataclasses.replace(one, resource_version=version, finalizers=finalizers)
         if dict(decision.status) != dict(one.status):
             version = await self._applier.status(k.SNAPSHOTS, one, namespace, decision.status)
+            steps.tell("snapshot", one, namespace, decision, self._metrics)
             self._count(one, decision)
             one = dataclasses.replace(one, resource_version=version, status=decision.status)
         for note in decision.notes:

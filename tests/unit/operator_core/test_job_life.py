@@ -52,7 +52,7 @@ def test_the_table_has_nothing_that_does_not_happen() -> None:
     assert {told(step) for step in expected - ordinary - forgetful} == set()
     late = {step for step in ordinary if step.before in step.cause.stale}
     assert {told(step) for step in late} == set(), "no lost status is needed for it"
-    rebuilt = {job_life.TRACED, job_life.ASKED_STORAGE, job_life.WORKED_THROUGH}
+    rebuilt = {job_life.TRACED, job_life.ASKED_STORAGE, job_life.STORAGE_ANSWERED, job_life.WORKED_THROUGH}
     assert set(job_life.TABLE) - {step.cause for step in ordinary} == rebuilt
 
 

@@ -132,3 +132,32 @@ def test_a_changed_spec_does_not_shorten_the_wait_for_a_pod_that_vanished() -> N
 def test_a_purge_that_finds_nothing_of_a_lost_job_says_what_stays() -> None:
     decision = look(observed.Observed(job(deleting=True, deletion={"policy": "purge"}), NOW))
     assert [note.reason for note in decision.notes] == ["DeletionDegraded"]
+
+
+def test_a_job_that_waited_for_its_snapshot_starts_when_that_is_complete() -> None:
+    """The storage knows an attempt of it, and no state; what the spec starts from comes later."""
+    spec = {"restoreFrom": {"snapshotRef": {"name": "s-1"}}}
+    answered = dataclasses.replace(recovering(**spec), tasks=(task(**{**STORED, "restore_point": None}),))
+    waits = look(answered)
+    assert (waits.status["phase"], waits.status["intent"]["action"]) == ("RestoreBlocked", "recover")
+    snapshot = observed.Snapshot(
+        "s-1",
+        "s-uid",
+        "1",
+        1,
+        NOW,
+        {},
+        {"phase": "Completed", "uri": "s3://bucket/savepoints/one"},
+        {},
+        {},
+        (),
+    )
+    there = dataclasses.replace(answered, job=job(waits.status, **spec), snapshots=(snapshot,))
+    found = look(there)
+    assert (found.status["phase"], found.status["attempt"], "intent" in found.status) == ("Pending", 5, False)
+    later = dataclasses.replace(
+        there, job=job(found.status, **spec), tasks=(), now=NOW + timedelta(seconds=DEATH_S + 1)
+    )
+    goes_on = look(later)
+    assert goes_on.status["phase"] == "Failing", "attempt 5 is gone, and another one follows"
+    assert goes_on.status["intent"]["action"] == "start"

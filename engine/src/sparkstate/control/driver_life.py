@@ -13,7 +13,7 @@ from typing import Final
 
 from sparkstate.control.documents import Phase
 
-STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES", "") not in ("", "0")
+STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES") == "1"
 """Whether a transition that is not in the table is refused. For tests only."""
 
 

@@ -52,7 +52,6 @@ class Incarnation:
         """Until the input ends, somebody wants the job to end, or something fails."""
         self._watch_slots()
         requests = self._context.requests
-        self._context.view.note_phase(Phase.RUNNING)
         while not self._query.wait(_LOOK_S):
             if requests.terminated.is_set():
                 return self._terminate()

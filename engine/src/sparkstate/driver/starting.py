@@ -85,6 +85,8 @@ def _start(
     ends.callback(checkpoints.abandon)
     runner.end_rehearsal()
     loop = EpochLoop(parts, origin, directory, runner, checkpoints, pauses, pipeline)
+    # Before the first epoch, which may be told to stop the job, and is then not the one that says it runs.
+    context.view.note_phase(Phase.RUNNING)
     first.filled(loop)
     return Incarnation(parts, slot_pool, running, loop, checkpoints, pipeline, loss, over)
 

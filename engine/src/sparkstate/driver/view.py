@@ -88,7 +88,8 @@ class JobView:
         with self._lock:
             if phase is not self._phase:
                 self._progress_at = self._clock.monotonic()
-            self._go(phase)
+            mistake = self._go(phase)
+        _log_mistake(mistake)
 
     def note_progress(self) -> None:
         """The job waits for something that has a limit of its own."""
@@ -173,6 +174,7 @@ class JobView:
 
     def note_failure(self, reason: str, message: str, *, recovering: bool) -> None:
         """Something failed; ``recovering`` says that the job starts again."""
+        mistake = ""
         with self._lock:
             now = self._clock.now_ms()
             self._last_failure = documents.Failure(at_ms=now, reason=reason, message=message)
@@ -180,14 +182,16 @@ class JobView:
             if recovering:
                 self._restarts += 1
                 self._progress_at = self._clock.monotonic()
-                self._go(Phase.RECOVERING)
+                mistake = self._go(Phase.RECOVERING)
                 self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
+        _log_mistake(mistake)
 
-    def _go(self, phase: Phase) -> None:
-        """Along the table. Off it a driver goes too: to end a job for the sake of a word would help nobody."""
-        if not driver_life.known(self._phase, phase):
-            _log.error(driver_life.told(self._phase, phase))
+    def _go(self, phase: Phase) -> str:
+        """Along the table, else with words for the log. Off it a driver goes too: to end a job for the sake of a word
+        would help nobody."""
+        mistake = "" if driver_life.known(self._phase, phase) else driver_life.told(self._phase, phase)
         self._phase = phase
+        return mistake
 
     def _end_recovery(self, under_way: _RecoveryUnderWay) -> None:
         self._recoveries.append(
@@ -314,6 +318,12 @@ class JobView:
             return 0.0
         window = max(self._clock.monotonic() - self._recent[0][0], 1.0)
         return sum(rows for _, rows in self._recent) / min(window, RATE_WINDOW_S)
+
+
+def _log_mistake(words: str) -> None:
+    """Without the lock, because a log may hang."""
+    if words:
+        _log.error(words)
 
 
 def _slot(address: SlotAddress, reply: protocol.SlotStatus) -> documents.SlotStatus:

@@ -50,6 +50,14 @@ WORKED_THROUGH = Cause(
     _of("Pending", "Starting", "RestoreBlocked"),
 )
 
+STORAGE_ANSWERED = Cause(
+    # The job waited for what the spec starts from. That is there now, or the storage has state to go on from.
+    Who.OPERATOR,
+    "the storage has answered, and nothing is missing any more",
+    "Pending",
+    _of("RestoreBlocked"),
+)
+
 # -- an attempt --------------------------------------------------------------------------------------------------------
 
 BEGUN = Cause(
@@ -163,6 +171,6 @@ DELETED = Cause(
 )
 
 TABLE: Final = (
-    CREATED, TRACED, ASKED_STORAGE, WORKED_THROUGH, BEGUN, MADE, PREPARES, WAITS, RUNS, RECOVERS, TAKEN_AWAY, AGAIN,
-    FINISHED, NOT_RESTORED, GIVEN_UP, NOT_THERE, CHANGED, TO_REST, STOPPED, NOTHING_TO_STOP, DELETED,
+    CREATED, TRACED, ASKED_STORAGE, STORAGE_ANSWERED, WORKED_THROUGH, BEGUN, MADE, PREPARES, WAITS, RUNS, RECOVERS,
+    TAKEN_AWAY, AGAIN, FINISHED, NOT_RESTORED, GIVEN_UP, NOT_THERE, CHANGED, TO_REST, STOPPED, NOTHING_TO_STOP, DELETED,
 )  # fmt: skip

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES", "") not in ("", "0")
+STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES") == "1"
 """Whether a step that is not in its table is refused. For tests only."""
 NEW: Final = ""
 """Where an object stands that has no phase yet."""

@@ -75,6 +75,8 @@ def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
         if point:
             _take_point(draft, point)
     draft.settle()
+    if draft.phase == "RestoreBlocked":
+        draft.happened(job_life.STORAGE_ANSWERED)  # else the job would count as over, and nothing would start
     draft.say("all of the input is worked through" if draft.phase == "Finished" else "")
     draft.note("StatusRebuilt", f"the status was lost; in storage there is {_told(found)}")
     draft.wait(0.0)
