@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -61,6 +62,7 @@ def _watch_heap(spark: Any, path: Path, every_s: float) -> None:
     def watch() -> None:
         while True:
             time.sleep(every_s)
+            gc.collect()  # Python's garbage names objects of the JVM, and its oldest generation is collected every few minutes
             java.System.gc()
             time.sleep(CLEANING_S)
             java.System.gc()
