@@ -62,7 +62,8 @@ def _watch_heap(spark: Any, path: Path, every_s: float) -> None:
     def watch() -> None:
         while True:
             time.sleep(every_s)
-            gc.collect()  # Python's garbage names objects of the JVM, and its oldest generation is collected every few minutes
+            # Python's garbage names objects of the JVM, and its oldest generation is collected every few minutes only.
+            gc.collect()
             java.System.gc()
             time.sleep(CLEANING_S)
             java.System.gc()
