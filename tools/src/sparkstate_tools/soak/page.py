@@ -46,8 +46,8 @@ Soaks have found these faults, which are mended:
 The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected, and after
 Spark has dropped the blocks of dead broadcasts. Otherwise it shows a sawtooth of 12 MiB, which is higher the faster the
 epochs are. In the table `hashmap` it is still measured without the last two, and a slope through four teeth of that
-sawtooth counts as growth. In `hashmap, longer`, the same soak after more parts, it is measured by the new way only, from
-epoch 39,000 on. There the times grew, because a whole run of the tests ran beside the second half. In the last 2,000
+sawtooth counts as growth. In `hashmap, longer`, the same soak after more parts, it is measured by the new way only,
+from epoch 39,000 on. There the times grew, because a whole run of the tests ran beside the second half. In the last 2,000
 epochs, with nothing beside them, an epoch took 95 ms and a checkpoint 159 ms; a comparable stretch after epoch 18,400
 had 96 ms and 145 ms.
 
