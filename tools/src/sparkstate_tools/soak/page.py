@@ -47,9 +47,9 @@ The JVM's live heap is measured without softly referenced objects, after Python'
 Spark has dropped the blocks of dead broadcasts. Otherwise it shows a sawtooth of 12 MiB, which is higher the faster the
 epochs are. In the table `hashmap` it is still measured without the last two, and a slope through four teeth of that
 sawtooth counts as growth. In `hashmap, longer`, the same soak after more parts, it is measured by the new way only,
-from epoch 39,000 on. There the times grew, because a whole run of the tests ran beside the second half. In the last 2,000
-epochs, with nothing beside them, an epoch took 95 ms and a checkpoint 159 ms; a comparable stretch after epoch 18,400
-had 96 ms and 145 ms.
+from epoch 39,000 on. There the times grew, because a whole run of the tests ran beside the second half. In the last
+2,000 epochs, with nothing beside them, an epoch took 95 ms and a checkpoint 159 ms; a comparable stretch after epoch
+18,400 had 96 ms and 145 ms.
 
 With earlier versions, RocksDB went through 20,001 epochs and 2,740 checkpoints, and HashMap through 21,085 and 1,997,
 then through 20,001 and 2,244. Every published row was right, and the soaks found the faults above. The table `rocksdb`
