@@ -223,7 +223,7 @@ class Savepoints:
         except OSError:
             return False  # whoever may not look there cannot tell
         storage = naming.split_url(self._lineage.store.url)[0]
-        return naming.is_within(parent, storage) or mounts.on_a_volume(naming.local_path(parent))
+        return naming.is_within(parent, storage) or mounts.on_a_volume(folder)
 
     def _finish(self, urls: Iterable[str], *, insist: bool = True, confirm: bool = True) -> None:
         gone = []
