@@ -7,17 +7,19 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sparkstate.checkpoint import Downloader
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint.metadata import CheckpointMetadata
-from sparkstate.spark.position import PART_BYTES
+from sparkstate.spark.position import PART_BYTES, Archive
+from sparkstate.spark.seen_files import Forgotten
 from sparkstate.storage import open_store
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
-FILES, AT_ONCE = 140, 7
+FILES, AT_ONCE = 161, 7
 FORGETS_AT = 16
 """The log has 112 files of 600 bytes then."""
 
@@ -111,10 +113,16 @@ def test_a_source_forgets_old_files_and_reads_none_of_them_again(tmp_path: Path)
     for handle in metadata.source_files:
         listed = zlib.decompress(downloader.read(handle)).count(b'"path"')
         assert 20 <= listed <= 12 * AT_ONCE, "of more than a hundred files"
+    assert metadata.source_position is not None
+    archive = msgspec.msgpack.decode(downloader.read(metadata.source_position), type=Archive)
     downloader.close()
+    forgotten = msgspec.json.decode(archive.files["sources/0/forgotten"], type=Forgotten)
+    # The shortest age that reaches back to a forgotten file, from the newest that was read; files lie a second apart.
+    newest_ms = totals.changed_s((archive.epoch + 1) * AT_ONCE - 1) * 1000
+    too_long_s = (newest_ms - forgotten.before_ms) // 1000 + 1
     # All that are left in one epoch: with them the source remembers no further back than what was forgotten, but they
     # were chosen together with some that it had read.
-    with driving.Driver(tmp_path, document("40s", files=1000), attempt=2) as driver:
+    with driving.Driver(tmp_path, document(f"{too_long_s}s", files=1000), attempt=2) as driver:
         assert driver.wait() == 3, driver.log()
         assert "Set maxFileAge to at most 20000ms" in driver.log()
     with driving.Driver(tmp_path, document("20s"), attempt=3) as driver:

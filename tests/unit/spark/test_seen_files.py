@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparkstate import errors
-from sparkstate.spark import seen_files
+from sparkstate.spark import seen_files, source_log
 from sparkstate.spark.seen_files import Forgotten, Remembered, SeenFiles
 
 PATH = "file:///in/" + "x" * 200
@@ -53,7 +53,7 @@ def remembered(content: bytes, before_ms: int, up_to: int) -> bytes:
 
 def checksums(content: bytes, piece: int) -> bytes:
     file = io.BytesIO()
-    sums = seen_files.Checksums(file)
+    sums = source_log.Checksums(file)
     for at in range(0, len(content), piece):
         sums.add(content[at : at + piece])
     sums.close()

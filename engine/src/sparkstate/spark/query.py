@@ -16,13 +16,14 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph, position, seen_files
+from sparkstate.spark import graph, position, seen_files, source_log
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
 OnEpoch = Callable[[DataFrame | None, int], None]
 
 _AGAIN_S = 0.5
+_COMPACT_INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 
 
 class _Stopping(Exception):
@@ -60,6 +61,9 @@ class Query:
 
     def start(self) -> None:
         """Start the query; a seeded directory resumes after its epoch."""
+        interval = int(self._session.conf.get(_COMPACT_INTERVAL) or 0)
+        for log in position.file_source_logs(self.directory):
+            source_log.align(log, interval)
         self._seen.begin()
         arguments: dict[str, Any] = (
             {"availableNow": True}

@@ -12,20 +12,18 @@ forgotten is noted beside the log, belongs to the position, and is compared befo
 from __future__ import annotations
 
 import datetime
-import re
-import struct
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 
 from sparkstate import errors
+from sparkstate.spark import source_log
 
 NOTE: Final = "forgotten"
 """Name of the note in ``sources/<i>``. Spark reads only names that are numbers there."""
@@ -34,9 +32,6 @@ _LOOK_BYTES: Final = 64 * 1024
 _REPLAYED: Final = 10
 """Entries before the newest whose files stay, however old: Spark reads those of its last two epochs again, when it
 starts and when it cleans up (``cleanSource``)."""
-_ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
-_CHUNK: Final = 512
-"""Bytes per checksum, as Hadoop's ``ChecksumFileSystem`` has it unless it is told otherwise."""
 
 
 class Forgotten(msgspec.Struct, frozen=True):
@@ -87,7 +82,7 @@ class SeenFiles:
             number = int(note.parent.name)
             self._noted[number] = msgspec.json.decode(note.read_bytes(), type=Forgotten)
             self._newest_ms[number] = _newest_ms(note.parent)
-            compact = newest_compact(note.parent)
+            compact = source_log.newest_compact(note.parent)
             self._look_at[number] = _next_look(compact.stat().st_size if compact else 0)
 
     def check(self) -> None:
@@ -107,7 +102,7 @@ class SeenFiles:
     def forget(self) -> None:
         """Take out of each log what its source has forgotten, if the newest compact entry has doubled since."""
         for source in self._sources or ():
-            compact = newest_compact(self._folder / str(source.number))
+            compact = source_log.newest_compact(self._folder / str(source.number))
             if compact is None:
                 continue
             size = compact.stat().st_size
@@ -132,7 +127,7 @@ class SeenFiles:
 def _replace(compact: Path, forgotten: Forgotten, size: int) -> int:
     """Replace the entry by one without what is forgotten, and note that. Bytes that are left: all if nothing is, or
     if something went wrong before; that is tried again when the entry has doubled."""
-    files = (compact.with_name(NOTE), compact, compact.with_name(f".{compact.name}.crc"))
+    files = (compact.with_name(NOTE), compact, source_log.crc_of(compact))
     note, entry, sums = (path.with_name(f".{path.name.removeprefix('.')}.new.tmp") for path in files)
     try:
         left = _write_remembered(compact, entry, sums, forgotten.before_ms)
@@ -165,22 +160,12 @@ def _compare(number: int, noted: Forgotten, newest_ms: int, max_age_ms: int) -> 
     )
 
 
-def newest_compact(folder: Path) -> Path | None:
-    """The compact entry with the highest number."""
-    found = [path for path in folder.glob("*.compact") if _ENTRY.fullmatch(path.name)]
-    return max(found, key=_number_of, default=None)
-
-
-def _number_of(entry: Path) -> int:
-    return int(entry.name.split(".")[0])
-
-
 def _newest_ms(folder: Path) -> int:
     """Time of the newest file in the log that Spark starts with: the newest compact entry and what follows it."""
     decoder = msgspec.json.Decoder(_Entry)
     newest = -(2**63)
     for path in folder.iterdir():
-        if _ENTRY.fullmatch(path.name):
+        if source_log.ENTRY.fullmatch(path.name):
             with path.open("rb") as file:
                 next(file, None)
                 newest = max(chain([newest], (decoder.decode(line).timestamp for line in file)))
@@ -204,38 +189,13 @@ def remembered(lines: Iterable[bytes], before_ms: int, up_to: int) -> Iterator[b
 def _write_remembered(compact: Path, to: Path, crc: Path, before_ms: int) -> int:
     """Write the shorter entry and its checksums, a line at a time: there may be millions. Bytes of the entry."""
     with compact.open("rb") as file, to.open("wb") as kept, crc.open("wb") as sums:
-        checked = Checksums(sums)
-        for number, line in enumerate(remembered(file, before_ms, _number_of(compact) - _REPLAYED)):
+        checked = source_log.Checksums(sums)
+        for number, line in enumerate(remembered(file, before_ms, source_log.number_of(compact) - _REPLAYED)):
             piece = b"\n" + line if number else line
             kept.write(piece)
             checked.add(piece)
         checked.close()
         return kept.tell()
-
-
-class Checksums:
-    """Writes the hidden ``.crc`` file of the added bytes, as Hadoop's ``ChecksumFileSystem`` compares it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._rest = b""
-        file.write(b"crc\0" + struct.pack(">i", _CHUNK))
-
-    def add(self, content: bytes) -> None:
-        """The next bytes of the content."""
-        content = self._rest + content
-        whole = len(content) - len(content) % _CHUNK
-        for at in range(0, whole, _CHUNK):
-            self._sum(content[at : at + _CHUNK])
-        self._rest = content[whole:]
-
-    def close(self) -> None:
-        """That was all."""
-        if self._rest:
-            self._sum(self._rest)
-
-    def _sum(self, chunk: bytes) -> None:
-        self._file.write(struct.pack(">I", zlib.crc32(chunk)))
 
 
 def of_query(execution: Any) -> Iterator[Remembered]:

@@ -55,8 +55,13 @@ def write(path: Path, rows: list[Row], number: int) -> None:
     )
     temporary = path.with_name(f".{path.name}")
     pq.write_table(table, temporary)
-    os.utime(temporary, (1_700_000_000 + number, 1_700_000_000 + number))
+    os.utime(temporary, (changed_s(number), changed_s(number)))
     temporary.rename(path)
+
+
+def changed_s(number: int) -> int:
+    """When the file of that number was last changed, in seconds of Unix time: they lie a second apart."""
+    return 1_700_000_000 + number
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

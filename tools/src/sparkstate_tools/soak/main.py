@@ -1,7 +1,7 @@
 """``make soak``: one job through 20,000 epochs and 2,000 checkpoints, on each backend, and what grew meanwhile.
 
 A soak is a folder (``build/soak/<backend>`` by default); a run that was stopped or broken off goes on there. The job
-reads files that keep coming, keeps a fixed number of keys, checkpoints every two seconds to a real S3 server, and
+reads files that keep coming, keeps a fixed number of keys, checkpoints every second to a real S3 server, and
 publishes to it. Slots and drivers are killed, the storage refuses and goes away, by a seeded schedule. A reader checks
 every published row and deletes the files. Exit codes: 0 the soak is over and nothing grew, 1 something grew or the
 output was wrong, 3 this part is over and the soak is not.

@@ -41,7 +41,7 @@ class Options:
     keys: int = 2000
     rows: int = 500
     """In each input file, so in each epoch."""
-    interval: str = "2s"
+    interval: str = "1s"
     """Of the checkpoints."""
 
 

@@ -1,0 +1,119 @@
+"""The log of a file source, as Spark keeps it: an entry per batch, and every so many batches one that holds all before.
+
+Spark works out from the names of the compact entries how many batches lie between two of them
+(``CompactibleFileStreamLog``). A position keeps one compact entry, and one alone says little: after ``19.compact``
+Spark 4.3 writes the next one at 39, and after ``79.compact`` it looks for one at 89. A log that was written with the
+one interval and is read with the other fails every query that starts from it. So before a query starts, its logs are
+made to hold the compact entry that Spark will look for.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
+_HEAD: Final = b"v1"
+"""First line of an entry; each further line is a file."""
+_CHUNK: Final = 512
+"""Bytes per checksum, as Hadoop's ``ChecksumFileSystem`` has it unless it is told otherwise."""
+
+
+def newest_compact(folder: Path) -> Path | None:
+    """The compact entry with the highest number."""
+    found = [path for path in folder.glob("*.compact") if ENTRY.fullmatch(path.name)]
+    return max(found, key=number_of, default=None)
+
+
+def number_of(entry: Path) -> int:
+    """The batch of an entry."""
+    return int(entry.name.split(".")[0])
+
+
+def crc_of(entry: Path) -> Path:
+    """The hidden file of its checksums."""
+    return entry.with_name(f".{entry.name}.crc")
+
+
+def interval_of(compact: Sequence[int], default: int) -> int:
+    """Batches from one compact entry to the next, as Spark works it out from the numbers of those that there are.
+
+    ``default`` is ``spark.sql.streaming.fileSource.log.compactInterval``.
+    """
+    if not compact:
+        return default
+    *older, newest = sorted(compact)
+    if older:
+        return newest - older[-1]
+    if newest + 1 <= default or default >= (newest + 1) // 2:
+        return newest + 1
+    return next((n for n in range(default, (newest + 1) // 2 + 1) if (newest + 1) % n == 0), newest + 1)
+
+
+def align(folder: Path, default: int) -> None:
+    """Write the compact entry that Spark will look for, if the log in ``folder`` has entries of single batches there.
+
+    An entry without files goes before it, one interval away: two names make Spark keep the interval.
+    """
+    entries = {number_of(path): path for path in folder.iterdir() if ENTRY.fullmatch(path.name)}
+    compact = [number for number, path in entries.items() if path.name.endswith(".compact")]
+    interval = interval_of(compact, default)
+    wanted = (max(entries, default=-1) + 1) // interval * interval - 1
+    newest = max(compact, default=-1)
+    if wanted <= newest:
+        return
+    merged = [entries[number] for number in sorted(entries) if newest <= number <= wanted]
+    _write(folder / f"{wanted}.compact", _files_of(merged))
+    for path in merged:
+        path.unlink()
+        crc_of(path).unlink(missing_ok=True)
+    if wanted >= interval:
+        _write(folder / f"{wanted - interval}.compact", iter(()))
+
+
+def _files_of(entries: Sequence[Path]) -> Iterator[bytes]:
+    for path in entries:
+        with path.open("rb") as file:
+            next(file, None)
+            yield from (line.rstrip(b"\n") for line in file)
+
+
+def _write(entry: Path, files: Iterator[bytes]) -> None:
+    """A line at a time: there may be millions."""
+    with entry.open("wb") as written, crc_of(entry).open("wb") as sums:
+        checked = Checksums(sums)
+        written.write(_HEAD)
+        checked.add(_HEAD)
+        for line in files:
+            written.write(b"\n" + line)
+            checked.add(b"\n" + line)
+        checked.close()
+
+
+class Checksums:
+    """Writes the hidden ``.crc`` file of the added bytes, as Hadoop's ``ChecksumFileSystem`` compares it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._rest = b""
+        file.write(b"crc\0" + struct.pack(">i", _CHUNK))
+
+    def add(self, content: bytes) -> None:
+        """The next bytes of the content."""
+        content = self._rest + content
+        whole = len(content) - len(content) % _CHUNK
+        for at in range(0, whole, _CHUNK):
+            self._sum(content[at : at + _CHUNK])
+        self._rest = content[whole:]
+
+    def close(self) -> None:
+        """That was all."""
+        if self._rest:
+            self._sum(self._rest)
+
+    def _sum(self, chunk: bytes) -> None:
+        self._file.write(struct.pack(">I", zlib.crc32(chunk)))

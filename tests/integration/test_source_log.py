@@ -1,0 +1,100 @@
+"""A file source goes on from every position, however Spark spaced the compact entries of its log before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from support.spark import spark_session
+
+import sparkstate
+from sparkstate.clock import SystemClock
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.settings import TriggerSettings
+from sparkstate.spark import graph, position, source_log
+from sparkstate.spark.query import Query
+
+pytestmark = pytest.mark.spark
+
+FILES = 16
+INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
+
+
+class Nothing(KeyedProcessFunction):
+    """Drops every row."""
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        return None
+
+
+def job(spark: Any, params: dict[str, str]) -> None:
+    rows = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    dropped = sparkstate.keyed(rows, "k").process(Nothing(), uid="nothing", output_schema="k long")
+    dropped.sink(sparkstate.FileSink(params["input"] + "-out"))
+
+
+@pytest.fixture
+def spark() -> Iterator[Any]:
+    session = spark_session.get()
+    before = session.conf.get(INTERVAL)
+    yield session
+    session.conf.set(INTERVAL, before)
+
+
+class Run:
+    """A query from a position to the end of the input; the position of each of its epochs, and the rows."""
+
+    def __init__(self, spark: Any, folder: Path, interval: int, begin: position.Position | None) -> None:
+        spark.conf.set(INTERVAL, str(interval))
+        self.folder = folder / "query"
+        if begin is not None:
+            parts = {part.name: part.packed() for part in begin.parts}
+            position.seed(self.folder, begin.archive, heartbeat=False, part=parts.__getitem__)
+        self.positions: dict[int, position.Position] = {}
+        self.rows: list[int] = []
+        declared = graph.declare(job, spark, {"input": str(folder / "input")})
+        trigger = TriggerSettings(available_now=True)
+        query = Query(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
+        query.start()
+        assert query.wait(120)
+        if query.failure is not None:
+            raise query.failure
+        shutil.rmtree(self.folder)
+
+    def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
+        assert frame is not None
+        self.rows += [row.k for row in frame.select("k").collect()]
+        self.positions[epoch] = position.capture(self.folder, epoch, 0, heartbeat=False).read()
+
+
+@pytest.mark.parametrize(
+    ("intervals", "epochs"),
+    [
+        pytest.param((2, 2, 2), (4, 9), id="one compact entry alone doubles the interval"),
+        pytest.param((20, 4, 3), (11, 13), id="the interval is changed"),
+    ],
+)
+def test_a_query_goes_on_from_a_position_of_a_query_that_went_on(
+    tmp_path: Path, spark: Any, intervals: tuple[int, int, int], epochs: tuple[int, int]
+) -> None:
+    for number in range(FILES):
+        frame = spark.createDataFrame([(number,)], "k long").coalesce(1)
+        frame.write.mode("append").parquet(str(tmp_path / "input"))
+    begin = None
+    rows: list[int] = []
+    for interval, ends in zip(intervals, (*epochs, FILES - 1), strict=True):
+        run = Run(spark, tmp_path, interval, begin)
+        begin = run.positions[ends]
+        rows += run.rows[: ends + 1 - len(rows)]
+    assert sorted(rows) == list(range(FILES))
+
+
+def test_the_interval_is_that_of_spark(spark: Any) -> None:
+    log = spark._jvm.org.apache.spark.sql.execution.streaming.runtime.CompactibleFileStreamLog
+    for default in (1, 2, 3, 4, 7, 10, 25):
+        for newest in range(130):
+            assert source_log.interval_of([newest], default) == log.deriveCompactInterval(default, newest)
