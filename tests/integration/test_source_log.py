@@ -33,6 +33,8 @@ class Nothing(KeyedProcessFunction):
 
 def job(spark: Any, params: dict[str, str]) -> None:
     rows = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    if "twice" in params:  # Spark has two lines of offsets then, and one log
+        rows = rows.where("k % 2 = 0").union(rows.where("k % 2 = 1"))
     dropped = sparkstate.keyed(rows, "k").process(Nothing(), uid="nothing", output_schema="k long")
     dropped.sink(sparkstate.FileSink(params["input"] + "-out"))
 
@@ -48,7 +50,9 @@ def spark() -> Iterator[Any]:
 class Run:
     """A query from a position to the end of the input; the position of each of its epochs, and the rows."""
 
-    def __init__(self, spark: Any, folder: Path, interval: int, begin: position.Position | None) -> None:
+    def __init__(
+        self, spark: Any, folder: Path, interval: int, begin: position.Position | None, **params: str
+    ) -> None:
         spark.conf.set(INTERVAL, str(interval))
         self.folder = folder / "query"
         if begin is not None:
@@ -56,7 +60,7 @@ class Run:
             position.seed(self.folder, begin.archive, heartbeat=False, part=parts.__getitem__)
         self.positions: dict[int, position.Position] = {}
         self.rows: list[int] = []
-        declared = graph.declare(job, spark, {"input": str(folder / "input")})
+        declared = graph.declare(job, spark, {"input": str(folder / "input"), **params})
         trigger = TriggerSettings(available_now=True)
         query = Query(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
         query.start()
@@ -91,6 +95,16 @@ def test_a_query_goes_on_from_a_position_of_a_query_that_went_on(
         begin = run.positions[ends]
         rows += run.rows[: ends + 1 - len(rows)]
     assert sorted(rows) == list(range(FILES))
+
+
+def test_a_job_that_reads_one_source_twice_goes_on(tmp_path: Path, spark: Any) -> None:
+    for number in range(6):
+        frame = spark.createDataFrame([(number,)], "k long").coalesce(1)
+        frame.write.mode("append").parquet(str(tmp_path / "input"))
+    first = Run(spark, tmp_path, 2, None, twice="yes")
+    assert sorted(first.rows) == list(range(6))
+    second = Run(spark, tmp_path, 2, first.positions[3], twice="yes")
+    assert sorted(second.rows) == sorted(first.rows[4:])
 
 
 def test_the_interval_is_that_of_spark(spark: Any) -> None:

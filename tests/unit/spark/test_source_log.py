@@ -78,3 +78,23 @@ def test_what_is_written_has_its_checksums(tmp_path: Path) -> None:
     checksums = (tmp_path / "0/.15.compact.crc").read_bytes()
     assert checksums == b"crc\0" + struct.pack(f">i{len(expected)}I", 512, *expected)
     assert not (tmp_path / "0/.14.crc").exists()
+
+
+def test_only_logs_of_files_are_touched(tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    write_log(sources / "2", 5, 20)
+    for number, content in (("0", "v1\n0"), ("1", '0v1\n{"topic":{"0":1}}'), ("3", "v1")):
+        (sources / number).mkdir()
+        (sources / number / "0").write_text(content)
+    (sources / "4").mkdir()
+    source_log.align_all(tmp_path, 1)
+    assert set(content_of(sources / "2")) == {"5.compact", "4.compact"}
+    for number in ("0", "1", "3"):
+        assert set(content_of(sources / number)) == {"0"}
+
+
+@pytest.mark.parametrize("default", [0, -3])
+def test_an_interval_that_spark_refuses_is_left_to_spark(tmp_path: Path, default: int) -> None:
+    write_log(tmp_path / "sources/0", 5, 20)
+    source_log.align_all(tmp_path, default)
+    assert set(content_of(tmp_path / "sources/0")) == {str(number) for number in range(6)}

@@ -186,15 +186,6 @@ def log_offsets(offsets_entry: str) -> dict[int, int]:
     return limits
 
 
-def file_source_logs(directory: Path) -> list[Path]:
-    """The folders of the logs of a query's file sources, by its newest offsets; none if it never ran."""
-    offsets = [path for path in (directory / "offsets").glob("[0-9]*") if path.name.isdigit()]
-    if not offsets:
-        return []
-    newest = max(offsets, key=lambda path: int(path.name))
-    return [directory / "sources" / str(number) for number in log_offsets(newest.read_text())]
-
-
 def _entry_of(parts: tuple[str, ...], limits: Mapping[int, int]) -> tuple[int, re.Match[str]] | None:
     """Source and entry, if the path is ``sources/<i>/<entry>`` of a source that keeps a log."""
     if len(parts) != 3 or not parts[1].isdigit() or int(parts[1]) not in limits:

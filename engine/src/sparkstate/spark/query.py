@@ -61,9 +61,7 @@ class Query:
 
     def start(self) -> None:
         """Start the query; a seeded directory resumes after its epoch."""
-        interval = int(self._session.conf.get(_COMPACT_INTERVAL) or 0)
-        for log in position.file_source_logs(self.directory):
-            source_log.align(log, interval)
+        source_log.align_all(self.directory, int(self._session.conf.get(_COMPACT_INTERVAL) or 0))
         self._seen.begin()
         arguments: dict[str, Any] = (
             {"availableNow": True}

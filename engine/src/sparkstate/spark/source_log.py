@@ -54,6 +54,32 @@ def interval_of(compact: Sequence[int], default: int) -> int:
     return next((n for n in range(default, (newest + 1) // 2 + 1) if (newest + 1) % n == 0), newest + 1)
 
 
+def align_all(directory: Path, default: int) -> None:
+    """:meth:`align` the log of each file source of the query in ``directory``.
+
+    The folders are those that there are: Spark numbers them by source, and the lines of its offsets by use of a source,
+    which differs where a job reads one frame twice. A ``default`` that Spark refuses is left to Spark.
+    """
+    if default < 1:
+        return
+    for folder in sorted((directory / "sources").glob("[0-9]*")):
+        if _is_of_files(folder):
+            align(folder, default)
+
+
+def _is_of_files(folder: Path) -> bool:
+    """Whether a file source writes its log there: other sources have an entry named 0 too, with something else."""
+    entries = [path for path in folder.iterdir() if ENTRY.fullmatch(path.name)]
+    for path in entries:
+        with path.open("rb") as file:
+            if next(file, b"").strip() != _HEAD:
+                return False
+            line = next(file, b"")
+        if line:
+            return line.startswith(b'{"path":') and b'"batchId":' in line
+    return False
+
+
 def align(folder: Path, default: int) -> None:
     """Write the compact entry that Spark will look for, if the log in ``folder`` has entries of single batches there.
 
