@@ -1,4 +1,9 @@
-"""Checkpoints and savepoints: coordination, transfer, metadata, commit, retention, restore."""
+"""Checkpoints and savepoints: when one begins, where its bytes go, what commits it, and what a restart begins from.
+
+The room works on shard snapshots, file handles, a lineage's log and object stores. It knows neither slots nor Spark nor
+sinks: the driver tells it what they answered. ``store`` holds the order of writes on which everything rests: data,
+``_metadata``, log record; and for deletions tombstone, then objects. ``coordinator`` and ``known`` decide without I/O.
+"""
 
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.known import KnownFiles

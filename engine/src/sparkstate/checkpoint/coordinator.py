@@ -70,6 +70,8 @@ def is_due(state: CoordinatorState, settings: CheckpointSettings, now_s: float, 
     interval is over, unless the last one failed."""
     if state.pending is not None:
         return False
+    # After a failure the clock alone decides: each try uploads state that the next failure throws away (RFC 0015), and
+    # held output would ask for one at the end of every epoch.
     full = 2 * held_bytes >= settings.max_held_bytes and not state.last_failure
     return full or now_s >= due_s(state, settings)
 
@@ -155,6 +157,7 @@ def fail(
     """Declined, expired or aborted. ``storage_away``: the cause was ``StorageUnavailable``; it counts towards
     no limit."""
     _require_pending(state, checkpoint_id)
+    # To fail the job would change nothing about a bucket that is away, and would repeat work (RFC 0015).
     counted = state.failures_in_row + (0 if storage_away else 1)
     return replace(state, pending=None, last_ended_s=now_s, failures_in_row=counted, last_failure=reason)
 

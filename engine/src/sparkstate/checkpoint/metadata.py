@@ -1,4 +1,4 @@
-"""``_metadata``: everything needed to restore one checkpoint or savepoint, but the data (docs/formats.md).
+"""``_metadata``: everything needed to restore one checkpoint or savepoint, except the data (docs/formats.md).
 
 Checked before it is written and after it is read: the same :func:`check` on both sides.
 """
@@ -73,11 +73,11 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     source_parts: dict[str, dict[str, int]] = {}
     """Largest event time by source and part (a JSON object of the columns that tell parts apart)."""
     late_at_watermark: bool = False
-    """A row at the watermark is late, as in Flink; False in snapshots of before, in which it was on time."""
+    """A row at the watermark is late, as in Flink; False in older versions' snapshots, in which it was on time."""
     committables: tuple[Committable, ...] = ()
     sinks: tuple[str, ...] = ()
     """The URLs of the job's exact sinks, whose folders were made: a restore waits for one that is missing. Empty in
-    snapshots of before."""
+    older versions' snapshots."""
     trigger_id: str = ""
     duration_ms: int = 0
     closed: bool = False
@@ -85,7 +85,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     drained: bool = False
     """The input was bounded and has ended: the watermark is +∞."""
     watermark_before_end: int | None = None
-    """Of a drained snapshot: the watermark from which the next run of the job goes on; None in snapshots of before."""
+    """Of a drained snapshot: the watermark from which the next run of the job goes on; None in older versions'
+    snapshots. With the +∞ of the drain every row of the next run was late."""
     sparkstate: str = ""
     """The version of sparkstate that wrote it."""
 
@@ -141,6 +142,7 @@ def check(metadata: CheckpointMetadata, name: str) -> None:
 
 
 def _problem(handle: FileHandle) -> str:
+    # A restore writes each file under its name: with a slash it would land outside the shard's folder.
     if "/" in handle.name or handle.name in ("", ".", "..") or "\0" in handle.name:
         return "has a name that is no plain file name"
     if not _CHECKSUM.fullmatch(handle.checksum):

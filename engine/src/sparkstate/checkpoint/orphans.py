@@ -94,6 +94,7 @@ def find(
     It is looked for in ``parent_urls`` and wherever a log of the job knows one. ``kept``: URLs of folders and trigger
     ids that somebody owns.
     """
+    # The lineages of all jobs: one of another job may have begun from a savepoint of this one.
     states = {
         one: LineageLog(one.store, clock).refresh()
         for name in lineage.names(root)
@@ -179,6 +180,8 @@ def _needed(folder: _Folder, state: LogState, kept: set[str]) -> str:
         return "restores from it"
     if state.closed is not None and state.closed.savepoint_url == folder.url:
         return "was stopped with it"
+    # A job may begin from the URL of a ``_metadata``. Compared as it was given, that URL never equalled the folder's,
+    # and the sweep could delete the only state of a job.
     began_from = folder_of(state.restored_from) if state.restored_from else ""
     if began_from == folder.url and (point is None or point.incarnation != state.incarnation):
         return "began from it and has completed nothing since"

@@ -52,6 +52,7 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
         log = LineageLog(one.store, clock)
         state = log.refresh()
         kept = (*(s.url for s in state.savepoints), *(s.url for s in state.started_savepoints))
+        # The newest lineage is claimed even where nothing is stored yet: its driver may live, and would go on.
         in_use = one is known[-1] and state.last_number > 0
         if not (in_use or kept or state.doomed_savepoints or any(_data(one))):
             continue

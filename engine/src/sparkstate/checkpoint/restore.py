@@ -1,18 +1,15 @@
-"""From what does a new incarnation start? The decision is pure; carrying it out reads ``_metadata`` and
-nothing else.
+"""From what does a new incarnation start? The decision is pure; carrying it out reads ``_metadata`` and nothing else.
 
 The rules, in order; the first that applies decides:
 
-1. The lineage has completed a checkpoint or savepoint: restore the newest of them. Nothing else will do,
-because its
+1. The lineage has completed a checkpoint or savepoint: restore the newest of them. Nothing else will do, because its
    sinks have published up to it. If it was deleted, or cannot be read, the restore is blocked.
 2. ``restoreFrom`` names a folder: restore from it.
-3. The incarnation before was restored from a folder, and has completed nothing since: restore from that
-again. 4. ``restoreFrom: latest``, and there is nothing: blocked.
+3. The incarnation before was restored from a folder, and has completed nothing since: restore from that again.
+4. ``restoreFrom: latest``, and there is nothing: blocked.
 5. Otherwise the state begins empty.
 
-``startEmpty`` has been carried out before (``log.open_lineage``): it makes a new lineage, in which rule 5
-applies.
+``startEmpty`` has been carried out before (``log.open_lineage``): it makes a new lineage, in which rule 5 applies.
 """
 
 from __future__ import annotations
@@ -37,9 +34,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """``message`` says to a person what was found, or what was looked for. ``record`` is set if the log names
-    it.
-    """
+    """``message`` says to a person what was found, or what was looked for. ``record`` is set if the log names it."""
 
     kind: Literal["empty", "checkpoint", "savepoint", "blocked"]
     message: str
@@ -49,9 +44,7 @@ class RestorePlan:
 
 @dataclass(frozen=True)
 class Restored:
-    """A plan with what it needs. ``store`` is where the paths of ``metadata``'s handles begin; both None if
-    empty.
-    """
+    """A plan with what it needs. ``store`` is where the paths of ``metadata``'s handles begin; both None if empty."""
 
     plan: RestorePlan
     metadata: CheckpointMetadata | None = None

@@ -182,6 +182,8 @@ class Savepoints:
         before. What lies where the storage refuses is left for a later sweep: a folder that somebody named once
         keeps no job from starting.
         """
+        # Older incarnations only: slots of the present one may still write into the folder of a savepoint that has
+        # just failed.
         state = self._log.refresh()
         dead = [s.url for s in state.started_savepoints if s.incarnation < state.incarnation]
         if dead:
@@ -305,7 +307,7 @@ def _may_be_deleted(state: LogState, url: str) -> bool:
 
 def _commit_once(state: LogState, record: SavepointCommitted) -> records.Record | None:
     if record in state.savepoints:
-        return None
+        return None  # the answer to an earlier try was lost, and the commit is called again
     if record.incarnation != state.incarnation:
         raise errors.StateError(
             f"the savepoint {record.url} belongs to incarnation {record.incarnation}, the lineage is at "

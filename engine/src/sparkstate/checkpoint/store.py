@@ -91,6 +91,8 @@ class CompletedCheckpointStore:
                 timestamp_ms=metadata.timestamp_ms,
             )
             self._require_reachable(metadata)
+            # In this order: ``_metadata`` without a record is a leftover that the next sweep deletes, while a record
+            # without its ``_metadata`` would block every restart.
             self._write_metadata(record, data)
             before_record()
             self._log.append_if(lambda state: _commit_once(state, record))
@@ -139,8 +141,8 @@ class CompletedCheckpointStore:
                 reachable = self._reachable(kept)
                 doomed = {path for record in excess for path in self._files_of(record)} - reachable
                 deleted = self._bury(doomed, tuple(record.checkpoint_id for record in excess), "subsumed")
-            # Slots may have gone on uploading for a while after the checkpoint was given up, or the storage was away
-            # when it was: look once more.
+            # Slots may have gone on uploading for a while after the checkpoint was given up, or the storage may have
+            # been away at that moment: look once more.
             for checkpoint_id, settled in list(self._given_up.items()):
                 if not settled or self._leftovers_of(checkpoint_id):
                     self.discard(checkpoint_id)
@@ -254,6 +256,8 @@ class CompletedCheckpointStore:
     def _bury(
         self, doomed: set[str], ids: tuple[int, ...], reason: str, unless_committed: int | None = None
     ) -> Deleted:
+        # All tombstones come before the first deletion. So a driver that is cut off in between, or a deletion that the
+        # storage carries out late, takes no file to which a newer checkpoint could still refer (RFC 0001).
         paths = sorted(doomed)
         chunks = [paths[start : start + TOMBSTONE_PATHS] for start in range(0, len(paths), TOMBSTONE_PATHS)]
         for index, chunk in enumerate(chunks or [[]]):
@@ -293,7 +297,7 @@ def load_metadata(store: ObjectStore, path: str, checksum: str = "") -> Checkpoi
 
 def _commit_once(state: LogState, record: CheckpointCommitted) -> records.Record | None:
     if record in state.checkpoints:
-        return None
+        return None  # the answer to an earlier try was lost, and the commit is called again
     if record.incarnation != state.incarnation:
         raise errors.StateError(
             f"checkpoint {record.checkpoint_id} belongs to incarnation {record.incarnation}, the lineage is "

@@ -208,6 +208,8 @@ class Uploader:
                 plan.files[stream.name] = self._streaming.submit(self._upload_stream, run, plan, stream)
             return
         for file in snapshot.files():
+            # By identity, never by name: two stores that go on from one snapshot give the same number, and so the same
+            # name, to different files (RFC 0011).
             known = run.base.get(file.identity) if file.shared and file.identity else None
             if known is not None and known.size == file.size:
                 plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
@@ -293,6 +295,7 @@ class Uploader:
         )
 
     def _require_size(self, path: str, size: int) -> None:
+        # Before the commit, while the file is still here: a restore would find the same damage too late.
         stored = self._store.head(path).size
         if stored != size:
             # An answer that was cut may have shown the first digits only.

@@ -1,4 +1,8 @@
-"""One numbered log per lineage: claims, incarnations, commits and tombstones (docs/formats.md)."""
+"""One numbered log per lineage: claims, incarnations, commits and tombstones (docs/formats.md).
+
+The log alone decides which driver may commit and which checkpoint is complete; ``log.log`` has the theory. It knows
+object stores and a clock. It opens none of the files that its records name: ``checkpoint`` writes and deletes those.
+"""
 
 from sparkstate.log.fence import FenceGuard, Verdict
 from sparkstate.log.lineage import JobName, Lineage, find, open_lineage

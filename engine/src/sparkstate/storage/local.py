@@ -1,8 +1,8 @@
 """Objects as files of a local (or mounted) folder.
 
-An object appears whole or not at all: bytes go into a temporary file in ``.tmp/`` under the root, are flushed
-to disk, and get their name by a hard link, which fails if the name is taken. The directory is flushed too, so
-that a name that was reported as created survives a power cut.
+An object appears whole or not at all: bytes go into a temporary file in ``.tmp/`` under the root, are flushed to disk,
+and get their name by a hard link. A rename would replace an object that is there; a link fails if the name is taken.
+The directory is flushed too, so that a name that was reported as created survives a power cut.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sparkstate.storage.renaming import Renamed
 
 TEMPORARY = ".tmp"
 STALE_TEMPORARY_S = 24 * 3600.0
+"""After this time a half-written file of an unknown host counts as abandoned (RFC 0014)."""
 _ATTEMPTS = 8
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -118,8 +119,9 @@ class LocalStore:
             came = renaming.rename(path, self._path(target))
             if came is Renamed.NO_FOLDER:
                 continue  # a delete elsewhere pruned the empty folder
-            self._require_root()
-            _flush_directory(parent)  # also where another has renamed it, who may have died before this
+            self._require_root()  # on a bare mount point the source is missing too, and would count as published
+            # Even where another process has renamed it: that one may have died before its own flush.
+            _flush_directory(parent)
             with contextlib.suppress(FileNotFoundError):
                 _flush_directory(path.parent)
             return came is Renamed.NOW

@@ -1,8 +1,7 @@
-"""Bounded retries around a store: only for ``StorageUnavailable``, with jitter so that slots do not come back
-in step.
+"""Bounded retries around a store: only for ``StorageUnavailable``, with jitter so that slots do not come back in step.
 
-A repeated ``put_if_absent`` may find its own first try, whose answer was lost, and raise ``AlreadyExists``.
-Callers that care (the log, ``_metadata``) compare the stored bytes with theirs; see ``log.log``.
+A repeated ``put_if_absent`` may find its own first try, whose answer was lost, and raise ``AlreadyExists``. Callers
+that care (the log, ``_metadata``) compare the stored bytes with theirs; see ``storage.creating``.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """``attempts`` in all; pauses grow from ``first_pause_s`` two-fold up to ``max_pause_s``, each cut to
-    50-100 %.
-    """
+    """``attempts`` in all; pauses grow from ``first_pause_s`` two-fold up to ``max_pause_s``, each cut to 50-100 %."""
 
     attempts: int = 5
     first_pause_s: float = 0.1

@@ -1,11 +1,10 @@
 """Objects in an S3 bucket, by boto3 (this is its only importer).
 
-Three choices need a reason. *Retries*: conditional writes are sent once, because botocore would hide whether
-a 412 answers the first try or a repeated one; everything else is idempotent and repeated by botocore.
-*Checksums*: botocore's
-default since 1.36 (CRC32 trailers in ``aws-chunked`` bodies) is refused by many S3 servers, so only
-Content-MD5 is sent, which all of them know. *Large files* are cut into parts here, because ``upload_file``
-shares threads across calls and hides the errors of parts.
+Three choices need a reason. *Retries*: conditional writes are sent once, because botocore would hide whether a 412
+answers the first try or a repeated one; everything else is idempotent and repeated by botocore. *Checksums*: botocore's
+default since 1.36 (CRC32 trailers in ``aws-chunked`` bodies) is refused by many S3 servers, so only Content-MD5 is
+sent, which all of them know. *Large files* are cut into parts here, because ``upload_file`` shares threads across calls
+and hides the errors of parts.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def copy_parts(
 
     if parts > 1:
         return list(run(copy, range(1, parts + 1)))
-    # The whole is asked for without a range: an empty object has none.
+    # One part is copied whole, without a range: an empty object has none.
     answer = client.upload_part_copy(
         Bucket=bucket, Key=target, UploadId=upload_id, PartNumber=1, CopySource=from_
     )
