@@ -99,6 +99,18 @@ def test_a_log_is_shortened_when_its_compact_entry_has_doubled(tmp_path: Path) -
     assert hidden == [".1200.compact.crc", ".599.compact.crc"]
 
 
+def test_a_log_is_shortened_also_where_no_life_doubles_it(tmp_path: Path) -> None:
+    path = compact(tmp_path / "sources" / "0", 399)
+    left: list[int] = []
+    for life in range(1, 6):
+        path = compact(path.parent, 400 + 200 * life, first=numbers(path.read_bytes())[0])
+        seen = of(tmp_path, *[Forgotten(200_000 * life, 500)] * 2)
+        seen.check()
+        seen.forget()
+        left.append(len(numbers(path.read_bytes())))
+    assert left == [401] * 5
+
+
 def test_nothing_is_noted_where_nothing_was_forgotten(tmp_path: Path) -> None:
     path = compact(tmp_path / "sources" / "0", 399)
     before = path.read_bytes()

@@ -86,6 +86,8 @@ def test_a_user_s_archive_of_classes_wins_and_a_user_s_class_path_does_without_o
         ("spark.remote", "sc://host", "Spark Connect"),
         ("spark.api.mode", "connect", "Spark Connect"),
         ("spark.python.worker.reuse", "false", "leave it on"),
+        ("spark.sql.streaming.offsetLog.formatVersion", "2", "format 1"),
+        ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true", "by their number"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_reason(key: str, value: str, reason: str) -> None:

@@ -71,6 +71,14 @@ _REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "spark.remote": ("", "Spark Connect cannot start slots on executors: use a classic session"),
     "spark.api.mode": ("connect", "Spark Connect cannot start slots on executors: use classic"),
+    "spark.sql.streaming.offsetLog.formatVersion": (
+        "2",
+        "positions of the sources in checkpoints are read and cut in format 1: remove the setting",
+    ),
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": (
+        "true",
+        "positions of the sources in checkpoints know sources by their number, not by a name: remove the setting",
+    ),
     "spark.python.worker.reuse": ("false", "feeding would start a Python process per task: leave it on"),
 }
 

@@ -75,6 +75,8 @@ class SeenFiles:
         """Of the files in the logs that the position brought, where something was forgotten."""
         self._sources: list[Remembered] | None = None
         self._look_at: dict[int, int] = {}
+        """Bytes of a log's newest compact entry at which it is looked at. Each life begins with a look: where a life
+        only looked at double the size that it began with, jobs that are restarted daily never forgot a file."""
 
     def begin(self) -> None:
         """Read what the query's position brought, as Spark does when it starts."""
@@ -82,8 +84,6 @@ class SeenFiles:
             number = int(note.parent.name)
             self._noted[number] = msgspec.json.decode(note.read_bytes(), type=Forgotten)
             self._newest_ms[number] = _newest_ms(note.parent)
-            compact = source_log.newest_compact(note.parent)
-            self._look_at[number] = _next_look(compact.stat().st_size if compact else 0)
 
     def check(self) -> None:
         """Compare with what an earlier run has forgotten; does so once.
