@@ -34,7 +34,10 @@ class Report:
         One failed call is nothing that somebody should look at; one without an answer (0 failures) is.
         """
         places = [place for place in self.document.get("storage_away") or () if place.get("failures", 2) != 1]
-        told = [f"{place.get('url', '')[:300]} (to {place.get('doing', '')[:100]})" for place in places[:3]]
+        told = [
+            f"{(place.get('url') or '')[:300]} (to {(place.get('doing') or '')[:100]})"
+            for place in places[:3]
+        ]
         return f"the driver goes on trying to reach {', '.join(told)}" if told else ""
 
     @property

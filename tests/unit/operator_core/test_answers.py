@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.scene.decisions import NOW, SPEC, ended, job, look, pod, running_status, trace
 
@@ -54,6 +54,7 @@ def asked(document: Any, point: Any = None) -> observed.Report | None:
 
 
 @given(mixed(answers.STATUS), mixed(answers.SAVEPOINT))
+@example({"storage_away": [{"url": None, "doing": None, "failures": None}]}, {})
 @pytest.mark.fault_on("Kubernetes")
 @pytest.mark.fault(
     broken="the driver answers with fields of any type",
