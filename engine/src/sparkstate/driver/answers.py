@@ -1,4 +1,4 @@
-"""What the slots are told and say of a snapshot: each is asked until it is done, and then no more."""
+"""Questions and answers of driver and slots about a snapshot: each slot is asked until it is done, and then no more."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = 
         base=base,
     )
     group.each(lambda _: request, protocol.Ok)
+
+
+def tell_ended(group: SlotGroup, checkpoint_id: int, *, completed: bool) -> errors.SlotLost | None:
+    """Tell every slot what became of a snapshot. A slot that is lost is returned, not raised: whoever feeds it next
+    learns of it as well, and the files that it would have named again are uploaded again."""
+    request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)
+    try:
+        group.ask(lambda _: request, protocol.Ok)
+    except errors.SlotLost as error:
+        return error
+    return None
 
 
 class Answers:

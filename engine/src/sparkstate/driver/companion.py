@@ -1,0 +1,139 @@
+"""The savepoint that a checkpoint takes along, from its begin to its record.
+
+The savepoint's record comes first, the checkpoint's second, so a restart always goes back to files of the lineage's
+own, never to a folder that a user may move away. A savepoint that takes long goes on beside later checkpoints
+(``driver.beside``), unless the job ends with it. Whatever goes wrong with one is the failure of its request alone,
+unless the job has lost its state or a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sparkstate import clock, errors
+from sparkstate.checkpoint.metadata import Committable
+from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
+from sparkstate.driver.beside import PATIENCE_S, Beside
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.told import Told
+from sparkstate.handles import ShardHandle
+from sparkstate.log.records import SavepointCommitted
+from sparkstate.settings import CheckpointSettings
+from sparkstate.slots import protocol
+from sparkstate.slots.group import SlotGroup
+
+_T = TypeVar("_T")
+_OF_THE_JOB = (errors.Fenced, errors.SlotLost)
+"""Whatever else goes wrong with a savepoint is the failure of who asked for it."""
+
+
+class Companion:
+    """Of one checkpoint after another. :meth:`begin` is called in the epochs' thread, the rest in the checkpoint's."""
+
+    def __init__(
+        self,
+        group: SlotGroup,
+        durable: Durable,
+        settings: CheckpointSettings,
+        requests: Requests,
+        told: Told,
+        fatal: Fatal,
+        clock_: clock.Clock,
+        abandoned: Callable[[], bool],
+    ) -> None:
+        self._group = group
+        self._durable = durable
+        self._settings = settings
+        self._told = told
+        self._fatal = fatal
+        self._clock = clock_
+        self._abandoned = abandoned
+        self.beside = Beside(group, durable, settings, clock_, abandoned, requests, self._ended)
+        self.closed_by: str | None = None
+
+    def begin(self, pending: PendingCheckpoint) -> None:
+        """Tell the slots, if a savepoint is asked for: of the epoch of its checkpoint, of which they know already."""
+        request = pending.savepoint
+        if request is None:
+            return
+        number = pending.savepoint_id
+        begin = partial(self._durable.begin_savepoint, request, number, self._group.incarnation)
+        url = self._of_the_request(pending, begin)
+        if url is not None:
+            pending.savepoint_url = url
+            take_snapshot(self._group, number, pending.epoch, url=url)
+
+    def make_folder(self, pending: PendingCheckpoint) -> None:
+        """On a disk; for the checkpoint's thread, because a disk may hang."""
+        self._of_the_request(pending, partial(self.beside.make_folder, pending))
+
+    def replies(self, pending: PendingCheckpoint) -> list[protocol.SnapshotState] | None:
+        """None: there is no savepoint, it has failed, or it goes on beside."""
+        request = pending.savepoint
+        if request is None or not pending.savepoint_url:
+            return None
+        answers = Answers(self._group, pending.savepoint_id, self._clock, self._abandoned)
+        if request.stop or pending.drained:
+            return self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
+        within = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
+        if within is None and pending.savepoint_url:
+            self.beside.begin(pending, answers)
+        return within
+
+    def record(
+        self,
+        pending: PendingCheckpoint,
+        replies: list[protocol.SnapshotState],
+        staged: tuple[Committable, ...],
+    ) -> SavepointCommitted | None:
+        """Write it into the storage that the request names, and its record into the log. None: it has failed."""
+        parts = parts_of(pending, replies, staged, pending.savepoint_id, self._group)
+        record = self._of_the_request(pending, partial(self.beside.write, pending, parts))
+        return None if record is None else self.beside.recorded(pending, record)
+
+    def finish(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
+        """Its checkpoint is complete too."""
+        request = pending.savepoint
+        assert request is not None and request.trigger_id is not None
+        if request.stop:
+            self._durable.close_lineage(pending.savepoint_url, request.trigger_id, self._abandoned)
+            self.closed_by = pending.savepoint_url
+        self._ended(pending, shards)
+
+    def fail(self, pending: PendingCheckpoint, error: Exception) -> None:
+        """Tell who asked for it, if somebody did, and drop what is stored of it."""
+        if pending.savepoint is None or pending.savepoint.trigger_id is None:
+            return
+        url, pending.savepoint_url = pending.savepoint_url, ""
+        self._told.savepoint_failed(pending, error)
+        self._tell_slots(pending, completed=False)
+        self._durable.leftovers.of_savepoint(url)
+
+    def _ended(self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception) -> None:
+        if not isinstance(outcome, Exception):
+            self._tell_slots(pending, completed=True)
+            self._told.savepoint_completed(pending, outcome)
+            return
+        if isinstance(outcome, _OF_THE_JOB):
+            self._fatal.keep(outcome)
+        self.fail(pending, outcome)
+
+    def _tell_slots(self, pending: PendingCheckpoint, *, completed: bool) -> None:
+        lost = tell_ended(self._group, pending.savepoint_id, completed=completed)
+        if lost is not None:
+            self._fatal.keep(lost)
+
+    def _of_the_request(self, pending: PendingCheckpoint, action: Callable[[], _T]) -> _T | None:
+        """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
+        try:
+            return action()
+        except _OF_THE_JOB:
+            raise
+        except Exception as error:
+            self.fail(pending, error)
+            return None

@@ -1,0 +1,125 @@
+"""From the slots' answers to a complete checkpoint: the part in the checkpoint's own thread, beside the epochs.
+
+Wait for the slots, write ``_metadata``, append the log record (the commit), publish the sinks' files, tell the slots,
+drop what is subsumed. Up to the record a failure costs the checkpoint, whose files go; after it the checkpoint is what
+a restart goes back to, and a failure ends the incarnation: the next one publishes what this one could not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparkstate import clock, errors, phases
+from sparkstate.driver.answers import Answers, tell_ended
+from sparkstate.driver.companion import Companion
+from sparkstate.driver.due import Due
+from sparkstate.driver.durable import Durable
+from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
+from sparkstate.driver.told import Told
+from sparkstate.driver.unsaved import Unsaved
+from sparkstate.settings import CheckpointSettings
+from sparkstate.slots.group import SlotGroup
+
+
+class Completion:
+    """Of one checkpoint after another: :meth:`run`."""
+
+    def __init__(
+        self,
+        group: SlotGroup,
+        durable: Durable,
+        settings: CheckpointSettings,
+        due: Due,
+        told: Told,
+        fatal: Fatal,
+        unsaved: Unsaved,
+        companion: Companion,
+        clock_: clock.Clock,
+        phases_: phases.Phases,
+        base: int,
+        abandoned: Callable[[], bool],
+    ) -> None:
+        self._group = group
+        self._durable = durable
+        self._settings = settings
+        self._due = due
+        self._told = told
+        self._fatal = fatal
+        self._unsaved = unsaved
+        self._companion = companion
+        self._clock = clock_
+        self._phases = phases_
+        self._abandoned = abandoned
+        self.base = base
+        """The newest checkpoint that is complete, whose files the next one may name again; -1: there is none."""
+        self.usual_s: float | None = None
+
+    def run(self, pending: PendingCheckpoint) -> None:
+        """Complete it, or say everywhere that it failed; raises nothing."""
+        try:
+            self._complete(pending)
+        except errors.SparkstateError as error:
+            self._failed(pending, error)
+        except Exception as error:
+            self._failed(pending, errors.SparkstateError(f"{type(error).__name__}: {error}"))
+
+    def _complete(self, pending: PendingCheckpoint) -> None:
+        self._companion.make_folder(pending)
+        answers = Answers(self._group, pending.checkpoint_id, self._clock, self._abandoned)
+        replies = answers.in_time(self._settings.timeout_s)
+        savepoint = self._companion.replies(pending)
+        self._enter(phases.Phase.CHECKPOINT_METADATA, pending)
+        committables = tuple(staged for reply in replies for staged in reply.committables)
+        record = None if savepoint is None else self._companion.record(pending, savepoint, committables)
+        metadata = self._durable.commit_checkpoint(
+            parts_of(pending, replies, committables, pending.checkpoint_id, self._group),
+            self._abandoned,
+            lambda: self._before_record(pending),
+        )
+        pending.committed = True
+        self.base = pending.checkpoint_id
+        self._unsaved.committed(pending.mark)
+        self._enter(phases.Phase.CHECKPOINT_PUBLISH, pending)
+        self._durable.publish(metadata, self._abandoned)
+        self._enter(phases.Phase.CHECKPOINT_COMPLETE, pending)
+        self._tell_slots(pending, completed=True)
+        self._told.completed(pending, metadata.shards)
+        self._due.completed(pending.checkpoint_id)
+        self._durable.places.clear()
+        self._unsaved.completed(pending.mark)
+        if pending.savepoint_id < 0:
+            self.usual_s = self._clock.monotonic() - pending.began
+        if record is not None and pending.savepoint is not None:
+            self._companion.finish(pending, metadata.shards)
+        self._durable.subsume()
+
+    def _before_record(self, pending: PendingCheckpoint) -> None:
+        self._enter(phases.Phase.CHECKPOINT_COMMIT, pending)
+        self._companion.beside.record()
+
+    def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
+        if pending.committed:
+            # What a restart goes back to is complete, but its output is not all visible, or a slot does not know:
+            # a new incarnation publishes.
+            self._fatal.error = error
+        else:
+            if isinstance(error, errors.StorageUnavailable):
+                self._durable.note_away(f"store checkpoint {pending.checkpoint_id}", error)
+            lost = error if isinstance(error, (errors.Fenced, errors.SlotLost)) else None
+            self._fatal.error = lost or self._due.failed(pending.checkpoint_id, error) or self._fatal.error
+            self._tell_slots(pending, completed=False)
+            self._durable.discard(pending.checkpoint_id)
+        self._told.failed(pending, error)
+        self._companion.fail(pending, error)
+        pending.failure = error
+
+    def _tell_slots(self, pending: PendingCheckpoint, *, completed: bool) -> None:
+        lost = tell_ended(self._group, pending.checkpoint_id, completed=completed)
+        if lost is not None:
+            self._fatal.keep(lost)
+
+    def _enter(self, phase: phases.Phase, pending: PendingCheckpoint) -> None:
+        self._phases.enter(
+            phase, epoch=pending.epoch, checkpoint=pending.checkpoint_id, incarnation=self._group.incarnation
+        )

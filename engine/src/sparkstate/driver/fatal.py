@@ -1,0 +1,19 @@
+"""What the failure of a checkpoint or savepoint means for the job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkstate import errors
+
+
+@dataclass
+class Fatal:
+    """Why the job must not go on; None: it may. Written by the threads of checkpoints and savepoints, read by the
+    epochs'."""
+
+    error: errors.SparkstateError | None = None
+
+    def keep(self, error: errors.SparkstateError) -> None:
+        """The first error stays."""
+        self.error = self.error or error
