@@ -22,7 +22,7 @@ from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
 from sparkstate_operator.objects import children, driver, tasks
 from sparkstate_operator.objects.parts import Context
-from sparkstate_operator.observe import Memory
+from sparkstate_operator.memory import Memory
 
 _log = logging.getLogger(__name__)
 Named = observed.Child | observed.Task | observed.Snapshot
@@ -235,11 +235,11 @@ class Applier:
             await self._create(Write.CREATE_POD, k.PODS, namespace, pod, ours)
         except errors.ApiError as error:
             if error.made_nothing if asked else first:
-                memory.never_made = action.attempt
+                memory.attempts.never_made = action.attempt
             elif asked:
-                memory.never_made, memory.unanswered = 0, action.attempt
+                memory.attempts.never_made, memory.attempts.unanswered = 0, action.attempt
             raise
-        memory.never_made = memory.unanswered = 0
+        memory.attempts.never_made = memory.attempts.unanswered = 0
 
     async def _create(
         self, write: Write, kind: k.Kind, namespace: str, body: k.Object, ours: Mapping[str, str] | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from sparkstate_operator import clock, inventory, labels, observed
-from sparkstate_operator.observe import Memory
+from sparkstate_operator.memory import Memory
 
 SHOWN_S = 120.0
 """A pod of the inventory that the watch has not shown for so long may have gone between the two: its job is looked
@@ -51,14 +51,14 @@ class Memories:
         key = Key("job", one.namespace, one.name)
         memory = self.of(key)
         memory.is_about(one.uid)
-        memory.kept, memory.speaker, memory.stirred, memory.phase = one.packed, one.speaker, False, "Running"
-        memory.news = UNHEARD
-        memory.sightings[one.driver.attempt] = one.driver
+        memory.last.kept, memory.driver.speaker, memory.stirred, memory.phase = one.packed, one.speaker, False, "Running"
+        memory.driver.news = UNHEARD
+        memory.attempts.sightings[one.driver.attempt] = one.driver
         memory.echo.end(one.version)
         now_s = self._clock.monotonic()
         memory.dues.after_look(now_s, None, look_s)
-        memory.snapshots = one.snapshots
-        memory.listed, memory.listed_s = dict(one.pods), now_s
+        memory.last.snapshots = one.snapshots
+        memory.last.listed, memory.last.listed_s = dict(one.pods), now_s
         return key
 
     def saw_pod(self, key: Key, body: Mapping[str, Any]) -> bool:
@@ -68,11 +68,11 @@ class Memories:
         if meta["labels"].get(labels.ROLE) == "driver":
             pod = observed.pod_of(body)
             memory = self.of(key)
-            memory.sightings[pod.attempt] = pod
-            for attempt in sorted(memory.sightings)[:-3]:
-                del memory.sightings[attempt]
+            memory.attempts.sightings[pod.attempt] = pod
+            for attempt in sorted(memory.attempts.sightings)[:-3]:
+                del memory.attempts.sightings[attempt]
         known = self._of.get(key)
-        return known is None or known.listed.pop(meta["uid"], "") != str(meta["resourceVersion"])
+        return known is None or known.last.listed.pop(meta["uid"], "") != str(meta["resourceVersion"])
 
     def listed_snapshot(self, key: Key, body: Mapping[str, Any]) -> bool:
         """Whether a snapshot in the list that a watch begins with is news to this job: what became of it meanwhile was
@@ -81,7 +81,7 @@ class Memories:
         uid = (meta.get("labels") or {}).get(labels.JOB_UID)
         if known is None or not known.uid or uid not in (None, known.uid):
             return False
-        return str(meta["resourceVersion"]) not in known.snapshots
+        return str(meta["resourceVersion"]) not in known.last.snapshots
 
     def stir(self, key: Key, version: str = "") -> bool:
         """There is an event, with the object itself in ``version``: the next step is a look at the whole job. False
@@ -91,9 +91,9 @@ class Memories:
             return True
         if version and not memory.echo.is_news(version):
             return False
-        memory.stirred, memory.kept = True, None
+        memory.stirred, memory.last.kept = True, None
         return True
 
     def unshown(self, memory: Memory) -> bool:
         """Whether the watch should have shown all pods that the inventory had, and has not."""
-        return bool(memory.listed) and self._clock.monotonic() - memory.listed_s >= SHOWN_S
+        return bool(memory.last.listed) and self._clock.monotonic() - memory.last.listed_s >= SHOWN_S

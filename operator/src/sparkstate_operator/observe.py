@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,66 +14,13 @@ from sparkstate_operator import answers, errors, labels, observed, plan
 from sparkstate_operator.core import keys, naming, revisions
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.snapshot import settled
-from sparkstate_operator.echoes import Echo
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
-from sparkstate_operator.pacing import Dues
+from sparkstate_operator.memory import Memory
 
 _log = logging.getLogger(__name__)
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
-
-
-@dataclass
-class Memory:
-    """What this process remembers of one job. Everything in it can be lost: then more is read, or waited for."""
-
-    sightings: dict[int, observed.Pod] = field(default_factory=dict)
-    """The last that was seen of driver pods, by attempt: once one is gone, nobody else knows. Without it we wait
-    longer."""
-    revisions: dict[str, plan.Revision] = field(default_factory=dict)
-    never_made: int = 0
-    unanswered: int = 0
-    progress_s: float | None = None
-    deep_s: float | None = None
-    phase_since_s: float | None = None
-    phase: str = ""
-    leftovers: bool = False
-    """Whether there was anything of older attempts."""
-    speaker: observed.Speaker | None = None
-    """The driver that can be asked between two looks."""
-    news: observed.News = observed.NO_NEWS
-    """What it said at the last look."""
-    kept: bytes | None = None
-    """What the last look saw (``kept``), while there has been no event since and nothing is under way."""
-    snapshots: tuple[str, ...] = ()
-    """Versions of its snapshots at the last look."""
-    listed: dict[str, str] = field(default_factory=dict)
-    """Versions of its pods in the inventory, by uid, of which the watch has said nothing yet."""
-    listed_s: float = 0.0
-    """When they were listed."""
-    echo: Echo = field(default_factory=Echo)
-    """Of what was written into the job's status."""
-    stirred: bool = True
-    """Whether there was an event since the last look."""
-    dues: Dues = field(default_factory=Dues)
-    """When the next look is due without any event."""
-    unwritten: str = ""
-    """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
-    uid: str = ""
-    """Of the job that all this is about."""
-
-    def is_about(self, uid: str) -> bool:
-        """Whether it is about the job with this uid. If it was about another of the same name, that is forgotten: its
-        pods were not this one's."""
-        same = self.uid in ("", uid)
-        if not same:
-            self.sightings, self.revisions, self.never_made, self.unanswered = {}, {}, 0, 0
-            self.progress_s, self.deep_s, self.leftovers, self.unwritten = None, None, False, ""
-            self.speaker, self.news, self.kept = None, observed.NO_NEWS, None
-            self.snapshots, self.listed = (), {}
-        self.uid = uid
-        return same
 
 
 @dataclass(frozen=True)
@@ -129,7 +76,7 @@ class Observer:
         if job is not None and not memory.is_about(uid):
             deep = True
         if job is not None and labels.FINALIZER not in job.finalizers:
-            memory.unwritten = uid
+            memory.attempts.unwritten = uid
         deep = deep or job is None or job.deleting_at is not None or _is_lost(job)
         mine, strays = await self._children(namespace, name, uid, deep=deep)
         if job is None:
@@ -144,10 +91,10 @@ class Observer:
         snapshots = await self._snapshots(job, deep=deep)
         known = await self._revisions(job, drivers, memory)
         needs_attempts = (
-            deep or memory.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
+            deep or memory.last.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
         )
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
-        memory.speaker = _speaker(job, drivers, config_maps)
+        memory.driver.speaker = _speaker(job, drivers, config_maps)
         seen = observed.Observed(
             job=job,
             now=now,
@@ -156,17 +103,17 @@ class Observer:
             config_maps=config_maps,
             revisions=tuple(child for kind, child in mine if kind is k.REVISIONS),
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
-            sightings=dict(memory.sightings),
+            sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
             tasks=_tasks(mine),
-            report=await self._report(job, memory.speaker, heard),
-            never_made=memory.never_made,
-            unanswered=memory.unanswered,
-            unwritten=bool(uid) and memory.unwritten == uid,
+            report=await self._report(job, memory.driver.speaker, heard),
+            never_made=memory.attempts.never_made,
+            unanswered=memory.attempts.unanswered,
+            unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
-        memory.snapshots = tuple(one.resource_version for one in snapshots)
-        memory.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
+        memory.last.snapshots = tuple(one.resource_version for one in snapshots)
+        memory.last.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
         return Look(seen, known, strays)
 
     async def _children(
@@ -223,14 +170,14 @@ class Observer:
         told = (job.status, job.status.get("intent") or {}, job.status.get("refused") or {})
         names = {*(one.get("revision") for one in told), *(pod.revision for pod in drivers)}
         for name in filter(None, names):
-            if name in memory.revisions:
+            if name in memory.attempts.revisions:
                 continue
             body = await self._kube.get(k.REVISIONS, job.namespace, name)
             if body is not None and (found := readable(name, body)) is not None:
-                memory.revisions[name] = found
+                memory.attempts.revisions[name] = found
         if drivers:  # a look at the whole job: keep what is still named
-            memory.revisions = {name: memory.revisions[name] for name in names if name in memory.revisions}
-        return memory.revisions
+            memory.attempts.revisions = {name: memory.attempts.revisions[name] for name in names if name in memory.attempts.revisions}
+        return memory.attempts.revisions
 
     async def running_revision(self, job: observed.Job, memory: Memory) -> plan.Revision | None:
         """The revision that the job's status names."""

@@ -103,20 +103,20 @@ class Reconciler:
     async def _job(self, key: Key) -> Later | None:
         memory = self.memories.of(key)
         heard, now_s = None, self._clock.monotonic()
-        if not memory.stirred and memory.speaker is not None and now_s < memory.dues.timed_s:
+        if not memory.stirred and memory.driver.speaker is not None and now_s < memory.dues.timed_s:
             due = now_s >= memory.dues.resync_s or self.memories.unshown(memory)
             if due and self._looks.take(key):
                 try:
                     return await self._look_anew(key, memory, None)
                 finally:
                     self._looks.end(key)
-            heard = await self._observer.listen(memory.speaker)
+            heard = await self._observer.listen(memory.driver.speaker)
             if not memory.stirred and await self._took(key, memory, heard):
                 return self._listening(memory)
         return await self._look_anew(key, memory, heard)
 
     async def _look_anew(self, key: Key, memory: Memory, heard: Heard | None) -> Later | None:
-        memory.stirred, memory.kept, memory.listed = False, None, {}
+        memory.stirred, memory.last.kept, memory.last.listed = False, None, {}
         for pace in (self._looks, self._writes):
             pace.drop(key)
         try:
@@ -132,24 +132,24 @@ class Reconciler:
             return Later(0.0, exact=True)  # there was an event beside our write
         now_s = self._clock.monotonic()
         wait_s = memory.dues.within_s(now_s, self._listen_s)
-        idle = memory.news != observed.NO_NEWS and memory.dues.timed_s - now_s > wait_s
+        idle = memory.driver.news != observed.NO_NEWS and memory.dues.timed_s - now_s > wait_s
         return Later(wait_s, patient=idle)
 
     async def _wrote_progress(self, key: Key, memory: Memory, heard: Heard) -> bool:
         """Write what the driver says of its progress by what the last look saw; False if that takes a look."""
-        if memory.kept is None or heard.report is None:
+        if memory.last.kept is None or heard.report is None:
             return False
-        packed, memory.kept = memory.kept, None
+        packed, memory.last.kept = memory.last.kept, None
         seen = dataclasses.replace(
             kept.unpack(packed),
             now=self._clock.now(),
             report=heard.report,
-            sightings=dict(memory.sightings),
+            sightings=dict(memory.attempts.sightings),
             progress_due=True,
         )
         await self._observer.running_revision(seen.job, memory)
         wanted, invalid = self._judge(key, seen.job)
-        decision = self._decide(seen, memory.revisions, wanted, invalid)
+        decision = self._decide(seen, memory.attempts.revisions, wanted, invalid)
         if not kept.is_quiet(seen.job, decision, self._config):
             return False
         try:
@@ -157,7 +157,7 @@ class Reconciler:
         except BaseException:
             memory.stirred = True
             raise
-        memory.news = heard.news
+        memory.driver.news = heard.news
         memory.dues.no_later(self._clock.monotonic(), decision.wait_s)
         self._keep(dataclasses.replace(seen, job=job), decision, memory)
         return True
@@ -166,18 +166,18 @@ class Reconciler:
         """Where nothing is under way, what was seen holds until the next event."""
         # Comparing the children is nothing under way, and each deep look does it.
         acts = any(not isinstance(action, actions.EnsureChildren) for action in decision.actions)
-        idle = memory.speaker is not None and not (decision.before or acts or memory.leftovers)
-        memory.kept = None
+        idle = memory.driver.speaker is not None and not (decision.before or acts or memory.last.leftovers)
+        memory.last.kept = None
         if idle and not memory.stirred:
             # A spec that is nested too deeply for pickle (600 levels on Python 3.11) is looked at each time.
             with contextlib.suppress(RecursionError):
-                memory.kept = kept.pack(seen)
+                memory.last.kept = kept.pack(seen)
 
     async def _took(self, key: Key, memory: Memory, heard: Heard) -> bool:
         """Whether there is no more to do about what the driver said, for now; otherwise it takes a look."""
-        if heard.news == memory.news:
+        if heard.news == memory.driver.news:
             return True
-        if heard.news.state != memory.news.state and not _is_first(memory, heard):
+        if heard.news.state != memory.driver.news.state and not _is_first(memory, heard):
             return await self._wrote_progress(key, memory, heard)
         if not self._due(memory) or not self._writes.take(key):
             return True
@@ -194,12 +194,12 @@ class Reconciler:
         """Whether it is time to write progress into the status."""
         now_s = self._clock.monotonic()
         pause_s = pacing.progress_s(self._config, len(self.memories))
-        return memory.progress_s is None or now_s - memory.progress_s >= pause_s
+        return memory.last.progress_s is None or now_s - memory.last.progress_s >= pause_s
 
     async def _look(self, key: Key, memory: Memory, heard: Heard | None) -> Later | None:
         now_s = self._clock.monotonic()
-        deep = memory.deep_s is None or now_s - memory.deep_s > self._config.deep_resync_s
-        written_s = memory.progress_s
+        deep = memory.last.deep_s is None or now_s - memory.last.deep_s > self._config.deep_resync_s
+        written_s = memory.last.progress_s
         look = await self._observer.look(
             key.namespace, key.name, memory, self._clock.now(), deep=deep, heard=heard
         )
@@ -214,7 +214,7 @@ class Reconciler:
             memory.stirred = True  # nothing was decided: what caused this look is not done with
             return Later(_STRAYS_S)
         if deep:
-            memory.deep_s = now_s
+            memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)
         if seen.job.deleting_at is not None:
@@ -230,19 +230,19 @@ class Reconciler:
                 decision = self._decide(seen, look.revisions, wanted, invalid)
         job = await self._carry_out_job(seen, decision, known, memory)
         news = seen.report.news if seen.report is not None else observed.NO_NEWS
-        if not seen.progress_due and memory.progress_s == written_s:
+        if not seen.progress_due and memory.last.progress_s == written_s:
             # What this look learned of progress is not written: it stays news.
-            news = dataclasses.replace(news, progress=memory.news.progress)
-        memory.news = news
+            news = dataclasses.replace(news, progress=memory.driver.news.progress)
+        memory.driver.news = news
         memory.phase = str(decision.status.get("phase") or "")
         if memory.phase != "Running" or decision.status.get("intent"):
-            memory.speaker = None
-        calm = memory.phase in RESTING or (memory.speaker is not None and seen.report is not None)
+            memory.driver.speaker = None
+        calm = memory.phase in RESTING or (memory.driver.speaker is not None and seen.report is not None)
         resync_s = pacing.resync_s(self._config, len(self.memories))
         wait_s = pacing.wait_s(self._config, decision.wait_s, calm=calm)
         memory.dues.after_look(self._clock.monotonic(), wait_s, resync_s)
         self._keep(dataclasses.replace(seen, job=job), decision, memory)
-        if memory.speaker is not None or memory.stirred:
+        if memory.driver.speaker is not None or memory.stirred:
             return self._listening(memory)
         wait_s = resync_s if wait_s is None else min(wait_s, resync_s)
         return Later(wait_s, exact=wait_s < 1.0)
@@ -317,10 +317,10 @@ class Reconciler:
                 await self._applier.carry_out(action, seen, known, memory)
         if dict(decision.status) != dict(job.status):
             version = await self._put_status(job, decision.status, memory)
-            memory.unwritten = ""
+            memory.attempts.unwritten = ""
             steps.tell("job", seen.job, job.namespace, decision, self._metrics)
             self._note_phase(seen.job, decision, memory)
-            memory.progress_s = self._clock.monotonic()
+            memory.last.progress_s = self._clock.monotonic()
             job = dataclasses.replace(job, resource_version=version, status=decision.status)
         seen = dataclasses.replace(seen, job=job)
         for note in decision.notes:
@@ -369,4 +369,4 @@ class Reconciler:
 def _is_first(memory: Memory, heard: Heard) -> bool:
     """Whether a driver that this process has not asked before says that it runs, as the job's status has it: there is
     no more to it than progress. One that pauses or recovers waits for no turn."""
-    return memory.news is UNHEARD and heard.report is not None and heard.report.phase == "RUNNING"
+    return memory.driver.news is UNHEARD and heard.report is not None and heard.report.phase == "RUNNING"

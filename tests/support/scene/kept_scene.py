@@ -103,7 +103,7 @@ class World:
         if self.job.labels.get(labels.OPERATOR_CLASS, "") != self._config.operator_class:
             return Look(None, {}, others=Others(self.job, None))
         memory.is_about(self.job.uid)
-        memory.speaker = SPEAKER if self.pods else None
+        memory.driver.speaker = SPEAKER if self.pods else None
         children = () if deep else None
         seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report, children=children)
         return Look(seen, {revision().name: revision()}, self.strays)
@@ -112,7 +112,7 @@ class World:
         return Heard(speaker, self.report)
 
     async def running_revision(self, _job: observed.Job, memory: Memory) -> plan.Revision:
-        return memory.revisions.setdefault(revision().name, revision())
+        return memory.attempts.revisions.setdefault(revision().name, revision())
 
     async def status(
         self, _kind: Any, about: observed.Job, _namespace: str, status: observed.Document
@@ -153,7 +153,7 @@ class Scene:
         for number in range(jobs - 1):
             self.reconciler.memories.of(Key("job", "shop", f"other-{number}"))
         self.step()
-        assert self.memory.kept is not None
+        assert self.memory.last.kept is not None
         self.world.looks, self.world.done = 0, []
 
     @property

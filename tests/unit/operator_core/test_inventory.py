@@ -275,5 +275,5 @@ def test_what_is_kept_is_that_of_one_job() -> None:
     memories, key = adopted()
     memory = memories.of(key)
     assert not memory.is_about("uid-2")
-    assert (memory.kept, memory.speaker) == (None, None)
+    assert (memory.last.kept, memory.driver.speaker) == (None, None)
     assert dataclasses.asdict(memory)["sightings"] == {}

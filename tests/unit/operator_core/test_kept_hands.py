@@ -48,7 +48,7 @@ def scene() -> Scene:
     found.world.pods = (dataclasses.replace(pod(), cluster="kept-name"),)
     found.memory.stirred = True
     found.step()
-    assert found.memory.kept is not None
+    assert found.memory.last.kept is not None
     assert found.world.job.status["cluster"] == "kept-name"
     found.world.looks, found.world.done = 0, []
     return found
@@ -67,7 +67,7 @@ def test_its_event_takes_a_look_before_anything_is_written(what: str) -> None:
     given = scene()
     change(given, what)
     given.hear("1234")
-    assert given.memory.kept is None
+    assert given.memory.last.kept is None
     given.step(60)
     assert given.world.looks >= 1
     assert all(looks >= 1 for _, looks in given.world.done)
@@ -90,7 +90,7 @@ def test_nothing_is_written_from_what_was_kept_of_it_as_it_is_now(what: str) -> 
     given = scene()
     change(given, what)
     seen = observed.Observed(given.world.job, NOW, drivers=given.world.pods)
-    given.memory.kept = kept.pack(seen)
+    given.memory.last.kept = kept.pack(seen)
     given.step(60)
     assert given.world.looks >= 1
     assert all(looks >= 1 for _, looks in given.world.done)

@@ -76,7 +76,7 @@ def test_whatever_was_kept_no_act_and_no_other_field_comes_before_a_look(
     """What is kept may be as wrong as it likes."""
     scene = Scene()
     kept_look = observed.Observed(stale, NOW, drivers=tuple(pods), executors=tuple(executors))
-    scene.memory.kept, scene.world.report = kept.pack(kept_look), report
+    scene.memory.last.kept, scene.world.report = kept.pack(kept_look), report
     scene.world.written.clear()
     scene.step(60)
     before = [act for act, looks in scene.world.done if looks == 0]
@@ -91,7 +91,7 @@ def test_a_spec_that_is_nested_too_deeply_to_be_kept_is_looked_at_and_nothing_fa
     scene.world.job = dataclasses.replace(scene.world.job, spec={**scene.world.job.spec, "driver": driver})
     scene.hear("1234")
     scene.step()
-    assert (scene.world.looks, scene.memory.kept, scene.memory.stirred) == (1, None, False)
+    assert (scene.world.looks, scene.memory.last.kept, scene.memory.stirred) == (1, None, False)
     scene.world.report = said(7)
     scene.step(60)
     assert scene.world.written[-1]["lastCheckpoint"]["id"] == 7
@@ -99,16 +99,16 @@ def test_a_spec_that_is_nested_too_deeply_to_be_kept_is_looked_at_and_nothing_fa
 
 def test_what_a_look_saw_that_compared_the_children_is_kept_too() -> None:
     scene = Scene()
-    scene.memory.deep_s = None
+    scene.memory.last.deep_s = None
     scene.hear("1234")
     scene.step()
     assert ("carry_out", 1) in scene.world.done, "the children are made again"
-    assert scene.memory.kept is not None
-    scene.memory.deep_s = None
+    assert scene.memory.last.kept is not None
+    scene.memory.last.deep_s = None
     scene.world.pods = (pod(), pod(0, phase="Succeeded", node=""))
     scene.hear("1235")
     scene.step()
-    assert scene.memory.kept is None, "a pod is deleted"
+    assert scene.memory.last.kept is None, "a pod is deleted"
 
 
 def test_what_caused_a_look_is_not_done_with_while_a_pod_of_an_earlier_job_is_waited_for() -> None:
@@ -191,7 +191,7 @@ def test_an_event_during_the_write_takes_a_look(version: str) -> None:
     scene.world.report = said(7)
     scene.world.meanwhile = lambda: scene.hear(version)
     assert scene.step(60) == 0.0
-    assert scene.memory.kept is None
+    assert scene.memory.last.kept is None
     scene.step()
     assert scene.world.looks == 1
 
@@ -210,18 +210,18 @@ def test_what_comes_back_of_the_write_takes_none() -> None:
 
 def test_a_pod_that_the_watch_has_never_shown_takes_a_look() -> None:
     scene = Scene()
-    scene.memory.listed, scene.memory.listed_s = {"executor-1": "1"}, scene.clock.now_s
+    scene.memory.last.listed, scene.memory.last.listed_s = {"executor-1": "1"}, scene.clock.now_s
     scene.step(100)
     assert scene.world.looks == 0
     scene.step(30)
     assert scene.world.looks == 1
-    assert scene.memory.listed == {}
+    assert scene.memory.last.listed == {}
 
 
 @pytest.mark.parametrize(("phase", "looks"), [("RUNNING", 0), ("PAUSED", 1), ("RECOVERING", 1)])
 def test_after_a_start_a_driver_that_does_not_run_waits_for_no_turn_to_write(phase: str, looks: int) -> None:
     scene = Scene()
-    scene.memory.news = UNHEARD
+    scene.memory.driver.news = UNHEARD
     scene.reconciler._writes.take("another")
     scene.world.report = said(7, phase=phase)
     scene.step(0.0)
@@ -237,7 +237,7 @@ def test_polls_let_all_else_pass_but_for_what_is_timed_and_drivers_that_did_not_
     scene = Scene()
     scene.world.report = None
     scene.step(10)
-    assert scene.memory.speaker is not None
+    assert scene.memory.driver.speaker is not None
     assert not scene.result().patient
 
 

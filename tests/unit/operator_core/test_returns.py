@@ -15,7 +15,8 @@ from sparkstate_operator.edges import handlers
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.managing import Manager
-from sparkstate_operator.observe import Memory, Observer
+from sparkstate_operator.memory import Memory
+from sparkstate_operator.observe import Observer
 
 
 def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -> None:
@@ -30,16 +31,16 @@ def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -
 def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() -> None:
     memory = Memory()
     assert memory.is_about("first")
-    memory.sightings[1] = decisions.pod(attempt=1)
-    memory.unanswered = 1
-    memory.never_made, memory.deep_s, memory.unwritten = 1, 7.0, "first"
-    memory.speaker = observed.Speaker("127.0.0.1", "first", 1)
+    memory.attempts.sightings[1] = decisions.pod(attempt=1)
+    memory.attempts.unanswered = 1
+    memory.attempts.never_made, memory.last.deep_s, memory.attempts.unwritten = 1, 7.0, "first"
+    memory.driver.speaker = observed.Speaker("127.0.0.1", "first", 1)
     assert memory.is_about("first")
-    assert memory.sightings
+    assert memory.attempts.sightings
     assert not memory.is_about("second")
-    assert (memory.sightings, memory.never_made, memory.deep_s, memory.unwritten) == ({}, 0, None, "")
-    assert memory.speaker is None
-    assert memory.unanswered == 0
+    assert (memory.attempts.sightings, memory.attempts.never_made, memory.last.deep_s, memory.attempts.unwritten) == ({}, 0, None, "")
+    assert memory.driver.speaker is None
+    assert memory.attempts.unanswered == 0
     assert memory.is_about("second")
 
 

@@ -1,0 +1,87 @@
+"""What this process remembers of one job. All of it can be lost: then more is read, or waited for.
+
+Three parts are about one job by its uid, and go with it: what became of its attempts, what the last look saw, and what
+its driver said last. The rest is about the next step, whichever job has the name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparkstate_operator import observed, plan
+from sparkstate_operator.echoes import Echo
+from sparkstate_operator.pacing import Dues
+
+
+@dataclass
+class Attempts:
+    """What nobody else knows of the job's attempts. Written by watch, reader and applier."""
+
+    sightings: dict[int, observed.Pod] = field(default_factory=dict)
+    """The last that was seen of driver pods, by attempt: once a pod is gone, no other process knows. Without it the
+    next attempt waits longer."""
+    revisions: dict[str, plan.Revision] = field(default_factory=dict)
+    never_made: int = 0
+    """The attempt whose pod the API server has refused; 0: none."""
+    unanswered: int = 0
+    """The attempt whose pod may exist, because the request for it had no answer; 0: none."""
+    unwritten: str = ""
+    """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
+
+
+@dataclass
+class LastLook:
+    """What the last look at the whole job saw, and when."""
+
+    deep_s: float | None = None
+    """When what hardly ever changes was read."""
+    progress_s: float | None = None
+    """When the status was written."""
+    leftovers: bool = False
+    """Whether there was anything of older attempts."""
+    snapshots: tuple[str, ...] = ()
+    """Versions of the job's snapshots."""
+    kept: bytes | None = None
+    """What it saw (``kept``), while there has been no event since and nothing is under way."""
+    listed: dict[str, str] = field(default_factory=dict)
+    """Versions of the job's pods in the inventory, by uid, of which the watch has said nothing yet."""
+    listed_s: float = 0.0
+    """When they were listed."""
+
+
+@dataclass
+class Driver:
+    """The job's driver between two looks."""
+
+    speaker: observed.Speaker | None = None
+    """None: there is none that can be asked."""
+    news: observed.News = observed.NO_NEWS
+    """What it said at the last look."""
+
+
+@dataclass
+class Memory:
+    """See the module."""
+
+    uid: str = ""
+    """Of the job that the three parts are about."""
+    attempts: Attempts = field(default_factory=Attempts)
+    last: LastLook = field(default_factory=LastLook)
+    driver: Driver = field(default_factory=Driver)
+    phase: str = ""
+    phase_since_s: float | None = None
+    echo: Echo = field(default_factory=Echo)
+    """Of what was written into the job's status."""
+    stirred: bool = True
+    """Whether there was an event since the last look."""
+    dues: Dues = field(default_factory=Dues)
+    """When the next look is due without any event."""
+
+    def is_about(self, uid: str) -> bool:
+        """Whether it is about the job with this uid. If it was about another of the same name, that is forgotten: its
+        pods were not this one's."""
+        same = self.uid in ("", uid)
+        if not same:
+            self.attempts, self.last, self.driver = Attempts(), LastLook(), Driver()
+        self.uid = uid
+        return same
