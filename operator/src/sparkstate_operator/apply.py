@@ -20,9 +20,9 @@ from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
+from sparkstate_operator.memory import Memory
 from sparkstate_operator.objects import children, driver, tasks
 from sparkstate_operator.objects.parts import Context
-from sparkstate_operator.memory import Memory
 
 _log = logging.getLogger(__name__)
 Named = observed.Child | observed.Task | observed.Snapshot

@@ -51,7 +51,12 @@ class Memories:
         key = Key("job", one.namespace, one.name)
         memory = self.of(key)
         memory.is_about(one.uid)
-        memory.last.kept, memory.driver.speaker, memory.stirred, memory.phase = one.packed, one.speaker, False, "Running"
+        memory.last.kept, memory.driver.speaker, memory.stirred, memory.phase = (
+            one.packed,
+            one.speaker,
+            False,
+            "Running",
+        )
         memory.driver.news = UNHEARD
         memory.attempts.sightings[one.driver.attempt] = one.driver
         memory.echo.end(one.version)

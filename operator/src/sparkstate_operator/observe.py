@@ -176,7 +176,9 @@ class Observer:
             if body is not None and (found := readable(name, body)) is not None:
                 memory.attempts.revisions[name] = found
         if drivers:  # a look at the whole job: keep what is still named
-            memory.attempts.revisions = {name: memory.attempts.revisions[name] for name in names if name in memory.attempts.revisions}
+            memory.attempts.revisions = {
+                name: memory.attempts.revisions[name] for name in names if name in memory.attempts.revisions
+            }
         return memory.attempts.revisions
 
     async def running_revision(self, job: observed.Job, memory: Memory) -> plan.Revision | None:

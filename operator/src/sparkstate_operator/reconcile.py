@@ -31,8 +31,9 @@ from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.memories import UNHEARD, Key, Memories
+from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Heard, Look, Memory, Observer
+from sparkstate_operator.observe import Heard, Look, Observer
 from sparkstate_operator.queue import Later
 from sparkstate_operator.snapshots import Snapshots
 

@@ -13,8 +13,9 @@ from sparkstate_operator.decide import snapshot
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.memories import Key
+from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Memory, Observer
+from sparkstate_operator.observe import Observer
 from sparkstate_operator.queue import Later
 
 _TURN_S = 0.5

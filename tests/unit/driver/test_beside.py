@@ -14,7 +14,7 @@ from support.slots.running import Running
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import open_snapshot
 from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
-from sparkstate.driver import beside, checkpoints, draining
+from sparkstate.driver import beside, companion, draining
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.spark.position import Captured
@@ -73,7 +73,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
-    monkeypatch.setattr(checkpoints, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(companion, "PATIENCE_S", 0.1)
     made = Job(tmp_path)
     yield made
     made.may_store.set()
@@ -104,7 +104,7 @@ def test_epochs_and_checkpoints_go_on_while_a_savepoint_is_stored(job: Job, tmp_
 
 
 def test_what_is_stored_in_time_costs_no_second_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(companion, "PATIENCE_S", 30.0)
     job.may_store.set()
     job.ask("one")
     job.run()
@@ -358,9 +358,9 @@ def test_a_complete_job_stays_complete_when_a_savepoint_of_its_end_fails(
     at_its_end(job)
     job.may_store.set()
     owner: tuple[Any, str] = {
-        "before its record": (checkpoints.Answers, "in_time"),
+        "before its record": (companion.Answers, "in_time"),
         "after its record": (job.running.durable, "publish"),
-        "there is a newer owner": (checkpoints.Answers, "in_time"),
+        "there is a newer owner": (companion.Answers, "in_time"),
     }[how]
     kind = errors.Fenced if "owner" in how else errors.StorageError
 

@@ -107,17 +107,17 @@ def test_what_the_first_list_of_a_watch_repeats_is_no_news() -> None:
     memories, key = adopted()
     assert not memories.stir(key, job(running_status()).resource_version)
     assert not memories.saw_pod(key, body("1"))
-    assert memories.of(key).kept is not None
+    assert memories.of(key).last.kept is not None
 
 
 def test_what_has_changed_since_is_news_and_what_was_kept_is_dropped() -> None:
     memories, key = adopted()
     assert memories.saw_pod(key, body("2"))
     assert memories.stir(key)
-    assert memories.of(key).kept is None
+    assert memories.of(key).last.kept is None
     memories, key = adopted()
     assert memories.stir(key, "8")
-    assert memories.of(key).kept is None
+    assert memories.of(key).last.kept is None
 
 
 def test_a_second_event_of_a_pod_is_news() -> None:
@@ -268,7 +268,7 @@ def test_a_snapshot_that_a_watch_lists_is_news_in_another_version_than_the_inven
     assert not memories.listed_snapshot(Key("job", "shop", "carts"), changed), "has its own event"
     assert memories.of(key).is_about("uid-1")
     memories.of(key).is_about("uid-2")
-    assert memories.of(key).snapshots == ()
+    assert memories.of(key).last.snapshots == ()
 
 
 def test_what_is_kept_is_that_of_one_job() -> None:
@@ -276,4 +276,4 @@ def test_what_is_kept_is_that_of_one_job() -> None:
     memory = memories.of(key)
     assert not memory.is_about("uid-2")
     assert (memory.last.kept, memory.driver.speaker) == (None, None)
-    assert dataclasses.asdict(memory)["sightings"] == {}
+    assert dataclasses.asdict(memory.attempts)["sightings"] == {}

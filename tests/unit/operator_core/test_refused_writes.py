@@ -27,8 +27,8 @@ from sparkstate_operator.decide import decide
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.events import Recorder
-from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.memory import Memory
+from sparkstate_operator.metrics import Metrics
 
 CLUSTER = revision(deployment="cluster")
 LEGACY = {"metadata": {"name": "orders-spark", "labels": {labels.JOB_UID: "uid-1"}}}

@@ -38,7 +38,12 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
     assert memory.is_about("first")
     assert memory.attempts.sightings
     assert not memory.is_about("second")
-    assert (memory.attempts.sightings, memory.attempts.never_made, memory.last.deep_s, memory.attempts.unwritten) == ({}, 0, None, "")
+    assert (
+        memory.attempts.sightings,
+        memory.attempts.never_made,
+        memory.last.deep_s,
+        memory.attempts.unwritten,
+    ) == ({}, 0, None, "")
     assert memory.driver.speaker is None
     assert memory.attempts.unanswered == 0
     assert memory.is_about("second")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
