@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import clock, errors
+from sparkstate.driver.fatal import Fatal
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 
@@ -27,15 +28,14 @@ def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = 
     group.each(lambda _: request, protocol.Ok)
 
 
-def tell_ended(group: SlotGroup, checkpoint_id: int, *, completed: bool) -> errors.SlotLost | None:
-    """Tell every slot what became of a snapshot. A slot that is lost is returned, not raised: whoever feeds it next
-    learns of it as well, and the files that it would have named again are uploaded again."""
+def tell_ended(group: SlotGroup, checkpoint_id: int, fatal: Fatal, *, completed: bool) -> None:
+    """Tell every slot what became of a snapshot. A slot that is lost goes to ``fatal`` and is not raised: whoever feeds
+    it next learns of it as well, and the files that it would have named again are uploaded again."""
     request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)
     try:
         group.ask(lambda _: request, protocol.Ok)
     except errors.SlotLost as error:
-        return error
-    return None
+        fatal.keep(error)
 
 
 class Answers:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from sparkstate import clock, errors
+from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
 from sparkstate.driver.beside import PATIENCE_S, Beside
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.fatal import OF_THE_JOB, Fatal
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.told import Told
@@ -28,8 +28,6 @@ from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 
 _T = TypeVar("_T")
-_OF_THE_JOB = (errors.Fenced, errors.SlotLost)
-"""Whatever else goes wrong with a savepoint is the failure of who asked for it."""
 
 
 class Companion:
@@ -111,28 +109,23 @@ class Companion:
             return
         url, pending.savepoint_url = pending.savepoint_url, ""
         self._told.savepoint_failed(pending, error)
-        self._tell_slots(pending, completed=False)
+        tell_ended(self._group, pending.savepoint_id, self._fatal, completed=False)
         self._durable.leftovers.of_savepoint(url)
 
     def _ended(self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception) -> None:
         if not isinstance(outcome, Exception):
-            self._tell_slots(pending, completed=True)
+            tell_ended(self._group, pending.savepoint_id, self._fatal, completed=True)
             self._told.savepoint_completed(pending, outcome)
             return
-        if isinstance(outcome, _OF_THE_JOB):
+        if isinstance(outcome, OF_THE_JOB):
             self._fatal.keep(outcome)
         self.fail(pending, outcome)
-
-    def _tell_slots(self, pending: PendingCheckpoint, *, completed: bool) -> None:
-        lost = tell_ended(self._group, pending.savepoint_id, completed=completed)
-        if lost is not None:
-            self._fatal.keep(lost)
 
     def _of_the_request(self, pending: PendingCheckpoint, action: Callable[[], _T]) -> _T | None:
         """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
         try:
             return action()
-        except _OF_THE_JOB:
+        except OF_THE_JOB:
             raise
         except Exception as error:
             self.fail(pending, error)

@@ -14,7 +14,7 @@ from sparkstate.driver.answers import Answers, tell_ended
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.due import Due
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.fatal import OF_THE_JOB, Fatal
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.told import Told
 from sparkstate.driver.unsaved import Unsaved
@@ -83,7 +83,7 @@ class Completion:
         self._enter(phases.Phase.CHECKPOINT_PUBLISH, pending)
         self._durable.publish(metadata, self._abandoned)
         self._enter(phases.Phase.CHECKPOINT_COMPLETE, pending)
-        self._tell_slots(pending, completed=True)
+        tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
         self._told.completed(pending, metadata.shards)
         self._due.completed(pending.checkpoint_id)
         self._durable.places.clear()
@@ -106,18 +106,13 @@ class Completion:
         else:
             if isinstance(error, errors.StorageUnavailable):
                 self._durable.note_away(f"store checkpoint {pending.checkpoint_id}", error)
-            lost = error if isinstance(error, (errors.Fenced, errors.SlotLost)) else None
+            lost = error if isinstance(error, OF_THE_JOB) else None
             self._fatal.error = lost or self._due.failed(pending.checkpoint_id, error) or self._fatal.error
-            self._tell_slots(pending, completed=False)
+            tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=False)
             self._durable.discard(pending.checkpoint_id)
         self._told.failed(pending, error)
         self._companion.fail(pending, error)
         pending.failure = error
-
-    def _tell_slots(self, pending: PendingCheckpoint, *, completed: bool) -> None:
-        lost = tell_ended(self._group, pending.checkpoint_id, completed=completed)
-        if lost is not None:
-            self._fatal.keep(lost)
 
     def _enter(self, phase: phases.Phase, pending: PendingCheckpoint) -> None:
         self._phases.enter(

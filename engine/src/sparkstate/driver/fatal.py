@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sparkstate import errors
+
+OF_THE_JOB: Final = (errors.Fenced, errors.SlotLost)
+"""Failures that end the incarnation, be it a checkpoint that failed or a savepoint that somebody asked for."""
 
 
 @dataclass

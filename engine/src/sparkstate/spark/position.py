@@ -28,6 +28,7 @@ from pathlib import Path
 import msgspec
 
 from sparkstate import errors
+from sparkstate.spark import source_log
 
 ARCHIVE_VERSION = 2
 PART_BYTES = 20 * 1024
@@ -164,7 +165,7 @@ def _of_sources(directory: Path, limits: Mapping[int, int], sources: int) -> Ite
 
 
 def _with_crc(path: Path) -> Iterator[Path]:
-    for candidate in (path, path.with_name(f".{path.name}.crc")):
+    for candidate in (path, source_log.crc_of(path)):
         if candidate.is_file():
             yield candidate
 

@@ -3,7 +3,7 @@
 In memory Spark keeps files for ``maxFileAge`` (seven days unless the source says otherwise), reckoned back from the
 newest file; what is older it takes for read. In its log it keeps every file for ever, and writes the whole list anew
 every ten entries (``CompactibleFileStreamLog``): 105 bytes a file, 100 MB after a million. This takes out of the newest
-compact entry what Spark has forgotten in memory, whenever the entry has doubled.
+compact entry what Spark has forgotten in memory, once in each life and whenever the entry has doubled.
 
 A source that is started with a larger ``maxFileAge`` than before would read forgotten files again. So what was
 forgotten is noted beside the log, belongs to the position, and is compared before the first epoch is worked on.
@@ -100,7 +100,8 @@ class SeenFiles:
                 _compare(source.number, self._noted[source.number], newest_ms, source.horizon().max_age_ms)
 
     def forget(self) -> None:
-        """Take out of each log what its source has forgotten, if the newest compact entry has doubled since."""
+        """Take out of each log what its source has forgotten, if the newest compact entry has doubled since the last
+        look. The first look of a life is at every large entry."""
         for source in self._sources or ():
             compact = source_log.newest_compact(self._folder / str(source.number))
             if compact is None:
@@ -164,11 +165,10 @@ def _newest_ms(folder: Path) -> int:
     """Time of the newest file in the log that Spark starts with: the newest compact entry and what follows it."""
     decoder = msgspec.json.Decoder(_Entry)
     newest = -(2**63)
-    for path in folder.iterdir():
-        if source_log.ENTRY.fullmatch(path.name):
-            with path.open("rb") as file:
-                next(file, None)
-                newest = max(chain([newest], (decoder.decode(line).timestamp for line in file)))
+    for path in source_log.entries_of(folder):
+        with path.open("rb") as file:
+            next(file, None)
+            newest = max(chain([newest], (decoder.decode(line).timestamp for line in file)))
     return newest
 
 
@@ -187,15 +187,10 @@ def remembered(lines: Iterable[bytes], before_ms: int, up_to: int) -> Iterator[b
 
 
 def _write_remembered(compact: Path, to: Path, crc: Path, before_ms: int) -> int:
-    """Write the shorter entry and its checksums, a line at a time: there may be millions. Bytes of the entry."""
-    with compact.open("rb") as file, to.open("wb") as kept, crc.open("wb") as sums:
-        checked = source_log.Checksums(sums)
-        for number, line in enumerate(remembered(file, before_ms, source_log.number_of(compact) - _REPLAYED)):
-            piece = b"\n" + line if number else line
-            kept.write(piece)
-            checked.add(piece)
-        checked.close()
-        return kept.tell()
+    """Write the shorter entry and its checksums. Bytes of the entry."""
+    with compact.open("rb") as file:
+        lines = remembered(file, before_ms, source_log.number_of(compact) - _REPLAYED)
+        return source_log.write(to, crc, lines)
 
 
 def of_query(execution: Any) -> Iterator[Remembered]:

@@ -12,20 +12,26 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
-ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
+_ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
 _HEAD: Final = b"v1"
 """First line of an entry; each further line is a file."""
 _CHUNK: Final = 512
 """Bytes per checksum, as Hadoop's ``ChecksumFileSystem`` has it unless it is told otherwise."""
 
 
+def entries_of(folder: Path) -> list[Path]:
+    """Single and compact ones, in no order."""
+    return [path for path in folder.iterdir() if _ENTRY.fullmatch(path.name)]
+
+
 def newest_compact(folder: Path) -> Path | None:
     """The compact entry with the highest number."""
-    found = [path for path in folder.glob("*.compact") if ENTRY.fullmatch(path.name)]
+    found = [path for path in folder.glob("*.compact") if _ENTRY.fullmatch(path.name)]
     return max(found, key=number_of, default=None)
 
 
@@ -49,7 +55,7 @@ def interval_of(compact: Sequence[int], default: int) -> int:
     *older, newest = sorted(compact)
     if older:
         return newest - older[-1]
-    if newest + 1 <= default or default >= (newest + 1) // 2:
+    if default >= (newest + 1) // 2:
         return newest + 1
     return next((n for n in range(default, (newest + 1) // 2 + 1) if (newest + 1) % n == 0), newest + 1)
 
@@ -69,8 +75,7 @@ def align_all(directory: Path, default: int) -> None:
 
 def _is_of_files(folder: Path) -> bool:
     """Whether a file source writes its log there: other sources have an entry named 0 too, with something else."""
-    entries = [path for path in folder.iterdir() if ENTRY.fullmatch(path.name)]
-    for path in entries:
+    for path in entries_of(folder):
         with path.open("rb") as file:
             if next(file, b"").strip() != _HEAD:
                 return False
@@ -85,7 +90,7 @@ def align(folder: Path, default: int) -> None:
 
     An entry without files goes before it, one interval away: two names make Spark keep the interval.
     """
-    entries = {number_of(path): path for path in folder.iterdir() if ENTRY.fullmatch(path.name)}
+    entries = {number_of(path): path for path in entries_of(folder)}
     compact = [number for number, path in entries.items() if path.name.endswith(".compact")]
     interval = interval_of(compact, default)
     wanted = (max(entries, default=-1) + 1) // interval * interval - 1
@@ -93,12 +98,12 @@ def align(folder: Path, default: int) -> None:
     if wanted <= newest:
         return
     merged = [entries[number] for number in sorted(entries) if newest <= number <= wanted]
-    _write(folder / f"{wanted}.compact", _files_of(merged))
+    _write_compact(folder / f"{wanted}.compact", _files_of(merged))
     for path in merged:
         path.unlink()
         crc_of(path).unlink(missing_ok=True)
     if wanted >= interval:
-        _write(folder / f"{wanted - interval}.compact", iter(()))
+        _write_compact(folder / f"{wanted - interval}.compact", ())
 
 
 def _files_of(entries: Sequence[Path]) -> Iterator[bytes]:
@@ -108,16 +113,21 @@ def _files_of(entries: Sequence[Path]) -> Iterator[bytes]:
             yield from (line.rstrip(b"\n") for line in file)
 
 
-def _write(entry: Path, files: Iterator[bytes]) -> None:
-    """A line at a time: there may be millions."""
-    with entry.open("wb") as written, crc_of(entry).open("wb") as sums:
+def _write_compact(entry: Path, files: Iterable[bytes]) -> None:
+    write(entry, crc_of(entry), chain([_HEAD], files))
+
+
+def write(entry: Path, crc: Path, lines: Iterable[bytes]) -> int:
+    """Write an entry and its checksums, a line at a time: there may be millions. The first line is the version. Bytes
+    of the entry."""
+    with entry.open("wb") as written, crc.open("wb") as sums:
         checked = Checksums(sums)
-        written.write(_HEAD)
-        checked.add(_HEAD)
-        for line in files:
-            written.write(b"\n" + line)
-            checked.add(b"\n" + line)
+        for number, line in enumerate(lines):
+            piece = b"\n" + line if number else line
+            written.write(piece)
+            checked.add(piece)
         checked.close()
+        return written.tell()
 
 
 class Checksums:
