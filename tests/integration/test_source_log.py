@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from support.spark import spark_session
 
 import sparkstate
+from sparkstate import errors
 from sparkstate.clock import SystemClock
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.settings import TriggerSettings
@@ -21,6 +22,7 @@ from sparkstate.spark.query import Query
 pytestmark = pytest.mark.spark
 
 FILES = 16
+FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 
 
@@ -32,9 +34,12 @@ class Nothing(KeyedProcessFunction):
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    rows = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    rows = files = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
     if "twice" in params:  # Spark has two lines of offsets then, and one log
-        rows = rows.where("k % 2 = 0").union(rows.where("k % 2 = 1"))
+        rows = files.where("k % 2 = 0").union(files.where("k % 2 = 1"))
+    if "longer" in params:
+        longer = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["longer"])
+        rows = rows.union(longer)
     dropped = sparkstate.keyed(rows, "k").process(Nothing(), uid="nothing", output_schema="k long")
     dropped.sink(sparkstate.FileSink(params["input"] + "-out"))
 
@@ -45,6 +50,7 @@ def spark() -> Iterator[Any]:
     before = session.conf.get(INTERVAL)
     yield session
     session.conf.set(INTERVAL, before)
+    session.conf.unset(FORMAT)
 
 
 class Run:
@@ -62,17 +68,17 @@ class Run:
         self.rows: list[int] = []
         declared = graph.declare(job, spark, {"input": str(folder / "input"), **params})
         trigger = TriggerSettings(available_now=True)
-        query = Query(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
-        query.start()
-        assert query.wait(120)
-        if query.failure is not None:
-            raise query.failure
+        self._query = Query(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
+        self._query.start()
+        assert self._query.wait(120)
+        if self._query.failure is not None:
+            raise self._query.failure
         shutil.rmtree(self.folder)
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         assert frame is not None
         self.rows += [row.k for row in frame.select("k").collect()]
-        self.positions[epoch] = position.capture(self.folder, epoch, 0, heartbeat=False).read()
+        self.positions[epoch] = self._query.position(epoch, 0).read()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,26 @@ def test_a_job_that_reads_one_source_twice_goes_on(tmp_path: Path, spark: Any) -
     assert sorted(first.rows) == list(range(6))
     second = Run(spark, tmp_path, 2, first.positions[3], twice="yes")
     assert sorted(second.rows) == sorted(first.rows[4:])
+
+
+def test_a_source_that_is_used_twice_shortens_no_other_log(tmp_path: Path, spark: Any) -> None:
+    """The second source's log is longer, and its folder has a lower number than its line of the offsets."""
+    for name, files in (("input", 2), ("longer", 8)):
+        for number in range(files):
+            frame = spark.createDataFrame([(100 * files + number,)], "k long").coalesce(1)
+            frame.write.mode("append").parquet(str(tmp_path / name))
+    params = {"twice": "yes", "longer": str(tmp_path / "longer")}
+    first = Run(spark, tmp_path, 3, None, **params)
+    assert len(first.rows) == 10
+    second = Run(spark, tmp_path, 3, first.positions[5], **params)
+    assert sorted(second.rows) == sorted(first.rows[8:])
+
+
+def test_offsets_in_a_format_that_the_job_s_code_asked_for_are_refused(tmp_path: Path, spark: Any) -> None:
+    spark.createDataFrame([(1,)], "k long").write.parquet(str(tmp_path / "input"))
+    spark.conf.set(FORMAT, "2")
+    with pytest.raises(errors.DeclarationError, match=r"format 'v2'.*Remove spark"):
+        Run(spark, tmp_path, 3, None)
 
 
 def test_the_interval_is_that_of_spark(spark: Any) -> None:

@@ -63,9 +63,7 @@ def test_a_storage_that_is_away_makes_no_partition_idle() -> None:
     assert not is_held(runner, time)
 
 
-def test_an_epoch_that_is_held_back_makes_no_partition_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_epoch_that_is_held_back_makes_no_partition_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     time = ManualClock()
     runner = runner_of(time)
     checkpoints: Any = SimpleNamespace(
@@ -73,7 +71,8 @@ def test_an_epoch_that_is_held_back_makes_no_partition_idle(
     )
     pauses: Any = SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S))
     parts: Any = SimpleNamespace(context=SimpleNamespace(view=None))
-    loop = EpochLoop(parts, ORIGIN, tmp_path, runner, checkpoints, pauses, EpochPipeline())
+    running: Any = None
+    loop = EpochLoop(parts, ORIGIN, running, runner, checkpoints, pauses, EpochPipeline())
     completed = lambda fed, idle: SimpleNamespace(watermarks=fed.after)  # noqa: E731
     monkeypatch.setattr(loop, "_complete", completed)
     loop.on_epoch(None, 0)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sparkstate import errors
 from sparkstate.spark import source_log
 
 
@@ -60,6 +61,37 @@ def test_whatever_interval_a_log_was_written_with_spark_reads_all_of_it(
     before = content_of(folder)
     source_log.align(folder, default)
     assert content_of(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("newest", "default", "interval"),
+    [
+        pytest.param(19, 10, 10, id="one name alone would double it"),
+        pytest.param(99_729, 15, 10, id="Spark would take 9,973"),
+        pytest.param(99_729, 10, 10, id="fits"),
+        pytest.param(23, 10, 12, id="12 is nearer than 8"),
+        pytest.param(96, 10, 97, id="a prime number has no other"),
+        pytest.param(9, 1, 1, id="wanted"),
+        pytest.param(0, 10, 1, id="one batch"),
+        pytest.param(9_999_999, 1_000, 1_000, id="long"),
+    ],
+)
+def test_the_spacing_stays_near_the_configured_one(
+    tmp_path: Path, newest: int, default: int, interval: int
+) -> None:
+    folder = tmp_path / "0"
+    folder.mkdir()
+    (folder / f"{newest}.compact").write_text("v1")
+    source_log.align(folder, default)
+    assert source_log.interval_of(compact_numbers(folder), default) == interval
+
+
+def test_a_log_with_a_hole_is_refused(tmp_path: Path) -> None:
+    write_log(tmp_path / "sources/0", 15, 20)
+    (tmp_path / "sources/0/7").unlink()
+    with pytest.raises(errors.CorruptData, match="lacks the entry 7 of the log in sources/0 and has 0 to 15"):
+        source_log.align_all(tmp_path, 10)
+    assert len(content_of(tmp_path / "sources/0")) == 15
 
 
 def test_a_log_that_fits_is_left_as_it_is(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sparkstate import errors
 from sparkstate.control.documents import Phase, SavepointRequest
 from sparkstate.driver import draining, failure_cause
@@ -14,22 +12,20 @@ from sparkstate.driver.pausing import Pauses
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.spark import position
 from sparkstate.spark.epochs import EpochResult, EpochRunner, Fed
-from sparkstate.spark.query import DataFrame
+from sparkstate.spark.query import DataFrame, Query
 from sparkstate.spark.watermarks import Watermarks
 
 
 class EpochLoop:
     """Spark's thread calls :meth:`on_epoch`. The incarnation calls :meth:`save_last` or :meth:`end_of_input` when
     Spark begins no more epochs and the last one is settled.
-
-    ``directory`` is the query's.
     """
 
     def __init__(
         self,
         parts: Parts,
         origin: Origin,
-        directory: Path,
+        running: Query,
         runner: EpochRunner,
         checkpoints: Checkpoints,
         pauses: Pauses,
@@ -37,7 +33,7 @@ class EpochLoop:
     ) -> None:
         self._parts = parts
         self._view = parts.context.view
-        self._directory = directory
+        self._running = running
         self._runner = runner
         self._checkpoints = checkpoints
         self._pauses = pauses
@@ -107,7 +103,7 @@ class EpochLoop:
     def _position(self, epoch: int, at: Watermarks) -> position.Captured:
         """What the query has read up to that epoch, for a checkpoint."""
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
-        return position.capture(self._directory, epoch, of_spark, heartbeat=self._parts.heartbeat)
+        return self._running.position(epoch, of_spark)
 
     def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
         """One operation: no epoch commits after it. If it fails the job goes on."""
@@ -148,7 +144,7 @@ class EpochLoop:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
         self._checkpoints.settle()
         archive = position.Captured()
-        offsets = self._directory / "offsets"
+        offsets = self._running.directory / "offsets"
         if self._last_epoch >= 0 and offsets.is_dir():
             newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
             archive = self._position(newest, self._runner.watermarks)

@@ -84,7 +84,7 @@ def _start(
     checkpoints = _checkpoints(parts, origin, slot_pool)
     ends.callback(checkpoints.abandon)
     runner.end_rehearsal()
-    loop = EpochLoop(parts, origin, directory, runner, checkpoints, pauses, pipeline)
+    loop = EpochLoop(parts, origin, running, runner, checkpoints, pauses, pipeline)
     # Before the first epoch, which may be told to stop the job, and is then not the one that says it runs.
     context.view.note_phase(Phase.RUNNING)
     first.filled(loop)

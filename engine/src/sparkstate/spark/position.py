@@ -21,7 +21,7 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from sparkstate.spark import source_log
 ARCHIVE_VERSION = 2
 PART_BYTES = 20 * 1024
 """What is larger than this is stored as a file of its own, to which later checkpoints refer."""
+_OFFSETS_VERSION = "v1"
 _OFFSETS_HEAD = 2
 """Lines of an offsets entry before the sources: version and metadata."""
 _LOG_ENTRY = re.compile(r"\.?(\d+)(\.compact)?(\.crc)?")
@@ -116,11 +117,18 @@ def links_of(directory: Path) -> Path:
     return directory.with_name(f"{directory.name}.positions")
 
 
-def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) -> Captured:
+def capture(
+    directory: Path, epoch: int, watermark_ms: int, folders: Sequence[int], *, heartbeat: bool
+) -> Captured:
     """Take the position from within the callback of ``epoch``. Costs links, however much the sources have seen.
 
-    ``heartbeat``: the last source is ours; it is left out, so that a bounded run can go on from an unbounded one's
-    position and the other way round.
+    ``folders``: for each line of the offsets, the ``<i>`` of its source's ``sources/<i>``. Spark numbers the folders by
+    source and the lines by use of a source, which differs where a job reads one frame twice. ``heartbeat``: the last
+    source is ours; it is left out, so that a bounded run can go on from an unbounded one's position and the other way
+    round.
+
+    Raises ``StateError`` outside of the callback, and ``DeclarationError`` where the offsets have a format whose lines
+    are not the sources.
     """
     offsets = directory / "offsets"
     if not (offsets / str(epoch)).is_file():
@@ -128,12 +136,13 @@ def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) 
             f"{offsets}/{epoch} is missing; the position can only be taken within its epoch"
         )
     entry = (offsets / str(epoch)).read_text()
-    sources = len(entry.splitlines()) - _OFFSETS_HEAD - heartbeat
+    _check_format(entry, len(folders))
+    used = len(folders) - heartbeat
     files: dict[str, bytes] = {path.name: path.read_bytes() for path in _with_crc(directory / "metadata")}
     for number in (epoch - 1, epoch):
         path = offsets / str(number)
         if path.is_file():
-            lines = path.read_text().splitlines()[: _OFFSETS_HEAD + sources]
+            lines = path.read_text().splitlines()[: _OFFSETS_HEAD + used]
             files[f"offsets/{number}"] = "\n".join(lines).encode()
     for path in _with_crc(directory / "commits" / str(epoch - 1)):
         files[f"commits/{path.name}"] = path.read_bytes()
@@ -141,7 +150,8 @@ def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) 
     links_of(directory).mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{epoch}-", dir=links_of(directory)))
     linked = {}
-    for number, path in enumerate(_of_sources(directory, log_offsets(entry), sources)):
+    left_out = set(folders[used:])
+    for number, path in enumerate(_of_sources(directory, log_offsets(entry, folders), left_out)):
         link = linked[str(path.relative_to(directory))] = folder / str(number)
         try:
             os.link(path, link)
@@ -150,7 +160,21 @@ def capture(directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool) 
     return Captured(epoch, files, linked, folder)
 
 
-def _of_sources(directory: Path, limits: Mapping[int, int], sources: int) -> Iterator[Path]:
+def _check_format(entry: str, uses: int) -> None:
+    # A manifest cannot ask for another format (`sparkConf` is checked), but a job's code can.
+    head, _, rest = entry.partition("\n")
+    lines = rest.splitlines()
+    if head == _OFFSETS_VERSION and len(lines) == uses + _OFFSETS_HEAD - 1:
+        return
+    raise errors.DeclarationError(
+        f"Spark wrote the query's offsets in format {head!r} with {max(len(lines) - 1, 0)} lines for {uses} sources; "
+        f"sparkstate reads format {_OFFSETS_VERSION!r} with a line for each. Remove "
+        "spark.sql.streaming.offsetLog.formatVersion and spark.sql.streaming.queryEvolution.enableSourceEvolution from "
+        "the job's code"
+    )
+
+
+def _of_sources(directory: Path, limits: Mapping[int, int], left_out: Collection[int]) -> Iterator[Path]:
     """The files of the sources that belong to the epoch."""
     # Spark writes an entry to `.<entry>.<uuid>.tmp`, with its checksum beside it, and renames both: they vanish at any
     # time, and say nothing before.
@@ -161,7 +185,7 @@ def _of_sources(directory: Path, limits: Mapping[int, int], sources: int) -> Ite
     ]
     parts = {path: path.relative_to(directory).parts for path in found}
     newest = _newest_compact(parts.values(), limits)
-    yield from (path for path in found if _within(parts[path], limits, newest, sources))
+    yield from (path for path in found if _within(parts[path], limits, newest, left_out))
 
 
 def _with_crc(path: Path) -> Iterator[Path]:
@@ -174,16 +198,16 @@ def _commit_entry(watermark_ms: int) -> bytes:
     return b"v1\n" + json.dumps({"nextBatchWatermarkMs": max(watermark_ms, 0)}).encode()
 
 
-def log_offsets(offsets_entry: str) -> dict[int, int]:
-    """Source number → last entry of its log that this epoch uses, for sources that keep a log (files)."""
+def log_offsets(offsets_entry: str, folders: Sequence[int]) -> dict[int, int]:
+    """Folder of a source → last entry of its log that this epoch uses, for sources that keep a log (files)."""
     limits = {}
-    for number, line in enumerate(offsets_entry.splitlines()[_OFFSETS_HEAD:]):
+    for folder, line in zip(folders, offsets_entry.splitlines()[_OFFSETS_HEAD:], strict=True):
         try:
             parsed = json.loads(line)
         except ValueError:
             continue
         if isinstance(parsed, dict) and isinstance(parsed.get("logOffset"), int):
-            limits[number] = parsed["logOffset"]
+            limits[folder] = parsed["logOffset"]
     return limits
 
 
@@ -206,10 +230,10 @@ def _newest_compact(paths: Iterable[tuple[str, ...]], limits: Mapping[int, int])
 
 
 def _within(
-    parts: tuple[str, ...], limits: Mapping[int, int], newest: Mapping[int, int], sources: int
+    parts: tuple[str, ...], limits: Mapping[int, int], newest: Mapping[int, int], left_out: Collection[int]
 ) -> bool:
     """Whether ``sources/<i>/…/<entry>`` belongs to the epoch; files without an entry's number are kept."""
-    if len(parts) > 1 and parts[1].isdigit() and int(parts[1]) >= sources:
+    if len(parts) > 1 and parts[1].isdigit() and int(parts[1]) in left_out:
         return False
     found = _entry_of(parts, limits)
     if found is None:

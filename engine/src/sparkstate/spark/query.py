@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Callable
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph, position, seen_files, source_log
+from sparkstate.spark import graph, position, seen_files, source_log, sources
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -55,7 +55,9 @@ class Query:
         self._in_callback = threading.Lock()
         self._query: StreamingQuery | None = None
         self._begun = threading.Event()
-        self._seen = seen_files.SeenFiles(directory, self._file_sources, clock.now_ms)
+        self._seen = seen_files.SeenFiles(
+            directory, lambda: sources.of_files(self._execution()), clock.now_ms
+        )
         self.failure: BaseException | None = None
         _quiet(session)
 
@@ -96,6 +98,15 @@ class Query:
             return
         with self._in_callback, contextlib.suppress(Exception):
             self._query.stop()
+
+    def position(self, epoch: int, watermark_ms: int) -> position.Captured:
+        """What has been read up to ``epoch``: within that epoch's callback, or after the query's end for its last one.
+
+        Raises as :func:`sparkstate.spark.position.capture`.
+        """
+        return position.capture(
+            self.directory, epoch, watermark_ms, self._folders, heartbeat=not self._trigger.available_now
+        )
 
     def hold(self) -> None:
         """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
@@ -140,12 +151,16 @@ class Query:
                 self._stopping.set()
                 raise
 
-    def _file_sources(self) -> Iterator[seen_files.Remembered]:
+    @cached_property
+    def _folders(self) -> tuple[int, ...]:
+        return sources.folders(self._execution())
+
+    def _execution(self) -> Any:
         while not self._begun.wait(0.2):  # the first callback may come before Spark's start has returned
             if self._stopping.is_set():
                 raise _Stopping
         assert self._query is not None
-        return seen_files.of_query(self._query._jsq.streamingQuery())
+        return self._query._jsq.streamingQuery()
 
     def _input(self) -> DataFrame:
         frames = []

@@ -15,10 +15,9 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -191,25 +190,3 @@ def _write_remembered(compact: Path, to: Path, crc: Path, before_ms: int) -> int
     with compact.open("rb") as file:
         lines = remembered(file, before_ms, source_log.number_of(compact) - _REPLAYED)
         return source_log.write(to, crc, lines)
-
-
-def of_query(execution: Any) -> Iterator[Remembered]:
-    """The file sources of a query that runs, by its ``StreamExecution`` in the JVM."""
-    sources = execution.sources()
-    for at in range(sources.size()):
-        source = sources.apply(at)
-        if source.getClass().getSimpleName() == "FileStreamSource":
-            folder = _field(source, "metadataLog").metadataPath().getName()
-            if folder.isdigit():  # named sources have their names there, and positions do not cut those
-                yield Remembered(int(folder), partial(_horizon, source.seenFiles()))
-
-
-def _horizon(seen: Any) -> Forgotten:
-    return Forgotten(before_ms=_field(seen, "lastPurgeTimestamp"), max_age_ms=_field(seen, "maxAgeMs"))
-
-
-def _field(of: Any, name: str) -> Any:
-    # Private in Spark, and said by nothing that is public: the options alone do not tell which source has them.
-    field = of.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(of)

@@ -3,8 +3,10 @@
 Spark works out from the names of the compact entries how many batches lie between two of them
 (``CompactibleFileStreamLog``). A position keeps one compact entry, and one alone says little: after ``19.compact``
 Spark 4.3 writes the next one at 39, and after ``79.compact`` it looks for one at 89. A log that was written with the
-one interval and is read with the other fails every query that starts from it. So before a query starts, its logs are
-made to hold the compact entry that Spark will look for.
+one interval and is read with the other fails every query that starts from it. Where the configured interval grows from
+10 to 15, Spark goes on after ``99729.compact`` with 9,973 batches. So before a query starts, its logs are made to hold
+a second compact entry, without files, which tells Spark an interval near the configured one, and the compact entry that
+Spark will look for then.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import isqrt
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from sparkstate import errors
 
 _ENTRY: Final = re.compile(r"(\d+)(\.compact)?")
 _HEAD: Final = b"v1"
@@ -60,6 +65,19 @@ def interval_of(compact: Sequence[int], default: int) -> int:
     return next((n for n in range(default, (newest + 1) // 2 + 1) if (newest + 1) % n == 0), newest + 1)
 
 
+def _nearest_interval(newest: int, default: int) -> int:
+    """The interval next to ``default`` by which Spark can go on from the compact entry ``newest``: the entry ends one.
+
+    At 1 Spark would write the whole list anew in every batch: only where that is the default, or there is no other.
+    """
+    if default == 1 or newest == 0:
+        return 1
+    whole = newest + 1
+    pairs = ((n, whole // n) for n in range(1, isqrt(whole) + 1) if whole % n == 0)
+    divisors = [n for pair in pairs for n in pair if n > 1]
+    return min(divisors, key=lambda n: (max(n, default) / min(n, default), n))
+
+
 def align_all(directory: Path, default: int) -> None:
     """:meth:`align` the log of each file source of the query in ``directory``.
 
@@ -89,21 +107,31 @@ def align(folder: Path, default: int) -> None:
     """Write the compact entry that Spark will look for, if the log in ``folder`` has entries of single batches there.
 
     An entry without files goes before it, one interval away: two names make Spark keep the interval.
+
+    Raises ``CorruptData`` where an entry between is missing: its files would be read a second time.
     """
     entries = {number_of(path): path for path in entries_of(folder)}
     compact = [number for number, path in entries.items() if path.name.endswith(".compact")]
-    interval = interval_of(compact, default)
-    wanted = (max(entries, default=-1) + 1) // interval * interval - 1
     newest = max(compact, default=-1)
-    if wanted <= newest:
-        return
-    merged = [entries[number] for number in sorted(entries) if newest <= number <= wanted]
-    _write_compact(folder / f"{wanted}.compact", _files_of(merged))
-    for path in merged:
-        path.unlink()
-        crc_of(path).unlink(missing_ok=True)
+    interval = _nearest_interval(newest, default) if len(compact) == 1 else interval_of(compact, default)
+    wanted = (max(entries, default=-1) + 1) // interval * interval - 1
+    if wanted > newest:
+        merged = [_entry(entries, number, folder) for number in range(max(newest, 0), wanted + 1)]
+        _write_compact(folder / f"{wanted}.compact", _files_of(merged))
+        for path in merged:
+            path.unlink()
+            crc_of(path).unlink(missing_ok=True)
     if wanted >= interval:
         _write_compact(folder / f"{wanted - interval}.compact", ())
+
+
+def _entry(entries: Mapping[int, Path], number: int, folder: Path) -> Path:
+    if number not in entries:
+        raise errors.CorruptData(
+            f"the stored source position lacks the entry {number} of the log in {folder.parent.name}/{folder.name} "
+            f"and has {min(entries)} to {max(entries)}: go on from another checkpoint or savepoint"
+        )
+    return entries[number]
 
 
 def _files_of(entries: Sequence[Path]) -> Iterator[bytes]:
