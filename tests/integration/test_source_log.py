@@ -138,3 +138,8 @@ def test_the_interval_is_that_of_spark(spark: Any) -> None:
     for default in (1, 2, 3, 4, 7, 10, 25):
         for newest in range(130):
             assert source_log.interval_of([newest], default) == log.deriveCompactInterval(default, newest)
+
+
+def test_no_list_of_an_epoch_s_files_stays_in_the_heap(spark: Any) -> None:
+    cache = spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache
+    assert cache.getOrCreate(spark._jsparkSession).getClass().getSimpleName() == "NoopCache$"

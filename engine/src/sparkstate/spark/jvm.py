@@ -52,6 +52,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "10000",
     "spark.sql.ui.retainedExecutions": "100",
+    # Each epoch of a file source lists its files, and Spark keeps that list in a cache of up to 250 MB of the heap, in
+    # which nobody finds it again: a kilobyte an epoch, until a driver of 512Mi has half its heap full of them.
+    "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
     # A stream's thread can overflow the default stack in a regular expression over an error's text.
     "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",
     "spark.executor.extraJavaOptions": _CALM_COMPILER,
