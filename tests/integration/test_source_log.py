@@ -16,12 +16,13 @@ from sparkstate import errors
 from sparkstate.clock import SystemClock
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph, position, source_log
+from sparkstate.spark import graph, jvm, position, source_log
 from sparkstate.spark.query import Query
 
 pytestmark = pytest.mark.spark
 
 FILES = 16
+CACHED = "spark.sql.hive.filesourcePartitionFileCacheSize"
 FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 
@@ -50,7 +51,8 @@ def spark() -> Iterator[Any]:
     before = session.conf.get(INTERVAL)
     yield session
     session.conf.set(INTERVAL, before)
-    session.conf.unset(FORMAT)
+    for key in (FORMAT, CACHED):
+        session.conf.unset(key)
 
 
 class Run:
@@ -141,5 +143,11 @@ def test_the_interval_is_that_of_spark(spark: Any) -> None:
 
 
 def test_no_list_of_an_epoch_s_files_stays_in_the_heap(spark: Any) -> None:
-    cache = spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache
-    assert cache.getOrCreate(spark._jsparkSession).getClass().getSimpleName() == "NoopCache$"
+    of_spark = spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache
+
+    def kind() -> str:
+        return str(of_spark.getOrCreate(spark._jsparkSession).getClass().getSimpleName())
+
+    assert kind() != "NoopCache$"
+    spark.conf.set(CACHED, jvm.DEFAULTS[CACHED])
+    assert kind() == "NoopCache$"
