@@ -56,7 +56,7 @@ from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SinkPlan, SlotPlan
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 RESULT = Path(__file__).parent / "results" / "slots.json"

@@ -20,7 +20,7 @@ from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.sinks import file_sink
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import position
+from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -74,7 +74,7 @@ class Running:
         )
 
     def start(self, epoch: int) -> PendingCheckpoint:
-        return self.checkpoints.start(epoch, Watermarks(()), position.Captured())
+        return self.checkpoints.start(epoch, Watermarks(()), capture.Captured())
 
     def refuse_publication(self, epoch: int) -> None:
         """What is staged up to that epoch has no way to its name: a folder is there."""

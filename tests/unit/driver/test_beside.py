@@ -17,7 +17,7 @@ from sparkstate.control.documents import SavepointPhase, SavepointRequest, Savep
 from sparkstate.driver import beside, companion, draining
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import open_store
 

@@ -31,7 +31,7 @@ from sparkstate.driver.savepoint_targets import Targets, check_name
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, S3Settings
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate_tools.drivers import control_job
 

@@ -23,7 +23,7 @@ from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import FenceGuard
 from sparkstate.settings import S3Settings
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage.local import LocalStore
 

@@ -22,7 +22,7 @@ from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.view import JobView
 from sparkstate.log import LineageLog
 from sparkstate.log.fence import FenceGuard, Verdict
-from sparkstate.spark import position
+from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -273,7 +273,7 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     monkeypatch.setattr(running.durable.savepoints, "write", fail)
     paused.commit(0, 1)
     running.requests.add(SavepointRequest(trigger_id="one"))
-    running.checkpoints.after_commit(0, Watermarks(()), position.Captured, changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), capture.Captured, changed=True)
     until(lambda: places.away)
     own = running.durable.lineage.store.url
     with places._lock:

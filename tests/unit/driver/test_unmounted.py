@@ -23,7 +23,7 @@ from sparkstate.driver.durable import Durable
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings
 from sparkstate.slots import protocol
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import naming
 

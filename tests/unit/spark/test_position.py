@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from sparkstate import errors
-from sparkstate.spark import position
+from sparkstate.spark import capture, position
 
 
 def query_directory(folder: Path, epoch: int, log_entries: int) -> Path:
@@ -32,14 +32,14 @@ def query_directory(folder: Path, epoch: int, log_entries: int) -> Path:
     return folder
 
 
-def capture(
+def taken(
     directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool, folders: tuple[int, ...] = (0,)
-) -> position.Captured:
+) -> capture.Captured:
     """Of a query with one source, unless ``folders`` says otherwise."""
-    return position.capture(directory, epoch, watermark_ms, folders, heartbeat=heartbeat)
+    return capture.take(directory, epoch, watermark_ms, folders, heartbeat=heartbeat)
 
 
-def seed(directory: Path, captured: position.Captured, *, heartbeat: bool = False) -> int:
+def seed(directory: Path, captured: capture.Captured, *, heartbeat: bool = False) -> int:
     """By way of what is stored."""
     stored = captured.read()
     parts = {part.name: part.packed() for part in stored.parts}
@@ -47,7 +47,7 @@ def seed(directory: Path, captured: position.Captured, *, heartbeat: bool = Fals
 
 
 def seeded(tmp_path: Path, epoch: int, log_entries: int) -> Path:
-    captured = capture(query_directory(tmp_path / "query", epoch, log_entries), epoch, 1234, heartbeat=False)
+    captured = taken(query_directory(tmp_path / "query", epoch, log_entries), epoch, 1234, heartbeat=False)
     assert seed(tmp_path / "seeded", captured) == epoch
     return tmp_path / "seeded"
 
@@ -69,7 +69,7 @@ def test_source_log_entries_beyond_the_epoch_are_cut_with_their_checksums(tmp_pa
 def test_a_source_without_a_log_of_its_own_is_kept_whole(tmp_path: Path) -> None:
     folder = query_directory(tmp_path / "query", 1, 9)
     (folder / "offsets/1").write_text('v1\n{}\n{"topic":{"0":5}}')
-    seed(tmp_path / "seeded", capture(folder, 1, 0, heartbeat=False))
+    seed(tmp_path / "seeded", taken(folder, 1, 0, heartbeat=False))
     assert (tmp_path / "seeded/sources/0/8").exists()
 
 
@@ -81,7 +81,7 @@ def test_each_log_is_cut_at_the_entry_of_its_own_source(tmp_path: Path) -> None:
         (folder / f"sources/{number}").mkdir()
         for entry in range(entries):
             (folder / f"sources/{number}/{entry}").write_text("v1")
-    seed(tmp_path / "seeded", capture(folder, 1, 0, heartbeat=True, folders=(0, 0, 1, 2)))
+    seed(tmp_path / "seeded", taken(folder, 1, 0, heartbeat=True, folders=(0, 0, 1, 2)))
     found = {
         str(path.relative_to(tmp_path / "seeded/sources"))
         for path in (tmp_path / "seeded/sources").glob("[12]/*")
@@ -97,11 +97,11 @@ def test_offsets_whose_lines_are_not_the_sources_are_refused(tmp_path: Path, ent
     folder = query_directory(tmp_path / "query", 1, 2)
     (folder / "offsets/1").write_text(entry)
     with pytest.raises(errors.DeclarationError, match=told):
-        capture(folder, 1, 0, heartbeat=False)
+        taken(folder, 1, 0, heartbeat=False)
 
 
 def test_a_directory_is_never_seeded_twice(tmp_path: Path) -> None:
-    captured = capture(query_directory(tmp_path / "query", 1, 2), 1, 0, heartbeat=False)
+    captured = taken(query_directory(tmp_path / "query", 1, 2), 1, 0, heartbeat=False)
     seed(tmp_path / "seeded", captured)
     with pytest.raises(FileExistsError):
         seed(tmp_path / "seeded", captured)
@@ -109,7 +109,7 @@ def test_a_directory_is_never_seeded_twice(tmp_path: Path) -> None:
 
 def test_the_position_can_only_be_taken_within_its_epoch(tmp_path: Path) -> None:
     with pytest.raises(errors.StateError, match="offsets/9 is missing"):
-        capture(query_directory(tmp_path / "query", 1, 2), 9, 0, heartbeat=False)
+        taken(query_directory(tmp_path / "query", 1, 2), 9, 0, heartbeat=False)
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside"])
@@ -134,9 +134,9 @@ def test_an_epoch_that_only_the_heartbeat_started_is_recognised(tmp_path: Path) 
     (offsets / "0").write_text('v1\n{}\n{"logOffset":4}\n7')
     (offsets / "1").write_text('v1\n{}\n{"logOffset":4}\n8')
     (offsets / "2").write_text('v1\n{}\n{"logOffset":5}\n9')
-    assert position.only_heartbeat(tmp_path, 1)
-    assert not position.only_heartbeat(tmp_path, 2)
-    assert not position.only_heartbeat(tmp_path, 0)
+    assert capture.only_heartbeat(tmp_path, 1)
+    assert not capture.only_heartbeat(tmp_path, 2)
+    assert not capture.only_heartbeat(tmp_path, 0)
 
 
 def test_the_heartbeat_is_left_out_and_begins_anew_where_it_is_wanted(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_the_heartbeat_is_left_out_and_begins_anew_where_it_is_wanted(tmp_path: 
     (folder / "offsets/1").write_text('v1\n{}\n{"logOffset":1}\n77')
     (folder / "sources/1").mkdir()
     (folder / "sources/1/0").write_text("start of the heartbeat")
-    archive = capture(folder, 1, 0, heartbeat=True, folders=(0, 1))
+    archive = taken(folder, 1, 0, heartbeat=True, folders=(0, 1))
     seed(tmp_path / "bounded", archive)
     seed(tmp_path / "unbounded", archive, heartbeat=True)
     assert (tmp_path / "bounded/offsets/1").read_text() == 'v1\n{}\n{"logOffset":1}'
@@ -190,7 +190,7 @@ def test_the_newest_compact_entry_and_what_follows_say_all(
     tmp_path: Path, epochs: int, wanted: set[str]
 ) -> None:
     folder = log_of(tmp_path / "query", epochs)
-    captured = capture(folder, epochs - 1, 0, heartbeat=False)
+    captured = taken(folder, epochs - 1, 0, heartbeat=False)
     seed(tmp_path / "seeded", captured)
     assert entries(tmp_path / "seeded") == wanted
     for name in wanted:
@@ -201,13 +201,13 @@ def test_the_newest_compact_entry_and_what_follows_say_all(
 
 def test_a_compact_entry_beyond_the_epoch_is_not_taken(tmp_path: Path) -> None:
     folder = log_of(tmp_path / "query", 20)
-    seed(tmp_path / "seeded", capture(folder, 17, 0, heartbeat=False))
+    seed(tmp_path / "seeded", taken(folder, 17, 0, heartbeat=False))
     assert entries(tmp_path / "seeded") == {"9.compact", *(str(n) for n in range(10, 18))}
 
 
 def test_what_spark_deletes_after_the_callback_is_still_read(tmp_path: Path) -> None:
     folder = log_of(tmp_path / "query", 15)
-    captured = capture(folder, 14, 0, heartbeat=False)
+    captured = taken(folder, 14, 0, heartbeat=False)
     for path in (folder / "sources/0").iterdir():
         path.unlink()
     seed(tmp_path / "seeded", captured)
@@ -215,20 +215,20 @@ def test_what_spark_deletes_after_the_callback_is_still_read(tmp_path: Path) -> 
     loaded = captured.loaded()
     captured.release()
     assert loaded.read().archive
-    assert list(position.links_of(folder).iterdir()) == []
+    assert list(capture.links_of(folder).iterdir()) == []
 
 
 def test_an_unchanged_compact_entry_is_the_same_part_for_each_later_position(tmp_path: Path) -> None:
     folder = log_of(tmp_path / "query", 29, files_each=100)
-    first = capture(folder, 22, 0, heartbeat=False).read()
-    second = capture(folder, 28, 0, heartbeat=False).read()
+    first = taken(folder, 22, 0, heartbeat=False).read()
+    second = taken(folder, 28, 0, heartbeat=False).read()
     assert [part.identity for part in first.parts] == [part.identity for part in second.parts]
     assert len(first.parts) == 1 and len(first.parts[0].packed()) < len(first.parts[0].content) / 5
 
 
 def test_a_small_position_is_what_older_versions_read(tmp_path: Path) -> None:
     folder = query_directory(tmp_path / "query", 3, 4)
-    stored = capture(folder, 3, 0, heartbeat=False).read()
+    stored = taken(folder, 3, 0, heartbeat=False).read()
     assert stored.parts == ()
     assert set(msgspec.msgpack.decode(stored.archive)) == {"version", "epoch", "files"}
     assert msgspec.msgpack.decode(stored.archive)["version"] == 1
@@ -244,7 +244,7 @@ def test_a_position_that_an_older_version_wrote_is_seeded_whole(tmp_path: Path) 
 
 
 def test_a_part_that_is_damaged_or_missing_is_said_to_be(tmp_path: Path) -> None:
-    stored = capture(log_of(tmp_path / "query", 29, files_each=100), 28, 0, heartbeat=False).read()
+    stored = taken(log_of(tmp_path / "query", 29, files_each=100), 28, 0, heartbeat=False).read()
     for part, told in ((lambda name: b"nonsense", "is damaged"), (position._no_parts, "is not there")):
         with pytest.raises(errors.CorruptData, match=told):
             position.seed(tmp_path / "seeded", stored.archive, heartbeat=False, part=part)
@@ -259,7 +259,7 @@ def test_what_spark_is_still_writing_is_no_part_of_a_position(tmp_path: Path) ->
         (folder / "sources/state-of-its-own").mkdir(exist_ok=True)
         (folder / "sources/state-of-its-own" / name).write_bytes(b"half")
     (folder / "sources/0/kept.tmp").write_bytes(b"a source's own")
-    captured = capture(folder, 3, 0, heartbeat=False)
+    captured = taken(folder, 3, 0, heartbeat=False)
     names = {Path(path).name for path in captured.linked}
     assert "3" in names and "kept.tmp" in names
     assert not [name for name in names if "0c7d" in name]

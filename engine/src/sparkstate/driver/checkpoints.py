@@ -29,7 +29,7 @@ from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 

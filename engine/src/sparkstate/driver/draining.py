@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sparkstate import errors
 from sparkstate.driver import termination_policy
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 

@@ -10,7 +10,7 @@ from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.spark import position
+from sparkstate.spark import capture
 from sparkstate.spark.epochs import EpochResult, EpochRunner, Fed
 from sparkstate.spark.query import DataFrame, Query
 from sparkstate.spark.watermarks import Watermarks
@@ -100,7 +100,7 @@ class EpochLoop:
             result.dropped_rows,
         )
 
-    def _position(self, epoch: int, at: Watermarks) -> position.Captured:
+    def _position(self, epoch: int, at: Watermarks) -> capture.Captured:
         """What the query has read up to that epoch, for a checkpoint."""
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
         return self._running.position(epoch, of_spark)
@@ -143,7 +143,7 @@ class EpochLoop:
     def end_of_input(self) -> None:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
         self._checkpoints.settle()
-        archive = position.Captured()
+        archive = capture.Captured()
         offsets = self._running.directory / "offsets"
         if self._last_epoch >= 0 and offsets.is_dir():
             newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())

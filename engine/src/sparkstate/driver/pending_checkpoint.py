@@ -16,7 +16,7 @@ from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.position import Captured
+from sparkstate.spark.capture import Captured
 from sparkstate.spark.watermarks import Watermarks
 
 _LOOK_S = 0.1

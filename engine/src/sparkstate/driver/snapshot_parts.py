@@ -12,7 +12,7 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import Lineage
-from sparkstate.spark import position
+from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -25,7 +25,7 @@ class SnapshotParts:
     incarnation: int
     epoch: int
     watermarks: Watermarks
-    position: position.Captured
+    position: capture.Captured
     key_space: KeySpace
     shards: tuple[ShardHandle, ...]
     states: tuple[StateMeta, ...]
@@ -57,7 +57,7 @@ class StoredPosition:
 
 
 def store_position(
-    captured: position.Captured,
+    captured: capture.Captured,
     uploader: Uploader,
     target: UploadTarget,
     known: Mapping[str, FileHandle],

@@ -26,7 +26,7 @@ from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.driver.watching import Loss
-from sparkstate.spark import epochs, position, query, watermarks
+from sparkstate.spark import capture, epochs, query, watermarks
 from sparkstate.spark.watermarks import Watermarks
 
 _LAST_EPOCH_S = 10.0
@@ -152,5 +152,5 @@ def _stop(running: query.Query) -> None:
 
 
 def _remove(directory: Path) -> None:
-    for folder in (directory, position.links_of(directory)):
+    for folder in (directory, capture.links_of(directory)):
         shutil.rmtree(folder, ignore_errors=True)

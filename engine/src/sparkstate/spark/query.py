@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph, position, seen_files, source_log, sources
+from sparkstate.spark import capture, graph, seen_files, source_log, sources
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -99,12 +99,12 @@ class Query:
         with self._in_callback, contextlib.suppress(Exception):
             self._query.stop()
 
-    def position(self, epoch: int, watermark_ms: int) -> position.Captured:
+    def position(self, epoch: int, watermark_ms: int) -> capture.Captured:
         """What has been read up to ``epoch``: within that epoch's callback, or after the query's end for its last one.
 
-        Raises as :func:`sparkstate.spark.position.capture`.
+        Raises as :func:`sparkstate.spark.capture.take`.
         """
-        return position.capture(
+        return capture.take(
             self.directory, epoch, watermark_ms, self._folders, heartbeat=not self._trigger.available_now
         )
 
@@ -141,7 +141,7 @@ class Query:
         with self._in_callback:
             if self._stopping.is_set():
                 raise _Stopping
-            idle = not self._trigger.available_now and position.only_heartbeat(self.directory, epoch)
+            idle = not self._trigger.available_now and capture.only_heartbeat(self.directory, epoch)
             try:
                 self._seen.check()
                 self._on_epoch(None if idle else frame, epoch)
