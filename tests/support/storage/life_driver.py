@@ -22,7 +22,8 @@ from sparkstate.driver.durable import Durable
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
 from sparkstate.handles import ShardHandle
 from sparkstate.slots.restoring import state_metas
-from sparkstate.spark.position import PART_BYTES, Captured
+from sparkstate.spark.capture import Captured
+from sparkstate.spark.position import PART_BYTES
 from sparkstate.spark.watermarks import Watermarks
 
 PATIENCE = 3
