@@ -15,7 +15,7 @@ import sparkstate
 from sparkstate.clock import SystemClock
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import graph
+from sparkstate.spark import exit_hook, graph
 from sparkstate.spark.query import Query
 
 pytestmark = pytest.mark.spark
@@ -75,3 +75,28 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     assert time.monotonic() - started < 8 + interruptions / 2
     assert epoch.began_job.is_set()
     assert query.wait(0.1)
+
+
+def test_the_names_of_spark_s_sockets_do_not_pile_up_in_the_driver(tmp_path: Path) -> None:
+    spark = spark_session.get()
+    other = str(tmp_path / "of somebody else")
+    spark._jvm.java.io.File(other).deleteOnExit()
+    spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
+    declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
+    before: list[str] = []
+
+    def epoch(frame: DataFrame | None, _: int) -> None:
+        for _ in range(3):
+            spark.range(1).collect()
+        before.extend(exit_hook.names(spark._jvm))
+
+    query = Query(
+        spark, declared, tmp_path / "query", TriggerSettings(available_now=True), epoch, SystemClock()
+    )
+    query.start()
+    assert query.wait(60)
+    assert query.failure is None
+    assert len([name for name in before if name.endswith(".sock")]) >= 3
+    after = exit_hook.names(spark._jvm)
+    assert other in after
+    assert not [name for name in after if name.endswith(".sock")]

@@ -26,6 +26,7 @@ def get():
         .config("spark.driver.memory", "512m")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.log.level", "ERROR")
+        .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
     atexit.register(session.stop)

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import capture, graph, seen_files, source_log, sources
+from sparkstate.spark import capture, exit_hook, graph, seen_files, source_log, sources
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -146,6 +146,8 @@ class Query:
                 self._seen.check()
                 self._on_epoch(None if idle else frame, epoch)
                 self._seen.forget()
+                if epoch % exit_hook.EVERY == 0:
+                    exit_hook.forget_sockets(self._session._jvm)
             except BaseException as error:
                 self.failure = error
                 self._stopping.set()
