@@ -54,12 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def settle_memory() -> None:
-    """What epochs, checkpoints and outages need for a moment is given back.
+    """Have memory given back that epochs, checkpoints and outages need only for a moment.
 
     Arrow's own allocator keeps pages for every thread that ever asked for some bytes, and a driver has new threads for
-    each epoch and checkpoint: 4 MiB were kept in 1,000 epochs, of at most 0.1 MiB in use at a time. glibc has eight
-    heaps for each processor, which keep what they once had, and the first large block that is freed makes it take such
-    blocks (a checkpoint's metadata) from the heaps, too, between small ones that stay.
+    each epoch and checkpoint: it kept 4 MiB in 1,000 epochs, of which at most 0.1 MiB was in use at a time. glibc has
+    eight heaps for each processor, which keep what they once had. The first large block that is freed makes glibc take
+    further ones (a checkpoint's metadata) from the heaps too, between small ones that stay.
     """
     pa.set_memory_pool(pa.system_memory_pool())
     with contextlib.suppress(AttributeError, OSError):  # a C library that is not glibc
@@ -128,6 +128,7 @@ def _run(options: argparse.Namespace) -> Outcome:
         )
     finally:
         _empty(work_dir)
+    # Only after an end without an error: after any other, the next slots find their state there (RFC 0011).
     shutil.rmtree(work_dir / folders.SLOTS, ignore_errors=True)
     return outcome
 
@@ -143,7 +144,7 @@ def _prepare(work_dir: Path) -> None:
 
 
 def _empty(work_dir: Path) -> None:
-    """Removes what an earlier driver left in our own folders, except the state that its slots held. Everything else
+    """Remove what an earlier driver left in our own folders, except the state that its slots held. Everything else
     in there belongs to others."""
     work_dir.mkdir(parents=True, exist_ok=True)
     inheritance.retire_all(work_dir / folders.SLOTS)

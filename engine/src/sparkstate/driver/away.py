@@ -1,6 +1,7 @@
-"""Storages that do not answer while the driver needs them: which, for what, since when. And waits that hear the end.
+"""Storages that do not answer while the driver needs them: which ones, for what, since when; and waits that an end of
+the job breaks off.
 
-Whoever goes on trying notes every failure here, so that nobody has to guess why a job stands still.
+All code that goes on trying notes every failure here, so that nobody has to guess why a job stands still.
 """
 
 from __future__ import annotations
@@ -199,8 +200,8 @@ def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
 
 
 def briefly(action: Callable[[], object], clock: Clock) -> None:
-    """Call ``action``, whose work somebody else does if it is not done; after 4 s it is left to the end of the
-    process."""
+    """Call ``action``, and after 4 s leave it to the end of the process: somebody else does its work if it is not
+    done."""
     until = clock.monotonic() + _BRIEFLY_S
     with contextlib.suppress(Ending):
         heard(action, lambda: clock.monotonic() > until)

@@ -29,7 +29,7 @@ from sparkstate.slots.group import SlotGroup
 PATIENCE_S = 3.0
 """How long a checkpoint waits for its savepoint. One that is stored by then costs no second checkpoint."""
 _KEEP_S = 0.0
-"""The slots' connections for snapshots are the checkpoints' in the first place."""
+"""A slot answers at once: its connection for snapshots is the checkpoints' in the first place."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Beside:
 
     def begin(self, pending: PendingCheckpoint, answers: Answers) -> None:
         """Take the savepoint over from the checkpoint that it came with."""
+        # Loaded: the checkpoint releases its own position when it ends, long before the savepoint does.
         mine = replace(pending, ended=threading.Event(), position=pending.position.loaded())
         self._pending, pending.savepoint = mine, None
         threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
@@ -155,7 +156,7 @@ class Beside:
 
     def _failed(self, pending: PendingCheckpoint, error: Exception) -> None:
         if self.trigger_id is not None:
-            # First: a request that is open while nothing is pending is served anew, in the folder that is deleted now.
+            # First: a request that is open while nothing is pending is served again, in the folder that is deleted now.
             self._requests.update(self.trigger_id, SavepointPhase.FAILED, failure=str(error))
         self._pending = self._stored = None
         self._ended(pending, error)

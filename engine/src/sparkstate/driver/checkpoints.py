@@ -95,7 +95,7 @@ class Checkpoints:
         """
         if self._fatal.error is not None:
             return True
-        under_way = self._current is not None  # read first: a request is served until it is None
+        under_way = self._current is not None  # read first: when it becomes None, its request has ended
         wanted = asked(self.next_request(), checkpoint=self._requests.checkpoint_asked())
         return self._due.wants_epoch(wanted, self._backlog, under_way=under_way)
 
@@ -106,7 +106,7 @@ class Checkpoints:
         self.require_sound()
         under_way = self._current is not None
         request = self.next_request()
-        # What is asked for stays so while one is under way, which may be of an earlier epoch.
+        # While a checkpoint is under way a wish for one stays: the one under way may be of an earlier epoch.
         wanted = asked(request, checkpoint=not under_way and self._requests.take_checkpoint())
         if self._due.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):
             self.start(epoch, watermarks, position(), request)
@@ -205,7 +205,10 @@ class Checkpoints:
         self.require_sound()
 
     def settle_before(self, request: SavepointRequest) -> bool:
-        """:meth:`settle` before a savepoint that stops the job. False: that failed, since a storage stays away."""
+        """:meth:`settle` before a savepoint that stops the job. False: that failed, since a storage stays away.
+
+        The wait has a bound because the request stayed pending for as long as the storage was away.
+        """
         until, places = self._clock.monotonic() + self._settings.timeout_s, self._durable.places
         try:
             current = self._current

@@ -1,4 +1,4 @@
-"""How a driver comes to its claim: after an earlier driver that is still ending, and when the storage answers."""
+"""How a driver gets its claim: after an earlier driver that is still ending, and when the storage answers."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Companion:
         if request is None or not pending.savepoint_url:
             return None
         answers = Answers(self._group, pending.savepoint_id, self._clock, self._abandoned)
-        if request.stop or pending.drained:
+        if request.stop or pending.drained:  # no later checkpoint follows, beside which it could be stored
             return self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
         within = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
         if within is None and pending.savepoint_url:
@@ -127,6 +127,6 @@ class Companion:
             return action()
         except OF_THE_JOB:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever it is: a target of an unknown scheme once ended the job
             self.fail(pending, error)
             return None

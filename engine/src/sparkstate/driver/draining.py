@@ -1,5 +1,5 @@
-"""The last checkpoints: at the end of bounded input, that of the job and one for each savepoint that still waits; at
-the end of a driver that was asked to end, one of what the next attempt would have to repeat.
+"""The last checkpoints. At the end of bounded input: that of the job, and one for each savepoint that still waits. When
+a driver is asked to end: one of the epochs that the next attempt would have to repeat.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from sparkstate.spark.watermarks import Watermarks
 def last_checkpoints(
     checkpoints: Checkpoints, epoch: int, at: Watermarks, position: Captured, ending: Callable[[], bool]
 ) -> None:
-    """Until nobody waits any more who was taken on, or the job is asked to end. A savepoint is served with a
-    checkpoint, one at a time, and no epoch comes after this one. An error of a savepoint alone fails only its
-    request.
+    """Until no accepted savepoint waits any more, or the job is asked to end. A savepoint is served with a checkpoint,
+    one at a time, and no epoch comes after this one. An error of a savepoint alone fails only its request.
 
     A savepoint that asks the job to stop closes the lineage, and nothing completes after it.
     """
@@ -26,7 +25,8 @@ def last_checkpoints(
     position.release()
     pending = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
     pending.settle(checkpoints.given_up)
-    # The job is complete from here on: those that wait may fail, and it stays so.
+    # The job is complete from here on, and stays so if a waiting savepoint fails: one whose checkpoint failed took a
+    # complete job back to a restart. The end of the job is heard: each had ten minutes, in which SIGTERM was not.
     while checkpoints.closed_by is None and not ending():
         if checkpoints.next_request() is None and not checkpoints.is_awaited:
             return
@@ -37,9 +37,8 @@ def last_checkpoints(
 def _served(
     checkpoints: Checkpoints, epoch: int, at: Watermarks, kept: Captured, ending: Callable[[], bool]
 ) -> bool:
-    """Whether the next one that waits was served, or has failed alone. A committed checkpoint is not left
-    half done: its failure fails the job, which starts again from there.
-    """
+    """Whether the next savepoint that waits was served, or has failed alone. A committed checkpoint is not left half
+    done: its failure fails the job, which starts again from there."""
     pending = None
     try:
         pending = checkpoints.start(epoch, at, kept, checkpoints.next_request(), drained=True)
@@ -54,7 +53,7 @@ def _served(
 
 
 def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> None:
-    """If waiting for that costs less than what it spares the next attempt. ``save`` takes a checkpoint."""
+    """If waiting for it costs less than it spares the next attempt. ``save`` takes a checkpoint."""
     if checkpoints.is_stuck:
         return  # the next attempt publishes what is committed, and repeats the rest
     usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
@@ -64,7 +63,7 @@ def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> Non
         repeat_s = checkpoints.unsaved.work_s
         if repeat_s > 0 and termination_policy.is_worth_its_time(repeat_s, checkpoints.usual_s):
             save()
-        # A savepoint beside has perhaps not the time, and the epochs are saved.
+        # Only now, with the epochs saved: there may be no time for a savepoint beside.
         if checkpoints.is_awaited:
             checkpoints.wait()
         if checkpoints.is_awaited:

@@ -43,7 +43,7 @@ class Due:
         )
 
     def began(self, checkpoint_id: int) -> None:
-        """A checkpoint has."""
+        """A checkpoint has begun."""
         self._state = coordinator.start(self._state, checkpoint_id, self._clock.monotonic())
 
     def completed(self, checkpoint_id: int) -> None:

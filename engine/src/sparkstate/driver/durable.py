@@ -1,4 +1,4 @@
-"""The driver's hand on durable things: lineage, log, completed checkpoints, savepoints, sinks' published files."""
+"""All durable things of a driver: lineage, log, completed checkpoints, savepoints, sinks' published files."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Durable:
         return storage.open_store(url, self._settings.s3, create=False)
 
     def release(self) -> None:
-        """Let who waits for this driver's end go on; it does nothing more. If the storage does not take that, they
-        wait until somebody has seen the process end."""
+        """Let the driver go on that waits for this one's end; this one does nothing more. If the storage does not take
+        the release, the other waits until somebody has seen this process end."""
         with contextlib.suppress(errors.StorageError):
             self.log.release()
 
@@ -127,6 +127,7 @@ class Durable:
             restored.same_lineage and restored.metadata is not None and restored.metadata.kind == "checkpoint"
         )
         self._position_files = _by_identity(restored.metadata) if own and restored.metadata else {}
+        # Published before the sweep, which takes everything that older incarnations staged for uncommitted.
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
         self._outputs.sweep(number)

@@ -49,6 +49,7 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
     try:
         spec.loader.exec_module(module)
     except (SyntaxError, ImportError, NameError) as error:
+        # No restart changes these. Any other error may come from what the code read meanwhile, and may pass.
         raise errors.DeclarationError(
             f"{path} cannot be imported: {type(error).__name__}: {error}"
         ) from error
@@ -56,7 +57,7 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
         raise errors.UserCodeError(
             f"{path} raised while it was imported: {type(error).__name__}: {error}"
         ) from error
-    # Slots cannot import a file by its path: its functions travel by value.
+    # Slots cannot import a file by its path, so its functions travel by value.
     cloudpickle.register_pickle_by_value(module)
     return _function_of(module, function, str(path)), (folder,)
 

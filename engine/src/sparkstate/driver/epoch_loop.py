@@ -41,8 +41,8 @@ class EpochLoop:
         self._last_epoch = origin.epoch
         self._has_committed = False
         restored = origin.restored
-        # What came from outside of the lineage is to lie in it, also when no input follows: whose savepoint that was
-        # may delete it.
+        # State from outside the lineage gets a checkpoint within it even if no input follows: the owner of the
+        # savepoint that it came from may delete that.
         self._idle_since_commit = restored.metadata is None or restored.plan.record is not None
         self.stopped_by_savepoint = False
         """Whether the lineage is closed; no epoch may follow."""
@@ -52,7 +52,8 @@ class EpochLoop:
     def on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
 
-        Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning.
+        Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning. Otherwise
+        it ends here: only within the callback do Spark's files hold this epoch's position and no later one (RFC 0007).
         """
         if frame is None:  # whether timers are due is known when the epoch before is complete
             self._pipeline.settle()
@@ -69,7 +70,7 @@ class EpochLoop:
         checkpoints, at = self._checkpoints, result.watermarks
         changed = not self._idle_since_commit
         checkpoints.after_commit(epoch, at, lambda: self._position(epoch, at), changed=changed)
-        with self._runner.paused.measured():
+        with self._runner.paused.measured():  # a pause makes no partition idle, see ``starting``
             self._pauses.hold_back(
                 checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at))
             )
@@ -87,7 +88,7 @@ class EpochLoop:
         self._idle_since_commit = self._idle_since_commit and idle
         self._checkpoints.note_pause(result.waited_ms)
         self._checkpoints.unsaved.note_held(result.held_bytes)
-        if not idle:
+        if not idle:  # an idle epoch is no work that a last checkpoint could spare the next attempt
             self._checkpoints.unsaved.note_work(result.duration_ms / 1000)
         self._view.note_epoch(
             epoch,
@@ -101,7 +102,7 @@ class EpochLoop:
         )
 
     def _position(self, epoch: int, at: Watermarks) -> capture.Captured:
-        """What the query has read up to that epoch, for a checkpoint."""
+        """How far the query has read up to that epoch, for a checkpoint."""
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
         return self._running.position(epoch, of_spark)
 
@@ -121,7 +122,8 @@ class EpochLoop:
         if self._checkpoints.closed_by is None:
             self._checkpoints.require_sound()  # else the failure was the request's alone
             if request.drain:
-                # Of a kind that no restart strategy counts: it was the request's failure, not the job's.
+                # The drain has fired every timer at +∞, so the job can only go back. The error is of a kind that no
+                # restart strategy counts: it was the request's failure, not the job's.
                 raise errors.StorageUnavailable(
                     "the savepoint of a drained job failed; the job goes back to its checkpoint"
                 )

@@ -1,4 +1,7 @@
-"""The end of an epoch beside the beginning of the next: one piece of work at a time, in a thread of its own."""
+"""The end of an epoch beside the beginning of the next: one piece of work at a time, in a thread of its own.
+
+One, and no more: slots and Spark are both busy then, so a second epoch ahead would gain nothing (RFC 0007).
+"""
 
 from __future__ import annotations
 

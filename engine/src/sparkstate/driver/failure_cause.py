@@ -31,4 +31,4 @@ class StoppedBySavepoint(errors.SparkstateError):
 
 
 class NeverBegun(errors.SparkstateError):
-    """Ends the query whose slots did not get their state; why is said elsewhere."""
+    """Ends a query whose slots did not get their state. The error of the start itself says why."""

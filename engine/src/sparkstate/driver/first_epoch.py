@@ -1,7 +1,7 @@
 """Spark's callback before there is anything to run an epoch with.
 
-Spark plans the first epoch while the slots start and fill. Its callback comes first, waits here for the slots, takes a
-row of the epoch through Spark while they fill, and waits for their state.
+Spark plans the first epoch while the slots start and fill. Its callback comes before they are ready. It waits here for
+the slots, takes a row of the epoch through Spark while they fill, and waits for their state (RFC 0008).
 """
 
 from __future__ import annotations

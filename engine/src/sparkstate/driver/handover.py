@@ -19,7 +19,7 @@ _LOOK_S = 0.1
 
 class Handover:
     """``patience_s``: after this time, from now on, the earlier driver can do no more harm, whatever became of it; 0:
-    there is none to wait for. ``alone`` is set by who knows that it has ended without a word."""
+    there is none to wait for. ``alone`` is set once somebody knows that it has ended without a word."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Handover:
     ) -> None:
         self._attempt = attempt
         self._clock = clock
+        # A length of time, not a time of day: no two machines' clocks are compared (RFC 0012).
         self._deadline = clock.monotonic() + patience_s
         self._alone = alone
         self._view = view
@@ -50,7 +51,7 @@ class Handover:
         self._view.note_waits_for(None)
 
     def _holder(self, log: LineageLog) -> Claim | None:
-        """Whom to wait for."""
+        """The claim of the driver to wait for."""
         if self._alone.is_set() or self._clock.monotonic() >= self._deadline:
             return None
         claim = log.refresh().claim

@@ -59,7 +59,7 @@ class Incarnation:
                 return self._cancel()
             self._raise_failure()
         if self._loss.error is not None:
-            raise self._loss.error
+            raise self._loss.error  # first: the query fails of it as well, with Spark's words
         if self._loop.stopped_by_savepoint:
             return End.SAVEPOINT
         if self._query.failure is not None:
@@ -74,6 +74,8 @@ class Incarnation:
         """What failed beside the query, which knows nothing of it and is ended first."""
         failure = self._loss.error or self._pipeline.failure
         if isinstance(failure, errors.SlotLost):
+            # An epoch that was still being planned began its Spark job after one cancellation, and its tasks looked for
+            # the lost slot for 50 s. So everything that waits is cancelled until the query has ended.
             self._query.abandon(self._slot_pool.group.interrupt)
             raise failure
         if failure is not None:
@@ -101,6 +103,7 @@ class Incarnation:
         self._settle()
         with contextlib.suppress(Ending):  # what does not answer is not waited for
             self._loop.save_last()
+        # After the last commit and publication: the next driver claims as soon as it sees this (RFC 0012).
         self._parts.durable.release()
         self._context.reached(self._context.view.last_checkpoint_told())
         self._context.saved(self._checkpoints.unsaved.work_s)

@@ -49,6 +49,7 @@ class JobDriver:
             found = "" if claimed.lineage.created else " (found by the job's name)"
             context.say(f"lineage {claimed.lineage.id} at {claimed.lineage.store.url}{found}")
             if context.settings.pod is not None:
+                # No earlier than the claim: only then are the users of the other attempts' folders fenced (RFC 0011).
                 inheritance.inherit(context.work_dir)
             context.spark.claimed(claimed.token.life)
             return self._run(self._parts(claimed, prepare(), ends))
@@ -60,7 +61,7 @@ class JobDriver:
         view = self._context.view
         view.note_job(claimed.lineage.id, [node.uid for node in prepared.declared.sinks], job.backend)
         view.note_notices(prepared.declared.notices())
-        # A successor waits by its own clock, also while this machine is suspended.
+        # The clock counts the time for which this machine sleeps: a successor does not wait longer because of it.
         guard = FenceGuard(claimed.log, settings.fence_timeout_s, clock.WakefulClock())
         guard.start()
         ends.callback(guard.stop)
@@ -93,13 +94,13 @@ class JobDriver:
             with started(parts, origin, self._homes) as incarnation:
                 self.current.incarnation = incarnation
                 end = incarnation.run()
-            parts.durable.end_outputs()
+            parts.durable.end_outputs()  # the slots have ended, and stage nothing more
             return end
         finally:
             self.current.incarnation = None
 
     def _restore(self, parts: Parts) -> Origin:
-        """From what the log says, which gives the incarnation its number; what older ones have left is settled."""
+        """Restore what the log names. The log gives the incarnation its number; what older ones left is settled."""
         context, durable, declared = parts.context, parts.durable, parts.prepared.declared
         ending = context.requests.ending
         restored = heard(durable.restore_point, ending)

@@ -140,7 +140,7 @@ class Leftovers:
         self._do(self._elsewhere.of(url), partial(abandon, confirm=False), partial(abandon, confirm=True))
 
     def look_again(self) -> None:
-        """A later checkpoint is complete: who wrote for an earlier one has ended."""
+        """A later checkpoint is complete, so the writers for an earlier one have ended."""
         with self._lock:
             again, self._again = self._again, []
         for lane, work in again:

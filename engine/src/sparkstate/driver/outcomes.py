@@ -12,7 +12,7 @@ from sparkstate.driver.view import JobView
 
 
 class End(enum.Enum):
-    """How an incarnation ended when it did not fail."""
+    """The ways in which an incarnation ends without a failure."""
 
     INPUT_ENDED = "input-ended"
     SAVEPOINT = "savepoint"

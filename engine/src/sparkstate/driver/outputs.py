@@ -23,6 +23,7 @@ from sparkstate.sinks import file_sink, publication
 from sparkstate.storage import naming
 
 _PUBLISHED_AT_ONCE = 16
+"""At 20 ms a request, one file after another took ten seconds for a hundred slots (RFC 0016)."""
 
 
 class Outputs:
@@ -54,6 +55,7 @@ class Outputs:
 
     def make_folders(self, restored: Restored, given_up: Callable[[], bool]) -> None:
         """Make those that the lineage never had, and wait for the others."""
+        # Held open: a store that was dropped and opened again on a bare mount point marked that for the slots.
         self._stores.hold(self.urls)
         before = _made_before(restored)
         for url in self.urls:
@@ -71,8 +73,8 @@ class Outputs:
         file_sink.begin(self._stores.get(url), self._lineage_id, incarnation)
 
     def end(self, incarnation: int) -> None:
-        """The job has ended in order: its folders hold what is published, and no marks. Nor what a driver that was
-        fenced off has staged since :meth:`sweep`, before it knew."""
+        """The job has ended in order: its folders hold what is published, and no marks. What a fenced driver has staged
+        since :meth:`sweep` goes too: it may stage one more checkpoint before it knows."""
         for url in self.urls:
             with contextlib.suppress(errors.StorageError):  # the next incarnation sweeps
                 store = self._stores.get(url)
@@ -119,8 +121,8 @@ class Outputs:
         *,
         restored: bool,
     ) -> None:
-        """Side by side: every file takes several requests, one after another, and there is one for each slot and
-        sink. All have ended when this returns, or raises what went wrong with the first."""
+        """Side by side: every file takes several requests, one after another, and there is a file for each slot and
+        sink. All have ended when this returns, or raises the error of the first that failed."""
 
         def publish(url: str, committable: Committable) -> None:
             def show() -> None:

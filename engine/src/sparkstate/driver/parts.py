@@ -59,6 +59,6 @@ class Origin:
 
 @dataclass
 class LastHomes:
-    """Where this driver's slots ran last, and their state lies on disks."""
+    """Where this driver's slots ran last: their state lies on disks there."""
 
     addresses: tuple[SlotAddress, ...] = ()

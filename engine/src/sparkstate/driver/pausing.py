@@ -53,8 +53,8 @@ class Pauses:
             context.clock.sleep(_LOOK_S)
 
     def _refuse_in_time(self) -> None:
-        """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had,
-        and the job goes on as if it had not been asked: who wanted it to stop hears why it did not."""
+        """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had, and
+        the job goes on as if it had not been asked. Whoever wanted the job to stop hears why it did not."""
         context, places = self._context, self._parts.durable.places
         now_s = context.clock.monotonic()
         waiting = context.requests.waiting()
@@ -73,7 +73,7 @@ class Pauses:
         context, looked_at = self._context, -_PROBE_S
         while (why := checkpoints.hold_back()) is not None:
             self._raise_if_lost()
-            # Away, it is only longer in pause; with a newer owner nothing of ours may follow.
+            # A log that is away only lengthens the pause. A newer owner is heard here: a fenced driver stayed paused.
             self._parts.guard.check()
             if self._ending():
                 return

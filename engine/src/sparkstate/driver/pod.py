@@ -1,4 +1,4 @@
-"""Who a driver in a cluster is: read from the environment that the operator gives its container.
+"""The identity of a driver in a cluster, read from the environment that the operator gives its container.
 
 The names are part of the contract between operator and engine (docs/formats.md, "In the cluster").
 """

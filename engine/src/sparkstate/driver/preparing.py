@@ -1,4 +1,4 @@
-"""What of a job needs nothing of its state: Spark, the job's code, and what it declares."""
+"""Everything of a job that needs nothing of its state: Spark, the job's code, and what it declares."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> Prepared:
     job, python_path = entry.load(settings.entry)
     session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
     if context.slots_here is not None:
+        # After ``ship``: Spark has a daemon for each environment, and another one would load everything again.
         session.begin_workers(spark)
     declared = graph.declare(job, spark, dict(settings.entry.params))
     check_sinks(settings, declared)

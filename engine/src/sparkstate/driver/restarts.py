@@ -17,7 +17,7 @@ _FINAL = (
     errors.UnknownFormat,
     errors.Fenced,
 )
-"""To try again would give the same; a person, or another version of sparkstate, has to help."""
+"""Another try would end in the same way; a person, or another version of sparkstate, has to help."""
 
 
 class Restarts:
@@ -40,8 +40,10 @@ class Restarts:
             self._recover_after(error, self._delay(error))
 
     def _wait_after_odd_slot(self, error: errors.SparkstateError, parts: Parts) -> None:
-        """What is final ends the job, but for one: where the job has worked before, a slot that cannot load it is odd,
-        and must not end it."""
+        """A final failure ends the job, with one exception: where the job has worked before, a slot that cannot load it
+        may lack memory or a disk. That passes, and must not end the job."""
+        # A driver that slept through its successor's checkpoints finds files missing that were rightly deleted. That is
+        # no ``RestoreBlocked``, for which a person would have to help: it is fenced.
         why = parts.guard.reason_behind(error)
         if isinstance(why, errors.DeclarationError) and _has_worked(parts):
             self._recover_after(why, self._delay(why))

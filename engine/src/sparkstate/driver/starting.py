@@ -1,7 +1,7 @@
 """The start of an incarnation, and its end: what is begun here in one order ends here in the other.
 
-The slots start beside the query, because Spark takes as long to plan the first epoch as they to start. Whatever the
-start has come to when it fails is ended as after a run.
+The slots start beside the query, because Spark takes as long to plan the first epoch as they take to start. However far
+a start has come when it fails, it is ended as after a run.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ def started(parts: Parts, origin: Origin, homes: LastHomes) -> Iterator[Incarnat
 def _start(
     parts: Parts, origin: Origin, homes: LastHomes, over: threading.Event, ends: contextlib.ExitStack
 ) -> Incarnation:
-    """``ends`` unwinds from below: first nobody waits for a checkpoint any more, and no epoch begins; when the last one
-    has ended go its threads, the slots, and the query's folders."""
+    """``ends`` unwinds from the bottom. First nobody waits for a checkpoint any more, and no epoch begins. Once the
+    last epoch has ended, its threads, the slots, and the query's folders go."""
     context = parts.context
     context.phases.enter(phases.Phase.RESTORE, incarnation=origin.number)
     context.view.note_phase(Phase.RESTORING)
     directory = context.work_dir / "query" / f"{origin.number:05d}"
     ends.callback(_remove, directory)
+    # Entered before there are slots: the end of the last epoch still needs them.
     after_epochs = ends.enter_context(contextlib.ExitStack())
     pipeline = EpochPipeline()
     ends.callback(pipeline.close, _LAST_EPOCH_S)
@@ -66,7 +67,7 @@ def _start(
         pool_starts = pool.submit(SlotPool.start, parts, origin.number, origin.key_space, homes.addresses)
         try:
             running = _query(parts, origin, directory, first, ends)
-        finally:
+        finally:  # without a query, too, slots that have started are to be stopped
             slot_pool = pool_starts.result()
             after_epochs.callback(slot_pool.stop)
             homes.addresses = slot_pool.group.addresses
@@ -78,6 +79,8 @@ def _start(
     after_epochs.callback(runner.close)
     ends.callback(runner.end_rehearsal)
     first.manned(runner)
+    # A restore is nobody's idleness: the first epoch after one took every partition for idle, and the rows of those
+    # that lagged behind were late.
     with runner.paused.measured():
         read = heard(partial(slot_pool.restore, origin.restored), context.requests.ending)
     context.reached(f"their state is restored ({read})")

@@ -1,4 +1,4 @@
-"""What becomes of checkpoints and savepoints, told to those who show it and to those who asked."""
+"""Tells what becomes of checkpoints and savepoints: the view, which shows it, and the people who asked for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Told:
         self._view, self._requests, self._durable, self._clock = view, requests, durable, clock
 
     def began(self, pending: PendingCheckpoint) -> None:
-        """The checkpoint has, and the savepoint that came with it."""
+        """The checkpoint has begun, and the savepoint that came with it."""
         self._view.note_checkpoint(info_of(pending, _CHECKPOINT, CheckpointStatus.IN_PROGRESS))
         if pending.savepoint is not None:
             self._update(pending, SavepointPhase.IN_PROGRESS, epoch=pending.epoch)
@@ -33,7 +33,7 @@ class Told:
         self._completed(pending, shards, _CHECKPOINT)
 
     def failed(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """The checkpoint has; of its savepoint nothing is said."""
+        """The checkpoint has failed; nothing is said of its savepoint."""
         self._failed(pending, error, _CHECKPOINT)
 
     def savepoint_completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
@@ -42,7 +42,7 @@ class Told:
         self._update(pending, SavepointPhase.COMPLETED, location=pending.savepoint_url)
 
     def savepoint_failed(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """The savepoint alone has."""
+        """The savepoint alone has failed."""
         self._update(pending, SavepointPhase.FAILED, failure=str(error))
         self._failed(pending, error, _SAVEPOINT)
 

@@ -1,4 +1,4 @@
-"""What of a job's work no completed checkpoint holds: seconds, and output that the slots hold back."""
+"""The part of a job's work that no completed checkpoint holds: seconds, and output that the slots hold back."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ class Unsaved:
         """The most that one slot holds back, as of the last commit."""
 
     def note_work(self, seconds: float) -> None:
-        """What an epoch took that changed something."""
+        """How long an epoch took that changed something."""
         self._worked_s += seconds
 
     def note_held(self, held_bytes: int | None) -> None:
-        """What an epoch's commit told of it; None: there was nothing to commit, and what is known stays."""
+        """What an epoch's commit told of it. None: there was nothing to commit, and what is known stays. When an idle
+        epoch repeated the last figure, which a checkpoint had subtracted, one checkpoint followed another."""
         if held_bytes is not None:
             self.held_bytes = held_bytes
 

@@ -187,8 +187,8 @@ class JobView:
         _log_mistake(mistake)
 
     def _go(self, phase: Phase) -> str:
-        """Along the table, else with words for the log. Off it a driver goes too: to end a job for the sake of a word
-        would help nobody."""
+        """Along the table, or else with words for the log. A driver takes a step off the table too: it would help
+        nobody to end a job over a word."""
         mistake = "" if driver_life.known(self._phase, phase) else driver_life.told(self._phase, phase)
         self._phase = phase
         return mistake

@@ -12,7 +12,8 @@ _WATCH_S = 1.0
 _FIRST_S = 0.1
 """Until the slots' first answers are shown."""
 _SILENT_S = 30.0
-"""A slot that gives no sign of life for so long hangs. It takes no lock that a commit holds to give one."""
+"""A slot that gives no sign of life for so long hangs. To give one it takes no lock that a commit holds: a slow commit
+counted as a lost slot."""
 
 
 class Loss:
@@ -24,7 +25,7 @@ class Loss:
         """None while nothing is lost."""
 
     def note(self, error: errors.SparkstateError) -> None:
-        """Something is."""
+        """Something is lost."""
         if not self._over.is_set():
             self.error = self.error or error
 
