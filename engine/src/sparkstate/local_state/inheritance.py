@@ -1,4 +1,4 @@
-"""What becomes of a slot's folder once the slot is gone: its state stays, for the restores that come.
+"""The fate of a slot's folder once the slot is gone: its state stays, for the restores that come.
 
 A slot that leaves renames its folder, or whoever finds that it has died does. The first commit of the slots that came
 after it removes all that is left.
@@ -19,10 +19,9 @@ _WITH_STATE: Final = frozenset({folders.LOCAL_COPY, folders.STORES, folders.DOWN
 
 def retire(folder: Path) -> None:
     """A slot is gone or goes: its folder gives up its name, for which others wait, and keeps only what a restore can
-    use.
-
-    RocksDB's threads may still make files in it meanwhile. May be repeated.
-    """
+    use. May be repeated."""
+    # Renamed first: RocksDB's threads may still make files in it. So a folder that was emptied in place now and then
+    # stayed, and the next incarnation waited ten seconds before it killed the slot.
     away = folder.with_name(folder.name + folders.LEFT)
     with contextlib.suppress(OSError):
         folder.rename(away)
@@ -43,7 +42,7 @@ def retire_all(base: Path) -> None:
 
 
 def inherit(work_dir: Path) -> None:
-    """An attempt has claimed its job, so nobody may use any more what the other attempts' drivers have on this disk.
+    """An attempt has claimed its job, so the other attempts' drivers are fenced and may use nothing on this disk.
 
     Working directories that may outlive a pod are named by their attempt's number, side by side in a folder of the job;
     of any other name there is nothing to inherit. May be repeated.

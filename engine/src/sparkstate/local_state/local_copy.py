@@ -39,10 +39,8 @@ class LocalCopy:
         self._directory = directory
 
     def store(self, checkpoint_id: int, prepared: Path) -> None:
-        """Make ``prepared``, the folder of a snapshot that was stored, ours, but for what RocksDB may write to.
-
-        Nothing fails where that cannot be: the next restore downloads more.
-        """
+        """Make ``prepared``, the folder of a snapshot that was stored, ours, except the files that RocksDB may write
+        to. Nothing fails where that cannot be done: the next restore downloads more."""
         with contextlib.suppress(OSError):
             for path in verified_files.files_below(prepared):
                 if path.suffix != verified_files.IMMUTABLE:
@@ -65,7 +63,8 @@ class LocalCopy:
         shutil.rmtree(self.folder(checkpoint_id), ignore_errors=True)
 
     def trim(self) -> None:
-        """Give back what is here alone and beyond :data:`SHARE`; a file of two checkpoints counts once."""
+        """Give back what is here alone and beyond :data:`SHARE`. A file of two checkpoints counts once: otherwise the
+        bound is up to twice as wide while the newer one's outcome is open."""
         found: dict[int, _File] = {}
         for path in verified_files.files_below(self._directory):
             with contextlib.suppress(FileNotFoundError):  # its checkpoint was followed by another

@@ -18,10 +18,10 @@ _WITH_SHARDS: Final = (f"{folders.LOCAL_COPY}/*", folders.STORES, folders.DOWNLO
 
 
 def link_files(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str]:
-    """Link what may be files of this shard into ``directory`` (created), for its download to look at first; then
-    remove what else was left of the shard, so that a restore needs no more room than the state.
+    """Link what may be files of this shard into ``directory`` (created), for its download to look at first. Then
+    remove everything else that was left of the shard, so that a restore needs no more room than the state.
 
-    Returns the names of those that are known to be right, which lie there under these names.
+    Returns the names of the files that are known to be right, and lie there under these names.
     """
     directory.mkdir(parents=True, exist_ok=True)
     left = [
@@ -45,6 +45,8 @@ def link_files(base: Path, shard: ShardHandle, directory: Path) -> frozenset[str
                 os.link(path, directory / handle.name)
                 right.add(handle.name)
             else:
+                # Name and size prove nothing: two stores that go on from one snapshot give a number to different files,
+                # and a killed process's file may be half written. The download compares its SHA-256.
                 os.link(path, beforehand(directory / handle.name))
     for folder in left:
         shutil.rmtree(folder, ignore_errors=True)
