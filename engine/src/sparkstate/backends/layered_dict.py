@@ -74,7 +74,7 @@ class LayeredDict:
         return value
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
-        """The values, ``default`` for what is missing."""
+        """The values, and ``default`` for a missing key."""
         if not self._frozen:
             get = self.top.get
             return [get(key, default) for key in keys]

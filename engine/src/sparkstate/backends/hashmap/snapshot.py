@@ -1,7 +1,7 @@
 """The asynchronous part of a snapshot: frozen views, written as one canonical file.
 
-The views were taken while commits were held, which costs the same however many rows there are; everything
-here may run in another thread beside commits.
+The views were taken while commits were held, which costs the same however many rows there are. Everything here may run
+in another thread beside commits.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow]:
     for cell in cells:
         by_group[table.key_groups[base.key_of(cell)]].append(cell)
     for key_group in sorted(by_group):
-        # Sorted, so that equal state gives equal files; one key group at a time, to bound the memory it
-        # takes.
+        # Sorted, so that equal state gives equal files. One key group at a time bounds the memory that this takes.
         rows = [
             row
             for cell in by_group[key_group]

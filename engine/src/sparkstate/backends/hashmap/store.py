@@ -45,8 +45,7 @@ class HashMapShardStore:
         return [table.spec for table in self._tables.values()]
 
     def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
-        # All tables are found, and all key groups known, before the first is changed: nothing can fail
-        # half-way.
+        # All tables are found, and all key groups known, before the first table changes: nothing can fail half-way.
         found = [self.table(change.spec) for change in changes]
         for change in changes:
             if change.spec.kind not in snapshot.TIMERS:
@@ -97,7 +96,7 @@ class HashMapShardStore:
                 by_key[codec.key(row.key)] = row.key_group
 
     def quiesce(self) -> None:
-        """There is no such work here."""
+        """This store never has such work."""
 
     def stats(self) -> ShardStats:
         rows = total = 0

@@ -1,8 +1,7 @@
 """Tables of committed state as dicts of Python objects.
 
-Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So a reader cannot
-change what a table hands out, except for the lists and dicts of list and map states, of which readers get
-copies.
+Values are in their stored form (``serde.typeinfo``): immutable objects, or bytes. So a reader cannot change what a
+table hands out. The lists and dicts of list and map states are the exception: readers get copies of them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class Database:
         self._families: dict[str, Family] = {}
         self._views: list[Iterator[tuple[bytes, bytes]]] = []
         self._write_options = rocksdict.WriteOptions()
-        # What a crash takes away is restored from a checkpoint, so there is nothing to log.
+        # What a crash takes away is restored from a checkpoint, so there is nothing to log. A write that has to wait is
+        # refused: RocksDB would wait with the interpreter lock held.
         self._write_options.disable_wal = True
         self._write_options.no_slowdown = True
         names = [name for name in families if name != "default"]
@@ -86,7 +87,7 @@ class Database:
         return found
 
     def families(self) -> dict[str, Family]:
-        """All column families by name, but the unused default one."""
+        """All column families by name, except the unused default one."""
         return dict(self._families)
 
     def check(self) -> None:
@@ -205,7 +206,7 @@ class Database:
         """All rows of one column family as they are now, to be read once, in any thread, beside later
         commits.
 
-        An iterator, for those of rocksdict's own snapshots show what was written later (rocksdict 0.3.29). It
+        It is an iterator of the family, because one of a rocksdict snapshot shows later writes (rocksdict 0.3.29). It
         keeps memtables in memory, so flush first. Give it back to :meth:`release`.
         """
         self.check()

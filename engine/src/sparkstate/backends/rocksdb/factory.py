@@ -26,7 +26,7 @@ def _random_id() -> str:
 
 
 def _compacts(column: Mapping[str, Any]) -> bool:
-    """Whether the job left merging to RocksDB. With FIFO it would drop rows."""
+    """Whether the job left merging to RocksDB. A merge under FIFO would drop rows."""
     merges = str(column.get("compaction_style", "LEVEL")).upper() in ("LEVEL", "UNIVERSAL")
     return merges and not column.get("disable_auto_compactions")
 

@@ -131,7 +131,7 @@ def _by_size(
 
 
 def close_quietly(rdict: Any) -> None:
-    """Closing flushes, in vain: nothing of it is read again. So a full disk must not keep the rest from
+    """Closing flushes in vain, because nothing of it is read again. So a full disk must not keep the rest from
     closing."""
     try:
         rdict.close()

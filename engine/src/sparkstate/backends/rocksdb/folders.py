@@ -1,8 +1,8 @@
 """Folders of stores in paths that several processes share, and that outlive them (``storagePaths``).
 
-A folder is its process's as long as that holds the folder's lock (``flock``), which ends with the process however it
-ends. So whoever makes the next folder can tell what a dead process has left, in this container or another one of the
-same disk, and removes it: a path would be full after a few crashes.
+A folder belongs to its process as long as the process holds the folder's lock (``flock``), which ends with the process
+however it ends. So the next process that makes a folder can tell what a dead one has left, in this container or another
+one of the same disk, and removes it: otherwise a path would be full after a few crashes.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class SlotMemory:
         self.write_buffers: Any = None
         if plan.bounded:
             allocation.settle()
-            # Of one checkpoint all stores flush at once; by default one thread of the process does it.
+            # For a checkpoint all stores of the slot flush at once; by default one thread would flush them in turn.
             rocksdict.Env().set_high_priority_background_threads(_FLUSH_THREADS)
             self.cache = rocksdict.Cache(plan.cache)
             self.write_buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(

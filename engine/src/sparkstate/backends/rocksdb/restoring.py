@@ -21,20 +21,19 @@ from sparkstate.settings import MIB
 
 _ROWS_AT_ONCE = 20_000
 _BYTES_AT_ONCE = 4 * MIB
-"""Of rows that are read and not yet written, whichever comes first: a row can have megabytes."""
+"""Bounds on rows that are read and not yet written, whichever comes first: 20,000 rows can be gigabytes (RFC 0016)."""
 
 LIVE_SHARE = 0.5
-"""Of a restored column family: where less than this share of its bytes is live, the restore merges its files. RocksDB
-does that by itself beside the epochs, and begins anew after every loss; a job that is lost more often than that takes
-would grow for ever."""
+"""Where less than this share of a restored column family's bytes is live, the restore merges its files. RocksDB does
+that by itself beside the epochs, but begins anew after every loss: the state of a job that is lost more often than a
+merge takes grew for ever."""
 SPARE_BYTES = 32 * MIB
 """So many bytes that are not live are never worth a wait."""
 
 
 def place(source: Path, target: Path) -> None:
-    """Link where that is possible. Files that RocksDB may write to are copied, because the source
-    belongs to someone else.
-    """
+    """Link where that is possible. Files that RocksDB may write to are copied, because the source belongs to someone
+    else."""
     if source.suffix == ".sst":
         try:
             os.link(source, target)

@@ -1,6 +1,5 @@
-"""What ``prepare_snapshot`` hands over: RocksDB's own files, or a view to be written in the canonical
-format.
-"""
+"""The snapshots that ``prepare_snapshot`` hands over: RocksDB's own files, or a view to be written in the canonical
+format."""
 
 from __future__ import annotations
 
@@ -80,8 +79,8 @@ def greatest_number(names: Iterable[str]) -> int:
 def identity_of(name: str, size: int, identities: Sequence[Identity]) -> str:
     """Names the content of an SST file for ever.
 
-    RocksDB's numbers start anew in no store, but go on from a restored snapshot: two restores of one snapshot
-    give the same number to different files. So neither the number alone nor the store alone can be the name.
+    RocksDB's numbers go on from those of a restored snapshot, so two restores of one snapshot give the same number to
+    different files. Neither the number alone nor the store alone can be the name (RFC 0011).
     """
     number = int(name.partition(".")[0])
     at = bisect.bisect_right([entry.first for entry in identities], number) - 1

@@ -39,8 +39,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
 class RocksDBShardStore:
     """A ``ShardStore``. The database is opened at the first use, so that a restore finds the directory empty.
 
-    ``path`` is the database's own directory; what an earlier process left there is deleted. Not thread-safe,
-    but that reads and a snapshot's ``files`` may run beside each other.
+    ``path`` is the database's own directory; what an earlier process left there is deleted. Not thread-safe, except
+    that reads and a snapshot's ``files`` may run beside each other.
     """
 
     def __init__(
@@ -170,9 +170,7 @@ class RocksDBShardStore:
         return snapshots.NativeSnapshot(target, self._identities, self._options.incremental, ())
 
     def _snapshot_directory(self, directory: Path, checkpoint_id: int) -> Path:
-        """Within ``directory``, or beside the database where that is another device: hard links stay on
-        one.
-        """
+        """Within ``directory``, or beside the database where that is another device: a hard link cannot leave one."""
         if os.stat(directory).st_dev == os.stat(self._path).st_dev:
             return directory / "db"
         target = self._path.with_name(f"{self._path.name}-snapshot-{checkpoint_id}")
@@ -274,7 +272,7 @@ class RocksDBShardStore:
     # ---- the rest
 
     def quiesce(self) -> None:
-        """No compaction from here on: what it writes anew, the last snapshot would have to upload."""
+        """No compaction from here on: the last snapshot would have to upload the files that it writes (RFC 0012)."""
         if self._db is not None:
             self._db.stop_compacting()
 
