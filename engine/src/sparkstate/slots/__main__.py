@@ -33,7 +33,7 @@ def main() -> None:
     pa.set_memory_pool(pa.system_memory_pool())
     told = sys.stdin.readline()
     if not told:
-        return  # whoever began this process does not need it, or has ended
+        return  # the process that began this one does not need it, or has ended
     configuration = json.loads(told)
     sys.path[:0] = [entry for entry in configuration["python_path"] if entry not in sys.path]
     directory = Path(configuration["directory"])
@@ -44,7 +44,8 @@ def main() -> None:
     log = logs.SlotLog(configuration["watched_pid"], clock=system_clock)
 
     def make_runtime(plan: SlotPlan) -> SlotRuntime:
-        # Not the number that it was started with: in an executor that has a former slot's state it becomes that one.
+        # Not the number that it was started with: in an executor that holds a former slot's state it becomes that slot
+        # (RFC 0011).
         log.belongs_to(plan.slot, plan.incarnation)
         told = f"slot {plan.slot} of incarnation {plan.incarnation}, pid {os.getpid()}, in {directory}"
         print(told, file=sys.stderr, flush=True)

@@ -1,9 +1,10 @@
-"""What task attempts brought to a slot, by epoch and operator, until it is state and its output was read.
+"""The overlays and batches that task attempts brought to a slot, by epoch and operator, until they are state and their
+output was read.
 
-The lock here is held for moments only. Whoever opens an attempt or releases an output must not wait for user code: a
-task that may begin only between two batches of the epoch before brings nothing meanwhile, and the driver, which waits
-for the release, begins no further epoch. Nothing is closed under it either: an attempt that is given up has a lock of
-its own, under which it asks for the epochs.
+The lock here is held for moments only. Neither the opening of an attempt nor the release of an output may wait for user
+code (RFC 0007): a task that may begin only between two batches of the epoch before brings nothing meanwhile, and the
+driver, which waits for the release, begins no further epoch. Nothing is closed under it either: an attempt that is
+given up has a lock of its own, under which it asks for the epochs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sparkstate.operators.base import EpochOverlay
 from sparkstate.slots.incoming import Incoming
 
 _Closing = list[Callable[[], None]]
-"""What is still to be called, once the lock is free."""
+"""Calls that are still to be made, once the lock is free."""
 
 
 class _Epoch:
@@ -46,8 +47,8 @@ class _Epoch:
 class Attempts:
     """All attempts of a slot; callable from any thread.
 
-    Only who runs the operators may give attempts up (``take``, ``set_winner``, ``committed``): one that came too late
-    may be at work.
+    Only the caller that runs the operators may give attempts up (``take``, ``set_winner``, ``committed``): one that
+    came too late may be at work.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Attempts:
             return {epoch for epoch, _ in self._known}
 
     def take_incoming(self, epoch: int, uid: str, attempt: int) -> Incoming | None:
-        """What that attempt brings, to be waited for; None if it never came."""
+        """The batches of that attempt, to be waited for; None if it never came."""
         with self._lock:
             its_epoch = self._known.get((epoch, uid))
             return None if its_epoch is None else its_epoch.incoming.pop(attempt, None)
@@ -98,7 +99,7 @@ class Attempts:
             return None if its_epoch is None else its_epoch.winner
 
     def committed(self, epoch: int) -> None:
-        """Of this epoch keep no more than the output, of earlier ones nothing."""
+        """Keep only the output of this epoch, and nothing of earlier ones."""
         closing: _Closing = []
         with self._lock:
             for key, its_epoch in list(self._known.items()):
@@ -121,6 +122,7 @@ class Attempts:
 
     def drop(self) -> None:
         """All of them are worth nothing any more. What is at work in one ends soon, and closes nothing under itself."""
+        # A slot that finished a lost epoch before it stopped kept two of five restarts waiting for ten seconds.
         closing: _Closing = []
         with self._lock:
             for its_epoch in self._known.values():

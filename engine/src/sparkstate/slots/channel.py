@@ -1,6 +1,6 @@
 """Frames between two processes that have proved themselves to each other (``slots.handshake``).
 
-A frame is four bytes of length (big endian) and so many bytes. Between hosts they are sealed, each as a whole, with
+A frame is four bytes of length (big endian) and that many bytes. Between hosts frames are sealed, each as a whole, with
 AES-256-GCM under a key of this connection and direction; the nonce is the frame's number. So a frame that was read is
 one that the other end sent, in its place: none is changed, left out, repeated, turned round or made up. Over a Unix
 socket they go as they are, at no cost.

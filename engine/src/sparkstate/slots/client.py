@@ -70,8 +70,8 @@ def connect(
 ) -> Channel:
     """Open a connection whose ends have proved themselves; raises ``SlotLost`` if there is nobody, or somebody else.
 
-    ``key``: the attempt's, for slots. ``began`` is given the socket before anything is sent: who shuts that down ends
-    the attempt.
+    ``key``: the attempt's, for slots. ``began`` is given the socket before anything is sent: shutting that down ends
+    this try.
     """
     system_clock = clock.SystemClock()
     deadline = system_clock.monotonic() + timeout_s
@@ -131,7 +131,9 @@ class SlotClient:
     def call(self, request: protocol.Message, expect: type[_R], timeout_s: float | None = None) -> _R:
         """Send ``request`` and return its reply; the slot's own errors are raised here as they were there."""
         with self._lock:
-            if self._interrupted:  # the call before, or while there was none: the slot itself may be well
+            if self._interrupted:
+                # It was the call before, or came while there was none: the slot itself may be well. A survivor whose
+                # idle connection had been cut with the others' did not hear ``Stop``.
                 self._interrupted = False
                 self._drop()
             if self._gone:
@@ -158,8 +160,8 @@ class SlotClient:
             self._drop()
 
     def interrupt(self) -> None:
-        """Make a call under way fail now: its slot may be behind a network that no longer answers. Later calls connect
-        anew."""
+        """Make a call under way fail now, because its slot may be behind a network that no longer answers. Later calls
+        connect again."""
         self._interrupted = True
         connection = self._connection
         if connection is not None:
@@ -167,7 +169,8 @@ class SlotClient:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def give_up(self) -> None:
-        """As :meth:`interrupt`, for good: the slot is gone, and later calls fail at once instead of looking for it."""
+        """As :meth:`interrupt`, for good: the slot is gone, and later calls fail at once. To look for a pod that Spark
+        had said was gone took up to 30 s."""
         self._gone = True
         self.interrupt()
 
@@ -179,7 +182,7 @@ class SlotClient:
     def _began(self, connection: socket.socket) -> None:
         """From here on :meth:`interrupt` finds the connection."""
         self._connection = connection
-        if self._interrupted:
+        if self._interrupted:  # before the line above, where it found nothing to shut down
             raise OSError("interrupted")
 
     def _drop(self) -> None:

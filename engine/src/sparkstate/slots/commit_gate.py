@@ -1,4 +1,4 @@
-"""The order of commits, of the beginnings of snapshots, and of whoever needs the stores as they are."""
+"""The order of commits, of the beginnings of snapshots, and of looks at the stores."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ class SlotGroup:
         return dict(zip(asked, replies, strict=True))
 
     def status(self, timeout_s: float) -> list[protocol.SlotStatus]:
-        """The slots' sign of life. A slot answers it whatever it is at: who does not within ``timeout_s`` hangs, and
-        counts as lost."""
+        """The slots' sign of life. A slot answers it whatever it is at: one that does not within ``timeout_s`` hangs,
+        and counts as lost."""
         return self._all(self._signs, lambda _: protocol.Status(), protocol.SlotStatus, timeout_s)
 
     def end(self, request: protocol.Message, timeout_s: float) -> None:

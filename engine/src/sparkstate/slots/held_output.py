@@ -1,4 +1,4 @@
-"""What a slot's sinks have taken since the last checkpoint, until a checkpoint publishes it."""
+"""The output that a slot's sinks have taken since the last checkpoint, until a checkpoint publishes it."""
 
 from __future__ import annotations
 

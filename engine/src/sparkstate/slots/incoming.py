@@ -1,10 +1,11 @@
-"""What a task attempt brings, on its way from the socket to the operator.
+"""The rows of a task attempt, on their way from the socket to the operator (RFC 0007).
 
-The task is answered when its rows have arrived, not when they are processed: so Spark plans and shuffles the next
-epoch while the slots still work on this one. One thread takes batches from the socket (:meth:`Incoming.put`), another
-runs the operator over them, once every earlier epoch is committed, since records must see that state. Between the two
-wait at most ``limit_bytes`` in memory. Batches that do not fit wait in a file while an earlier epoch is not committed
-yet, because its commit may need the core that the task occupies; in this epoch's turn the socket is read later.
+The task is answered when its rows have arrived, not when they are processed, so that Spark plans and shuffles the next
+epoch while the slots still work on this one. One thread takes batches from the socket (:meth:`Incoming.put`). Another
+runs the operator over them once every earlier epoch is committed, since records must see that state. At most
+``limit_bytes`` wait between the two in memory. Batches that do not fit wait in a file while an earlier epoch is not
+committed yet: they must not wait in the task, because that commit may need the core that the task occupies, and neither
+would ever go on. In this epoch's turn the socket is read later.
 """
 
 from __future__ import annotations

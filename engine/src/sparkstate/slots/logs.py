@@ -1,10 +1,10 @@
-"""A slot's log: all that its process writes to standard output and error, users' prints and native code's alike.
+"""A slot's log: all that its process writes to standard output and error, be it users' prints or native code's words.
 
 The file is on the slot's disk, ``slot-<slot>-<incarnation>.log`` beside the slots' folders, and bounded: beyond
-:data:`LIMIT_BYTES` it becomes ``….log.1``, and of each slot the newest :data:`KEPT` incarnations stay. It is the
-process's standard output and error itself, not the end of a pipe, so that what a crash says last is in it. Where the
+:data:`LIMIT_BYTES` it becomes ``….log.1``, and each slot's newest :data:`KEPT` incarnations stay. The file is the
+process's standard output and error itself, not the end of a pipe, so it has the last words of a crash. Where the
 process that the slot belongs to writes to a container's log (a pipe), each line goes there too, behind ``slot N:``, as
-far as somebody reads it; a file would grow by it without a bound.
+far as somebody reads it. If that is a file, it would grow without a bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHUNK: Final = MIB
 
 
 def trim(base: Path, slot: int, own: Path) -> None:
-    """Remove the slot's logs under ``base`` but ``own`` and those of the incarnations that wrote last.
+    """Remove the slot's logs under ``base``, except ``own`` and those of the incarnations that wrote last.
 
     Not those with the highest numbers: a job that starts without its state counts from 1 again.
     """
@@ -55,9 +55,9 @@ def trim(base: Path, slot: int, own: Path) -> None:
 class SlotLog:
     """Of this process, whose standard error is a file. Without one it does nothing.
 
-    The console may be read slowly, or by nobody: it gets what it takes in a quarter of a second per look, and what it
-    has not taken when the file is put aside is left out, with a line that says how much. So neither the file nor
-    whoever waits for the lock depends on it.
+    The console may be read slowly, or by nobody: it gets as much as it takes in a quarter of a second per look. The
+    rest is left out when the file is put aside, with a line that says how much. So neither the file nor a caller that
+    waits for the lock depends on it: a full pipe blocked the thread that rotates, and with it ``Configure``.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class SlotLog:
         threading.Thread(target=self._run, name="slot-log", daemon=True).start()
 
     def belongs_to(self, slot: int, incarnation: int) -> None:
-        """The process has been told which slot it is: its log is called so."""
+        """The process has been told which slot it is, and its log gets that name."""
         if self._path is None:
             return
         with self._lock:
             named = self._path.with_name(f"slot-{slot}-{incarnation}.log")
-            with contextlib.suppress(FileNotFoundError):  # somebody removed it: the next file is called so
+            with contextlib.suppress(FileNotFoundError):  # somebody removed it: the next file gets the name
                 self._path.rename(named)
             self._path = named
             self._prefix = f"slot {slot}: ".encode()

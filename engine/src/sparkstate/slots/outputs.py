@@ -1,4 +1,4 @@
-"""What of an operator's output leaves the slot."""
+"""The part of an operator's output that leaves the slot."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _POLL_S: Final = 0.05
 
 
 def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
-    """Take a place for ``slot`` in this executor; False if all are taken by others.
+    """Take a place for ``slot`` in this executor; False if others have taken all of them.
 
     A slot that has one already (its task is tried again) keeps it.
     """
@@ -67,7 +67,7 @@ def _end(folder: Path) -> None:
 
 
 def kill(pid: int) -> None:
-    """End a slot that hangs: its state is of no use any more, its memory is. Another process of that id is spared."""
+    """End a slot that hangs: nobody needs its state any more, but its memory. Another process of that id is spared."""
     with contextlib.suppress(OSError):
         if b"sparkstate.slots" in Path(f"/proc/{pid}/cmdline").read_bytes():
             os.kill(pid, signal.SIGKILL)

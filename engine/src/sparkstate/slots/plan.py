@@ -1,4 +1,4 @@
-"""What a slot is told when it is configured: its place, its operators, its sinks, its backend and storage."""
+"""The plan that configures a slot: its place, its operators, its sinks, its backend and storage."""
 
 from __future__ import annotations
 

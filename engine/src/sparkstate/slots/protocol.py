@@ -1,4 +1,4 @@
-"""What travels between driver, Spark tasks and slots: frames of msgpack, and Arrow streams after some of them.
+"""The messages between driver, Spark tasks and slots: frames of msgpack, and Arrow streams after some of them.
 
 A connection begins with the handshake (``slots.handshake``); only then are requests read, so nobody without the
 attempt's key for slots can reach user code (``Configure`` carries a cloudpickle of it, and a slot takes one in its

@@ -1,4 +1,4 @@
-"""What a slot tells of itself: sizes, memory, and the metrics that its functions made."""
+"""A slot's report on itself: sizes, memory, and the metrics that its functions made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ lives."""
 
 
 class Report:
-    """Made anew for every question, beside whatever the slot is at."""
+    """Made for every question, beside whatever the slot is at."""
 
     def __init__(self, state: SlotState, gate: CommitGate, clock_: clock.Clock) -> None:
         self._state = state
@@ -58,8 +58,8 @@ class Report:
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:
-        """State on the heap has no bound but the process's; that it outgrows what the job was given for it is
-        said once."""
+        """Say once that state on the heap outgrows the memory that the job was given for it: its only bound is the
+        process's."""
         plan, overlays = self._state.plan, self._state.budget.used_bytes()
         backend = plan.backend
         if backend.type != "hashmap" or self._warned or state_bytes + overlays <= backend.heap_state_bytes:

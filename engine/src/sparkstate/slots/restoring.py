@@ -23,9 +23,9 @@ _SHARDS_AHEAD = 2
 """Shards that are downloaded while another one is opened. All at once would fill the transfers' queue with the files
 of shards that nobody waits for yet."""
 _OPENED_AT_ONCE = 8
-"""Shards whose databases are opened side by side: each waits for the disk several times, and the disk, which has what
-the slots before have written to write, does not mind. Rows in the canonical format keep a processor busy instead, and
-are loaded shard by shard."""
+"""Shards whose databases are opened side by side: each waits several times for the disk, which is still busy with what
+the slots before have written. Rows in the canonical format keep a processor busy instead, and are loaded shard by
+shard."""
 
 
 def restore_shards(

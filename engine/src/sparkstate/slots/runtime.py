@@ -1,9 +1,10 @@
-"""What a slot does, without its sockets: each request of the protocol, and the parts that carry it out.
+"""A slot without its sockets: each request of the protocol, and the parts that carry it out.
 
 Concurrency. Requests arrive on several connections. ``epochs`` guards user code and overlays, and lets the records of
 an epoch wait for the commit of every earlier one; an epoch's finish waits for its records. ``commit_gate`` orders
 commits and the synchronous part of snapshots: a commit waits until the snapshots accepted before it are prepared (this
-wait is the pause of a checkpoint); feeding and finishing go on beside them. Whoever needs both takes the gate first.
+wait is the pause of a checkpoint). Feeding and finishing go on beside them. A thread that needs both takes the gate
+first.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class SlotRuntime:
         return restored
 
     def end(self) -> None:
-        """Close the user's functions, before the process ends. It takes its stores with it: closing those would flush
-        them first, and the next incarnation waits for their memory."""
+        """Close the user's functions, before the process ends. The stores stay open: closing would flush them first,
+        and the next incarnation waits for their memory."""
         self._epochs.end()
 
     def close(self) -> None:
@@ -148,6 +149,6 @@ class SlotRuntime:
 
 
 def _load_pandas() -> None:
-    """Arrow looks for pandas when it first converts anything, and loads it where it is installed: half a second, which
-    costs nobody anything while Spark still plans the first epoch."""
+    """Arrow looks for pandas when it first converts anything, and loads it where it is installed. That takes half a
+    second: nobody waits for it while Spark still plans the first epoch, but it was in the middle of that epoch."""
     pa.array([0]).to_numpy()

@@ -1,4 +1,4 @@
-"""What a slot holds: a store for each of its shards, the operators over them, the output that its sinks have taken."""
+"""All that a slot holds: a store for each of its shards, the operators over them, and the output taken by its sinks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparkstate.slots.restoring import restore_shards
 
 
 class SlotState:
-    """Empty until it is restored; who may touch what, and when, is the business of ``slots.epochs`` and of the gate.
+    """Empty until it is restored. ``slots.epochs`` and the gate decide which thread may touch what, and when.
 
     ``directory`` is the slot's.
     """

@@ -77,7 +77,7 @@ class Snapshots:
         if job is None:
             return
         if not request.completed:
-            job.given_up.set()
+            job.given_up.set()  # else gigabytes go on into a folder that nobody wants, and the next savepoint waits
         if job.request.canonical:
             return
         if request.completed:

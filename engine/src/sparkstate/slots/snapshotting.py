@@ -23,11 +23,11 @@ from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
 _FOLDER_S = 90.0
-"""For the folder of a savepoint: longer than the driver tries to make it, and than a shared file system may go on to
-answer from its cache that there is none (NFS: 60 s, where opening the folder above does not help)."""
+"""For the folder of a savepoint: longer than the driver tries to make it, and longer than a shared file system may go
+on to answer from its cache that there is none (NFS: 60 s, where opening the folder above does not help)."""
 _FOLDER_LOOK_S = 0.2
 _TRIM_S = 10.0
-"""How often is looked at what compactions have replaced since the newest checkpoint."""
+"""How often a slot looks for files that compactions have replaced since the newest checkpoint."""
 
 
 class SnapshotJob:
@@ -54,7 +54,7 @@ class SnapshotJob:
         self.failure: errors.SparkstateError | None = None
         self.ended = threading.Event()
         self.given_up = threading.Event()
-        """The driver wants it no more: what is left of it is not sent."""
+        """The driver no longer wants it: the rest of it is not sent."""
 
     def settle(self) -> None:
         """The checkpoint has committed: its output is no longer ours to keep."""
@@ -62,7 +62,7 @@ class SnapshotJob:
             self.sinks[uid].settle(rotated)
 
     def state(self) -> protocol.SnapshotState:
-        """What the driver is told."""
+        """The answer to the driver."""
         return protocol.SnapshotState(
             done=self.ended.is_set(),
             shards=self.shards,
@@ -76,8 +76,8 @@ class SnapshotJob:
 
 
 class SnapshotWorker:
-    """One thread prepares (short, commits wait for it), one uploads checkpoints, one savepoints: an upload of those
-    delays no checkpoint.
+    """One thread prepares (short, commits wait for it), one uploads checkpoints, and one uploads savepoints, so that
+    those delay no checkpoint.
     """
 
     def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
@@ -115,7 +115,7 @@ class SnapshotWorker:
             self.local_copy.abort(checkpoint_id)
 
     def committed(self) -> None:
-        """An epoch has, so the stores have changed."""
+        """An epoch has committed, so the stores have changed."""
         if self._clock.monotonic() - self._trimmed > _TRIM_S:
             self._trimmed = self._clock.monotonic()
             self._upload.submit(self.local_copy.trim)
@@ -145,8 +145,8 @@ class SnapshotWorker:
             pool.submit(self._run_upload, job, snapshots, folder)
 
     def _prepare_all(self, job: SnapshotJob, snapshots: dict[int, ShardSnapshot], folder: Path) -> None:
-        """All shards side by side: each waits for the disk several times, and the disk does not mind. What was
-        prepared is in ``snapshots`` also when another one failed."""
+        """All shards side by side, since each waits for the disk several times. ``snapshots`` has those that were
+        prepared even when another one failed."""
 
         def prepare(shard: int) -> None:
             directory = folders.shard_folder(folder, shard)

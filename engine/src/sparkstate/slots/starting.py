@@ -1,9 +1,9 @@
 """Starting slot processes.
 
-A slot must outlive who starts it (Spark kills idle Python workers after a minute) and end with a process that it
-watches. So it is started by ``setsid --fork``, in a session of its own and no zombie of anybody. The key goes through
-a pipe, never onto a command line. It loads its modules at once and then waits to be told what it is, so that it can be
-started before that is known.
+A slot must outlive the process that starts it (Spark kills idle Python workers after a minute) and end with a process
+that it watches. So ``setsid --fork`` starts it, in a session of its own and without a parent to which it would be a
+zombie. The key goes through a pipe, never onto a command line. The slot loads its modules at once and then waits to be
+told what it is, so that it can be started before that is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AS_WORKERS: Final[Mapping[str, str]] = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a slot process is told first."""
+    """The first thing that a slot process is told."""
 
     slot: int
     incarnation: int
@@ -106,8 +106,8 @@ class Starting:
 
 
 class Here:
-    """Starts the slots of a job whose slots live beside its driver: as many as ``count``, in processes that are begun
-    at once, while nothing is known of them but their number. They end with this process."""
+    """Starts the slots of a job whose slots live beside its driver: ``count`` processes, which are begun at once, while
+    only their number is known. They end with this process."""
 
     def __init__(self, base: Path, count: int) -> None:
         self._base = base

@@ -1,4 +1,4 @@
-"""Whose turn it is: the records of an epoch see the state that every earlier epoch has left."""
+"""The turns of epochs: the records of an epoch see the state that every earlier epoch has left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Turns:
         self._committed = -1
 
     def of(self, epoch: int) -> Turn:
-        """What waits for this epoch's turn."""
+        """The turn of this epoch, to be waited for."""
         return Turn(self, epoch)
 
     def has_come(self, epoch: int) -> bool:
