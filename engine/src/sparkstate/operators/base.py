@@ -28,7 +28,7 @@ ShardChanges: TypeAlias = dict[int, list[TableChanges]]
 
 @dataclass(frozen=True)
 class EpochChanges:
-    """What an overlay wants written into the stores."""
+    """The changes that an overlay wants written into the stores."""
 
     by_shard: ShardChanges = field(default_factory=dict)
     key_groups: Mapping[Any, int] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class EpochChanges:
 
 
 class Spec(Protocol):
-    """What the driver tells a slot of an operator, whatever its kind. Specs are frozen, and travel pickled."""
+    """The driver's description of an operator for a slot, whatever its kind. Specs are frozen, and travel pickled."""
 
     @property
     def uid(self) -> str:
@@ -56,7 +56,7 @@ class Spec(Protocol):
 
 
 class EpochOverlay(Protocol):
-    """What one attempt did in one epoch, by one operator in one slot: changes that are not state yet, and output."""
+    """The work of one attempt in one epoch, by one operator in one slot: changes that are not state yet, and output."""
 
     epoch: int
     rows_in: int
@@ -98,7 +98,7 @@ class Operator(Protocol[E]):
 
     @property
     def spec(self) -> Spec:
-        """What the driver told of it."""
+        """The driver's description of it."""
 
     @property
     def stores(self) -> Mapping[int, ShardStore]:
@@ -114,7 +114,7 @@ class Operator(Protocol[E]):
         """Open the user's code, which asks for its state. The stores are restored before."""
 
     def close(self) -> None:
-        """Close the user's code. Called always, also after a failure. The stores are another's to close."""
+        """Close the user's code. Always called, also after a failure. The slot closes the stores."""
 
     # --- one epoch
 
@@ -135,7 +135,7 @@ class Operator(Protocol[E]):
         ``changes`` of any operator; does nothing if nothing lies there."""
 
     def changes(self, overlay: E) -> EpochChanges:
-        """What is still to be written; ``epoch.commit_overlays`` writes it, with that of all other operators."""
+        """The changes still to be written; ``epoch.commit_overlays`` writes them, with those of all other operators."""
 
     # --- looking in
 

@@ -1,4 +1,4 @@
-"""Which kind of operator a spec asks for. A new kind has a room of its own, and one line here."""
+"""Finds the kind of operator that a spec asks for. A new kind has a room of its own, and one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one keyed operator is: frozen, made by the driver, carried to every slot."""
+"""The description of one keyed operator: frozen, made by the driver, carried to every slot."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OperatorSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class JobFacts:
-    """What a function may ask of its job."""
+    """Facts that a function may ask of its job."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     """The manifest's ``params``."""

@@ -1,4 +1,4 @@
-"""The metrics that a function makes of its own: objects that it counts with, and what is read of them.
+"""The metrics that a function makes for itself: objects that it counts with, and their readings.
 
 Counting costs the caller's own addition and nothing else: no lock, no clock. Reading happens in other threads while
 the function runs, and sees each number as of some moment. Gauges call the user's code, so they are read where nothing
@@ -21,7 +21,8 @@ MOST_SHOWN = 100
 """Metrics of one operator that are shown. Names made of data (a metric per key) would grow without end."""
 _LONGEST_NAME = 200
 _POINTS = 100
-"""What a meter remembers of its time span; more would make its rate no better than by one in a hundred."""
+"""Looks that a meter remembers of its time span. More would improve its rate by one in a hundred at most, and a meter
+that kept every look grew with the number of those who look."""
 _log = logging.getLogger("sparkstate.operators")
 
 Kind = Literal["counter", "gauge", "meter", "distribution"]
@@ -29,9 +30,9 @@ Kind = Literal["counter", "gauge", "meter", "distribution"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What one metric shows. Counter: ``count``. Gauge: ``least`` and ``largest``, both its value. Meter: ``count``
+    """The reading of one metric. Counter: ``count``. Gauge: ``least`` and ``largest``, both its value. Meter: ``count``
     and ``rate`` (events per second). Distribution: ``count``, ``sum``, ``least``, ``largest``. None: not of this
-    kind, nothing yet, or no finite number."""
+    kind, nothing yet, or not a finite number."""
 
     name: str
     kind: Kind
@@ -79,7 +80,7 @@ class _Meter(functions.Meter):
     def read(self, name: str, now_s: float) -> Reading:
         seen, count = self._seen, self._count
         if len(seen) > 1 and seen[-1][0] - seen[-2][0] < self._span_s / _POINTS:
-            seen[-1] = (now_s, count)  # however often it is looked at, and by however many
+            seen[-1] = (now_s, count)
         else:
             seen.append((now_s, count))
         while len(seen) > 2 and seen[1][0] <= now_s - self._span_s:
@@ -138,7 +139,7 @@ class _Gauge:
 
 
 def _finite(value: Any) -> float | None:
-    """What a report can carry: a number beyond a double's range, or none, would cost the whole report."""
+    """A number that a report can carry: one beyond a double's range, or NaN, would cost the whole report."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

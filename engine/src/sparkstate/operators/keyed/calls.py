@@ -4,7 +4,7 @@ The function object and its handles are one per operator, overlays are many. So 
 time of a piece of work: the cursor and every handle then read and write it, and the loop sets nothing per record but
 the number of the key and the time.
 
-Per record there is one call, the user's; what can be done per batch is done by those who call this.
+Per record there is one call, the user's. The callers of this do everything that can be done per batch.
 """
 
 from __future__ import annotations

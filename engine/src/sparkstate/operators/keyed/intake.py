@@ -1,4 +1,4 @@
-"""What a batch goes through before the user's code sees it: checked, counted, late rows taken out."""
+"""The intake of a batch, before the user's code sees it: checked, counted, late rows taken out."""
 
 from __future__ import annotations
 

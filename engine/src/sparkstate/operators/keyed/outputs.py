@@ -44,7 +44,8 @@ class Outputs:
         except errors.UserCodeError:
             if self._has_tags or not _may_be_tagged(yielded):
                 raise
-            # The job reads no side output, so nobody looked for tags: a look costs every record. From here on we do.
+            # The job reads no side output, so nothing looked for tags, since a look costs every record. Rows with a tag
+            # may have come all the same: from here on they are looked for, counted and dropped.
             self._has_tags = True
             self.put(overlay, yielded, stamps)
             return
@@ -54,11 +55,11 @@ class Outputs:
         overlay.batches.setdefault(None, []).append(batch)
 
     def start_piece(self, overlay: Overlay) -> None:
-        """What is put from now on until :meth:`end_piece` becomes one batch of each output."""
+        """All rows that are put from now on until :meth:`end_piece` become one batch of each output."""
         self._lengths = {tag: len(batches) for tag, batches in overlay.batches.items()}
 
     def end_piece(self, overlay: Overlay) -> None:
-        """Join what was put since :meth:`start_piece`: many small batches cost whoever reads them."""
+        """Join the batches put since :meth:`start_piece`: many small ones are slow to read."""
         for tag, batches in overlay.batches.items():
             length = self._lengths.get(tag, 0)
             if len(batches) > length + 1:

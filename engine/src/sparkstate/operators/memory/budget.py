@@ -1,4 +1,4 @@
-"""The bound on what the overlays of a slot take in memory, and what is done when they exceed it."""
+"""The bound on the memory of a slot's overlays, and the steps taken when they exceed it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 
 _COMMIT_FACTOR: Final = 2
-"""A commit holds its changes a second time, as rows: overlays may fill the bound's half."""
+"""A commit holds its changes a second time, as rows, so overlays may fill half of the bound."""
 _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
 _SMALL: Final = 8
-"""What is less than this part of the bound is not worth a file of its own."""
+"""Less than this part of the bound is not worth a file of its own."""
 
 
 class EpochBudget:
@@ -107,7 +107,7 @@ class EpochBudget:
     def _relieve(self, tables: OperatorTables, overlay: Overlay, small: int) -> bool:
         moved = False
         if not overlay.finished:
-            # What is finished may be read at this moment, by another thread.
+            # The output of a finished overlay may be read at this moment, by another thread.
             if weighing.output_bytes(overlay) > small:
                 self.write_outputs(overlay)
             if weighing.held_bytes(overlay) > small:
@@ -120,7 +120,7 @@ class EpochBudget:
         return moved
 
     def move_to_disk(self, tables: OperatorTables, overlay: Overlay) -> None:
-        """Entries and timers of the overlay go to its spill; its keys are numbered anew."""
+        """Entries and timers of the overlay go to its spill; its keys get new numbers."""
         spilling.move_to_disk(tables, overlay, self.spill_of(overlay, tables.stores, tables.shard_of))
 
     def write_outputs(self, overlay: Overlay) -> None:

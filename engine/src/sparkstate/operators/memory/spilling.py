@@ -12,9 +12,9 @@ from sparkstate.operators.state.tables import OperatorTables
 
 
 def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None:
-    """Fold entries and timers into the overlay's spill and forget them here: keys are numbered anew.
+    """Fold entries and timers into the overlay's spill and forget them here: keys get new numbers.
 
-    What was only read is forgotten as well, and read again when it is asked for.
+    Entries that were only read are forgotten as well, and read again when they are asked for.
     """
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
     specs = {domain: tables.timer_spec(domain) for domain in TimeDomain}

@@ -57,7 +57,7 @@ def held_bytes(overlay: Overlay) -> int:
 
 
 def _counted(overlay: Overlay, name: tuple[str | None, ...], batches: list[pa.RecordBatch]) -> int:
-    """Only what came since the last time is looked at. Whoever empties the list forgets ``measured[name]``."""
+    """Looks only at batches that came since the last time. Code that empties the list also drops ``measured[name]``."""
     count, size = overlay.measured.get(name, (0, 0))
     size += sum(int(batch.nbytes) for batch in batches[count:])
     overlay.measured[name] = (len(batches), size)

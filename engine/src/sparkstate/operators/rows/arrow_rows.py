@@ -1,5 +1,4 @@
-"""Between Arrow batches and rows of Python values. Most of an epoch's time is spent here and in the user's
-code."""
+"""Between Arrow batches and rows of Python values. Most of an epoch's time is spent here and in the user's code."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ ReadColumn = Callable[[str], list[Any]]
 
 
 def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[ReadColumn], list[Any]]:
-    """A function that reads a batch's keys: scalars for one column, tuples for more. Every NaN is one
-    object."""
+    """A function that reads a batch's keys: scalars for one column, tuples for more. Every NaN is one object, because
+    a dict finds a NaN only by identity."""
     if len(columns) == 1:
         column = columns[0]
         if isinstance(key_type, scalars.FloatType):

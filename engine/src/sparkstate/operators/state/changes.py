@@ -1,4 +1,4 @@
-"""What an overlay changes, as the shard stores take it."""
+"""The changes of an overlay, as the shard stores take them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Cursor(OnTimerContext):
         self.timer_namespace: Any = None
 
     def unbind(self) -> None:
-        """There is no key: whoever asks for it, or sets a timer, is refused."""
+        """There is no key: to ask for it, or to set a timer, is refused."""
         self.keys = self.kgs = unkeyed.Unkeyed("the context")
 
     def timestamp(self) -> int | None:

@@ -1,8 +1,7 @@
 """The uncommitted changes of one epoch by one task attempt, and what they read, wrote and put out.
 
-An overlay belongs to one operator in one slot. Nothing in it is state until ``epoch.commit_overlays``; to
-give it up is to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the
-user's code.
+An overlay belongs to one operator in one slot. Nothing in it is state until ``epoch.commit_overlays``; to give it up is
+to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the user's code.
 """
 
 from __future__ import annotations
@@ -153,10 +152,10 @@ class TimerOverlay:
         return heapq.heappop(self._heap)[2]
 
     def take(self) -> dict[TimerKey, bool]:
-        """Hand over the changes, to be spilled; whoever fires finds them there.
+        """Hand over the changes, to be spilled; a pass that fires timers finds them there.
 
-        What must not fire in this pass stays: timers that were registered in it, where new ones wait for the
-        next epoch.
+        Timers that must not fire in this pass stay: those that were registered in it, where new ones wait for the next
+        epoch.
         """
         taken, self.changes = self.changes, {}
         if self._until is not None and not self._new_ones_too:

@@ -1,4 +1,4 @@
-"""What ``open`` is given: makes the state handles of one operator."""
+"""The context that ``open`` is given: it makes the state handles of one operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Register = Callable[[TableSpec], handles.TableOf]
 
 
 class OperatorRuntimeContext(RuntimeContext):
-    """Makes handles, each state once; after ``open`` it makes no more, and gives those that there are."""
+    """Makes handles, one for each state; after ``open`` it makes no more, and gives out those that it has made."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The stand-ins for a batch's keys and entries while no key is set: in ``open`` and in ``close``.
 
-The record loop and the state handles look neither for it nor for a key: they read and write what they are bound to,
-and this refuses to be read or written.
+Without them, what a function writes there is lost in silence. Neither the record loop nor the state handles look
+whether a key is set: they read and write what they are bound to, and this refuses to be read or written.
 """
 
 from __future__ import annotations
