@@ -47,7 +47,7 @@ def prefer_folders(path: list[str]) -> list[str]:
 
 
 def load() -> bool:
-    """Load all of it; whether this process is still one that may fork."""
+    """Load all of it. Returns whether this process may still fork."""
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for name in _LOADED:
         with contextlib.suppress(ImportError):

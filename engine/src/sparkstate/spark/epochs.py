@@ -31,7 +31,7 @@ _REHEARSAL = "sparkstate-rehearsal"
 
 @dataclass(frozen=True)
 class EpochResult:
-    """What an epoch did. ``waited_ms`` is the longest time a slot's commit waited for a checkpoint."""
+    """The outcome of an epoch. ``waited_ms`` is the longest time that a slot's commit waited for a checkpoint."""
 
     epoch: int
     rows: int
@@ -149,7 +149,7 @@ class EpochRunner:
         """Take one row all the way to the Python workers and drop it there, so that the first epoch finds them, the
         compiled plans and the JVM warm. Call it while the slots still fill; :meth:`end_rehearsal` cuts it short.
 
-        What fails here fails in the epoch as well, and is said there.
+        Errors are left to the epoch, which fails of them as well and reports them.
         """
         context = self._session.sparkContext
         for prepared in self._feeds.values():
@@ -370,7 +370,7 @@ class EpochRunner:
             self._next_processing,
             waited,
             (self._clock.monotonic() - fed.started) * 1000,
-            None if fed.nothing else self._held_bytes,
+            None if fed.nothing else self._held_bytes,  # a checkpoint may have subtracted the last figure
         )
 
     def _enter(self, phase: phases.Phase, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: bring rows to their slot, fetch an output from it. No state, no user code."""
+"""The tasks in Spark's Python workers: bring rows to their slot, fetch an output from it. No state, no user code."""
 
 from __future__ import annotations
 
@@ -191,6 +191,6 @@ class OutputTask:
 
 
 def _enter(phase: phases.Phase, epoch: int, incarnation: int) -> None:
-    """A worker's phases begin when the first batch is under way: before it has done nothing yet."""
+    """A worker's phases begin when the first batch is under way: before that the worker has done nothing."""
     worker = phases.Phases("worker", clock.SystemClock(), os.environ)
     worker.enter(phase, epoch=epoch, incarnation=incarnation)

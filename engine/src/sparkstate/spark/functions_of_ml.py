@@ -1,9 +1,9 @@
 """A session without the functions of MLlib, until somebody wants them.
 
-Every new session of Spark registers what ``pyspark.ml.functions`` calls, for which it loads a part of MLlib and of
-Scala's reflection: more than a second of a driver's start, in which few jobs use it. They are Spark's only extension
-that comes by itself. Where it is the only one indeed, the session is made without looking for any, and whoever imports
-``pyspark.ml`` has it registered at that moment.
+Every new session of Spark registers the functions that ``pyspark.ml.functions`` calls, and for that loads a part of
+MLlib and of Scala's reflection: 1.6 CPU-seconds of a driver's start (RFC 0008), though few jobs use them. They are the
+only extension that Spark finds by itself. Where there is indeed no other, the session is made without a look for any,
+and the first import of ``pyspark.ml`` registers the functions at that moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PACKAGE: Final = "pyspark.ml"
 _SERVICE: Final = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 _ITS_JAR: Final = "/spark-mllib_"
 _OTHERS: Final = ("spark.sql.extensions", "spark.jars", "spark.jars.packages")
-"""Who brings code of his own may call the functions from there."""
+"""With one of these set, code from elsewhere may call the functions without an import in Python."""
 
 
 def session(context: SparkContext, conf: Mapping[str, str]) -> SparkSession:

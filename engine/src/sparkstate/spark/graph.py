@@ -60,7 +60,7 @@ class Operator:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkNode:
-    """Where an output goes: a sink of ours, run in the slots, or a function of the user's."""
+    """The destination of an output: a sink of ours, run in the slots, or a function of the user's."""
 
     uid: str
     operator: str
@@ -76,7 +76,7 @@ class Graph:
     operators: dict[str, Operator] = field(default_factory=dict)
     sinks: list[SinkNode] = field(default_factory=list)
     backend: StateBackend | None = None
-    """What the job's code chose; what it leaves open comes from the manifest."""
+    """The choice of the job's code; the manifest gives what that leaves open."""
 
     def add_sources(self, sources: list[Source]) -> None:
         """The job's input. A second ``keyed`` over the same DataFrames shares it, over others it is refused."""
@@ -118,7 +118,7 @@ class Graph:
         ]
 
     def add(self, operator: Operator) -> None:
-        """Declare an operator; uids are unique, for state is found again by them."""
+        """Declare an operator; uids are unique, because state is found again by them."""
         if operator.uid in self.operators:
             raise errors.SpecInvalid(f"two operators have the uid {operator.uid!r}; give each its own")
         self.operators[operator.uid] = operator
@@ -167,8 +167,8 @@ def current() -> Graph:
 
 
 def _of_the_code() -> tuple[type[BaseException], ...]:
-    """What is wrong with code, not with what it has read: a file that is missing may be there at the next start, and
-    a TypeError or AttributeError may come of an empty table (``first()["x"]``)."""
+    """Errors of the code itself, not of the data that it has read: a file that is missing may be there at the next
+    start, and a TypeError or AttributeError may come from an empty table (``first()["x"]``)."""
     from pyspark.errors import ParseException
 
     return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)

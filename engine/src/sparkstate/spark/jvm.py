@@ -1,6 +1,6 @@
 """Spark's JVM, and the settings that it is started with: what we set, what a user may set, what is refused.
 
-No more is imported here than that takes: the JVM starts while the driver loads the rest.
+This module imports no more than that takes: the JVM starts while the driver loads the rest (RFC 0008).
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ _CALM_COMPILER: Final = (
     "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 "
     "-XX:Tier4CompileThreshold=1500000 -XX:Tier4BackEdgeThreshold=4000000"
 )
-"""The JVM's second compiler begins at a hundred times its default counts. While Spark starts it compiles what will
-never be hot; the loops over rows pass these counts when as many rows have come."""
+"""The JVM's second compiler begins at a hundred times its default counts (RFC 0008 has the figures). While Spark starts
+it would compile code that is never hot; the loops over rows pass these counts within their first batches."""
 DEFAULTS: Final[Mapping[str, str]] = {
-    # Where both exist Arrow moves column by column; larger batches amortise the slot's per-batch work.
+    # Larger batches than Spark's own amortise the slot's work per batch.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # An epoch's plans are small and known; re-planning them costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "sparkstate.spark.daemon",
-    # As it is for tasks of RDDs: Spark has a daemon for each environment, and this would make another one.
+    # As it is for tasks of RDDs: Spark has a daemon for each environment. With this on, a second one loaded everything
+    # again, just when the first epoch waited for it.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.authenticate": "true",

@@ -20,7 +20,8 @@ TEMPLATE_FILE: Final = "spark.kubernetes.executor.podTemplateFile"
 DRIVER_POD: Final = "spark.kubernetes.driver.pod.name"
 CONTAINER: Final = "executor"
 LIFE: Final = "sparkstate.io/life"
-"""The label that tells the executors of one life of an attempt from those of another."""
+"""The label that tells the executors of one life of an attempt from those of another: a killed process is followed by
+another in the same pod, and the executors of the former one stayed, with their memory if they hung."""
 INSTANCES: Final = "spark.executor.instances"
 DRIVER_PORT: Final = 7078
 BLOCK_MANAGER_PORT: Final = 7079
@@ -54,7 +55,7 @@ def conf(
     """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap.
     ``secret_file``: what driver and executors prove themselves to each other with.
 
-    Which life of the attempt it is, is known later: :func:`of_life`.
+    The number of the attempt's life is known later: :func:`of_life`.
     """
     host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
     found = {
@@ -87,8 +88,9 @@ def conf(
 
 
 def owns_by_template(settings: JobSettings, pod: PodSettings) -> bool:
-    """Whether the template says whose the executors are. Spark does where it knows the driver's pod, but then it also
-    waits a second for that pod to be ready, which it is when the job runs, before it asks for the first executor."""
+    """Whether the template says whose the executors are. Spark says it where it knows the driver's pod, but then also
+    waits a second for that pod to be ready before it asks for the first executor. The pod is ready only when the job
+    runs."""
     return bool(pod.uid) and not {TEMPLATE_FILE, DRIVER_POD} & settings.spark_conf.keys()
 
 
@@ -101,8 +103,8 @@ def owned(template: str, pod: PodSettings) -> str:
 
 
 def of_life(settings: JobSettings, pod: PodSettings, life: int, template: str = TEMPLATE) -> dict[str, str]:
-    """What the executors of this life of the attempt are made with, ``template`` being the file that they are made
-    from; what the user says of it stays."""
+    """Settings for the executors of this life of the attempt, made from the file ``template``. The user's own settings
+    stay."""
     ours = {
         INSTANCES: str(settings.executors),
         TEMPLATE_FILE: template,

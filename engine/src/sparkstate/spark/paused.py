@@ -10,8 +10,8 @@ from sparkstate import clock
 
 
 class PausedTime:
-    """What pauses took, of every thread that waits. Two threads that wait at once count twice, which
-    ``Watermarks.paused`` bears."""
+    """The length of all pauses, of every thread that waits. Two threads that wait at once count twice;
+    ``Watermarks.paused`` never moves a time beyond now."""
 
     def __init__(self, clock_: clock.Clock) -> None:
         self._clock = clock_
@@ -43,7 +43,8 @@ class PausedTime:
 
 
 class WorkTime:
-    """How long epochs are worked on. Their pauses are left out: ``paused`` counts those."""
+    """How long epochs are worked on, without their pauses, which ``paused`` counts: what was taken off as pause and as
+    work held the watermark longer than the idle timeout."""
 
     def __init__(self, paused: PausedTime) -> None:
         self._paused = paused

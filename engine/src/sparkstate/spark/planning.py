@@ -1,4 +1,4 @@
-"""From the declared graph to what slots are told: operator specs with Arrow schemas and key types."""
+"""From the declared graph to the plans of slots: operator specs with Arrow schemas and key types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading Spark plans: event time of a source, what cannot work and why, key columns, Arrow schemas."""
+"""Reading Spark plans: the event time of a source, sources that cannot work, key columns, Arrow schemas."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _attributes(node: Any) -> Iterator[tuple[str, int]]:
 
 
 def check_source(frame: DataFrame) -> None:
-    """Refuse what would lose or repeat rows, with a sentence."""
+    """Refuse a source that would lose or repeat rows, with a sentence."""
     if not isinstance(frame, DataFrame) or not hasattr(frame, "_jdf"):
         raise errors.SpecInvalid(
             f"sparkstate.keyed got {type(frame).__name__}; it needs a streaming DataFrame of a classic session "

@@ -110,17 +110,17 @@ class Query:
 
     def hold(self) -> None:
         """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
-        which ends it."""
+        which ends it: nobody waits for that where the next pod waits for this driver's end (RFC 0008)."""
         self._stopping.set()
         with self._in_callback:
             pass
 
     def abandon(self, interrupt: Callable[[], None], patience_s: float = 10.0) -> None:
-        """End at once, because what an epoch waits for will not come: Spark's jobs fail, and ``interrupt`` lets fail
-        whatever else is waited for.
+        """End at once, because an epoch waits for something that will not come: Spark's jobs fail, and ``interrupt``
+        makes all other waits fail.
 
         Both again and again: an epoch that is being planned has no job yet that could be cancelled, and the tasks of
-        one that comes later try for a minute to reach a slot whose pod is gone.
+        one that comes later looked for a lost slot for 50 seconds.
         """
         self._stopping.set()
         query, rounds = self._query, 0
@@ -183,7 +183,7 @@ class Query:
 
 
 def _quiet(session: SparkSession) -> None:
-    """Spark logs the end of a query by an exception with its stack; ours are said by the driver instead."""
+    """Spark logs the end of a query by an exception with its stack; the driver reports ours instead."""
     log4j = session._jvm.org.apache.logging.log4j
     for name in ("streaming.runtime.MicroBatchExecution", "streaming.MicroBatchExecution"):
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.sql.execution.{name}", log4j.Level.OFF)

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pyspark.cloudpickle
-import pyspark.testing.utils  # PySpark asks it whether numpy is there, before it sends the first value
+import pyspark.testing.utils  # PySpark asks this for numpy before its first value, which loads pandas: now, not then
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -39,8 +39,8 @@ class Beginning:
         pool.shutdown(wait=False)
 
     def claimed(self, life: int) -> None:
-        """The state is this driver's: in a cluster, ask for executors as those of the attempt's ``life``. They come
-        later."""
+        """The state is this driver's: in a cluster, ask for executors, which come later, as those of the attempt's
+        ``life``."""
         pod = self._settings.pod
         if self._settings.deployment == "cluster" and pod is not None:
             conf = kubernetes.of_life(self._settings, pod, life, _template(self._settings, pod))
@@ -56,7 +56,7 @@ class Beginning:
 def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
     conf = spark_conf(settings)
     if settings.deployment == "cluster":
-        conf.set(kubernetes.INSTANCES, "0")  # not for the JVM's start, which refuses that
+        conf.set(kubernetes.INSTANCES, "0")  # in the context alone: ``spark-submit`` refuses that
     return SparkContext(conf=conf, gateway=jvm.gateway())
 
 
@@ -88,8 +88,8 @@ def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: in
 
 def begin_workers(session: SparkSession) -> None:
     """Spark starts its daemon of Python workers when a task needs one. This one does, in the background, so that the
-    daemon loads what it has to while the job declares itself. After :func:`ship`: it is another daemon for every
-    environment."""
+    daemon loads its modules while the job declares itself. Call it after :func:`ship`: each environment has a daemon of
+    its own."""
     context = session.sparkContext
     threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
 

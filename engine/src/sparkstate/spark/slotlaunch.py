@@ -27,7 +27,7 @@ PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class NoPlace:
-    """The executor that the task ran in already has as many slots as fit its memory."""
+    """The task's executor already has as many slots as fit its memory."""
 
     slot: int
     host: str
@@ -148,7 +148,7 @@ def without_executor(context: SparkContext, addresses: Sequence[SlotAddress]) ->
 
 
 def _executors(context: SparkContext) -> set[str] | None:
-    """The ids of those that have registered; None if the JVM ends: whoever waits for its answer is told so."""
+    """The ids of those that have registered; None if the JVM ends: callers that wait for it hear of that anyway."""
     try:
         return set(filter(None, str(context._jsc.sc().getExecutorIds().mkString(",")).split(",")))
     except Exception:

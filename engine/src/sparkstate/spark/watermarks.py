@@ -44,7 +44,7 @@ def part_label(columns: Sequence[str], values: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class PartTime:
-    """What is known of one part: its largest event time, and the wall time of its last row (or restore)."""
+    """One part as it is known: its largest event time, and the wall time of its last row (or restore)."""
 
     largest: int
     active_ms: int
@@ -52,7 +52,7 @@ class PartTime:
 
 @dataclass(frozen=True)
 class SourceTime:
-    """What is known of one source. ``active_ms`` is the wall time since which the job waits for it."""
+    """One source as it is known. ``active_ms`` is the wall time since which the job waits for it."""
 
     delay_ms: int
     idle_timeout_ms: int | None
@@ -108,7 +108,7 @@ class SourceTime:
         return self.idle_timeout_ms is not None and now_ms - active_ms >= self.idle_timeout_ms
 
     def restored(self, largest: int | None, parts: Mapping[str, int]) -> SourceTime:
-        """With what a checkpoint knows. Parts that other columns told apart are no parts any more."""
+        """With the times in a checkpoint. Parts that other columns told apart are no longer parts."""
         if self.columns:
             known = {k: v for k, v in parts.items() if tuple(json.loads(k)) == self.columns}
         else:
@@ -128,7 +128,7 @@ class Stored:
     before_end: int | None = None
     """Of a drained job: the watermark before the end of the input. None where an older version stored it."""
     late_at_watermark: bool = True
-    """False in checkpoints of before Flink's definition: (largest − delay), and a row at it is on time."""
+    """False in checkpoints from before Flink's definition: (largest − delay), and a row at it is on time."""
 
 
 def stored_in(metadata: CheckpointMetadata) -> Stored:
@@ -186,9 +186,9 @@ class Watermarks:
     def restored(self, stored: Stored) -> Watermarks:
         """As stored in a checkpoint; a source that the stored job did not have starts without a row.
 
-        What a run stored at the end of its input goes on where it was before that end: +∞ was true of the rows that
-        this run had, and every row of the next one would be late. Where an older version did not store that, the
-        largest event times say where it was.
+        A job that was stored at the end of its input goes on where the watermark was before that end: +∞ was true of
+        the rows that this run had, and with it every row of the next one was late. Where an older version did not store
+        that, the largest event times say where it was.
         """
         sources = tuple(
             source.restored(stored.largest.get(i), stored.parts.get(i, {}))
