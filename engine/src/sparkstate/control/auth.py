@@ -1,9 +1,9 @@
-"""The gate before everything: who has no key learns nothing but whether the process lives.
+"""The gate before everything: a request without a key learns only whether the process lives.
 
-Pure ASGI and outermost, so that a request without a key reaches no router, no validation and no error
-page; paths that exist and paths that do not get the same empty 401. The key to look with opens what only looks
-(GET, HEAD), the key ``admin`` everything. The shell of the page is a constant of
-the release and holds no job data (docs/rfcs/0003-page-shell.md), so it passes.
+It is pure ASGI and outermost, so that such a request reaches no router, no validation and no error page; paths that
+exist and paths that do not get the same empty 401. The key ``read`` opens what only looks (GET, HEAD), the key
+``admin`` everything (RFC 0017). The shell of the page is a constant of the release and holds no job data
+(docs/rfcs/0003-page-shell.md), so it passes.
 """
 
 from __future__ import annotations

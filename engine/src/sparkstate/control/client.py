@@ -30,9 +30,7 @@ class ControlUnreachable(errors.SparkstateError):
 
 
 class ControlRefused(errors.SparkstateError):
-    """An answer other than success. ``status`` is the HTTP status, ``answer_reason`` the server's word for
-    it.
-    """
+    """An answer other than success. ``status`` is the HTTP status, ``answer_reason`` the server's word for it."""
 
     def __init__(self, message: str, status: int, answer_reason: str) -> None:
         super().__init__(message)
@@ -116,9 +114,7 @@ class ControlClient:
         return self._found(documents.SavepointStatus, f"/v1/savepoints/{quote(trigger_id, safe='')}")
 
     def wait_for_savepoint(self, trigger_id: str, timeout_s: float) -> documents.SavepointStatus:
-        """Ask until it is completed or failed. Raises ``ControlUnreachable`` when that takes over
-        ``timeout_s``.
-        """
+        """Ask until it is completed or failed. Raises ``ControlUnreachable`` when that takes over ``timeout_s``."""
         deadline = self._clock.monotonic() + timeout_s
         while True:
             found = self.savepoint(trigger_id)

@@ -1,8 +1,8 @@
 """Bounds on connections, so that nobody keeps the kubelet's probes, or anybody else, from being answered.
 
-A connection without a request costs its maker nothing, so there may be any number: the newest is always let in, and the
-oldest idle one of whoever has most goes. A probe's answer needs neither a thread nor a token, so what comes in is
-answered.
+A connection without a request costs its maker nothing, so there may be any number of them: at 256 idle ones the
+kubelet's probe was refused. So the newest is always let in, and the peer with the most loses its oldest idle one. A
+probe's answer needs neither a thread nor a token, so a probe that is let in is answered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BoundedProtocol(h11_impl.H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """As uvicorn's; whoever holds too many loses one first."""
+        """As uvicorn's; a peer that holds too many loses one first."""
         super().connection_made(transport)
         self._expire_later()
         self._make_room()

@@ -1,8 +1,8 @@
 """The life of a driver: every transition of its phase, who causes it, and why.
 
-The phase is a report: the page, the runner and the operator read it, and nothing in the driver is done by it that could
-lose state. So a transition that is not in the table is a mistake of ours, which is logged as an error, and the job
-goes on. Tests end it instead (:data:`STRICT`), in the drivers that they start as well.
+The phase is a report for the page, the runner and the operator; nothing that the driver does by it could lose state. So
+a transition that is not in the table is a mistake of ours, which is logged as an error, and the job goes on. Tests end
+the job instead (:data:`STRICT`), in the drivers that they start as well.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TABLE: Final = (
     ),
     Transition("storage", "the storage answers again", Phase.RUNNING, _of(Phase.PAUSED)),
     Transition(
-        # From PAUSED: what the job waits for need not come any more.
+        # From PAUSED: the storage for which the job waits need not come any more.
         "user",
         "the job is asked to end, or to stop with a savepoint, or its input ends",
         Phase.STOPPING,

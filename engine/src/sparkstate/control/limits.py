@@ -1,4 +1,4 @@
-"""Bounds on what a request may carry, and the headers that every authorised answer carries."""
+"""Bounds on a request's body, and the headers that every authorised answer carries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sparkstate.control import documents, shell
 
 MAX_BODY_BYTES: Final = 64 * 1024
 DISCARDED_BYTES: Final = 1024 * 1024
-"""Of a refused body are read, so that its sender gets to read the answer: a socket that is closed with unread bytes
-resets the connection, and the answer with it (RFC 9112, section 9.6)."""
+"""As much of a refused body is read, so that its sender gets to read the answer: to close a socket with unread bytes
+resets the connection, and the answer is lost with it (RFC 9112, section 9.6)."""
 BODY_S: Final = 15.0
 """For a whole body, however many bytes of it come."""
 
@@ -130,7 +130,7 @@ async def _refuse(send: Send, status: int, error: str, reason: str) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what is left of the body is not waited for
+        (b"connection", b"close"),  # nobody waits for the rest of the body
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -145,7 +145,7 @@ class JobMetrics:
             return prometheus_client.generate_latest(self._registry)
 
     def render_open(self) -> bytes:
-        """The same for callers without a token: no place in storage is named."""
+        """The same for callers without a token: it names no place in storage."""
         with self._scrape:
             return prometheus_client.generate_latest(self._open)
 

@@ -1,8 +1,8 @@
-"""What the endpoint asks of a running job. The driver implements it; tests implement it in memory.
+"""The endpoint's questions to a running job. The driver implements them; tests do so in memory.
 
-Calls come from several threads of the server. All of them but :meth:`JobControl.is_live`,
-:meth:`JobControl.is_ready` and :meth:`JobControl.identity` may take their time, but must come back: the
-server has a bounded number of threads.
+Calls come from several threads of the server. All of them except :meth:`JobControl.is_live`,
+:meth:`JobControl.is_ready` and :meth:`JobControl.identity` may take their time, but must come back: the server has a
+bounded number of threads.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class JobControl(Protocol):
         """No driver of an earlier attempt runs any more: one that waits for their end need not; returns at once."""
 
     def is_live(self) -> bool:
-        """Whether epochs make progress (or need not). Returns at once, takes no lock that an epoch holds."""
+        """Whether epochs make progress (or need not). Returns at once and takes no lock that an epoch holds: slow is
+        not dead."""
 
     def is_ready(self) -> bool:
         """Whether the job runs. Returns at once, as :meth:`is_live`."""

@@ -1,4 +1,4 @@
-"""Paths and what they ask of the job. Authorisation, limits and headers are done before (see ``app``)."""
+"""Paths, and the questions that they ask of the job. Authorisation, limits and headers come before (see ``app``)."""
 
 from __future__ import annotations
 

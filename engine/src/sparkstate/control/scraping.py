@@ -1,9 +1,9 @@
 """The port for Prometheus: ``GET /metrics`` without a token, and nothing else.
 
-A scraper cannot know the token of an attempt. So a job may open a port beside its endpoint that shows what is counted:
-numbers by slot and part, and the names that the job's functions give their own metrics and their operators; no keys,
-addresses or places in storage (docs/security.md). It is off unless ``metricsPort`` is set.
-Whoever reaches it may ask as often as they like; the text is made once a second, which bounds the cost.
+A scraper cannot know the token of an attempt. So a job may open a port beside its endpoint that shows numbers by slot
+and part, and the names that the job's functions give their own metrics and their operators; no keys, addresses or
+places in storage (docs/security.md). It is off unless ``metricsPort`` is set. Callers may ask as often as they like:
+the text is made once a second, which bounds the cost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Door:
     async def _give(self, send: Send, *, has_body: bool) -> None:
         try:
             text = await self._fresh()
-        except Exception:  # a job that is only starting; nothing of it is told here
+        except Exception:  # a job that is only starting; without a token nobody hears more of it
             await _answer(send, 503, b"")
             return
         kind = (b"content-type", metrics.CONTENT_TYPE.encode())

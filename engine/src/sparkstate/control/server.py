@@ -1,7 +1,7 @@
 """The endpoints' life: a listening socket and a daemon thread with an event loop.
 
-The socket is bound in :meth:`HttpServer.start`, so a port in use is an error of the caller and not of a
-thread, and port 0 gives a real address at once.
+The socket is bound in :meth:`HttpServer.start`, so a port in use is an error for the caller and not in a thread, and
+port 0 gives a real address at once.
 """
 
 from __future__ import annotations

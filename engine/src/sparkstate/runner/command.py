@@ -14,7 +14,7 @@ from sparkstate.runner import workdir
 
 @dataclass(frozen=True, kw_only=True)
 class DriverArguments:
-    """What ``sparkstate run`` was given and hands on unchanged."""
+    """Arguments of ``sparkstate run`` that go to the driver unchanged."""
 
     manifest: Path
     overrides: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class DriverArguments:
 
 
 def for_restart(arguments: DriverArguments, job: settings.JobSettings) -> DriverArguments:
-    """What a later attempt of the same run is told.
+    """The arguments for a later attempt of the same run.
 
     An instruction to begin empty is for the run, not for its restarts: they would throw away what it has built.
     """
@@ -34,8 +34,8 @@ def for_restart(arguments: DriverArguments, job: settings.JobSettings) -> Driver
 def driver_command(
     arguments: DriverArguments, folder: workdir.WorkDir, attempt: int, lineage: str = ""
 ) -> list[str]:
-    """The driver of ``attempt``. The token goes by file: a command line is readable by every user. ``lineage`` is what
-    earlier attempts had, empty if nobody knows of one."""
+    """The driver of ``attempt``. The token goes by file, because every user can read a command line. ``lineage`` is
+    that of earlier attempts, empty if nobody knows of one."""
     overrides = [part for override in arguments.overrides for part in ("--set", override)]
     return [
         sys.executable,

@@ -2,8 +2,8 @@
 
 ``python -m sparkstate.runner.leash PARENT_PID PROGRAM ARGUMENT…`` asks the kernel (``PR_SET_PDEATHSIG``) to
 kill this process when the thread that started it dies, and then becomes the program; the request outlives
-``exec``. A runner that is killed with SIGKILL so leaves no driver behind: the driver's end ends its JVM,
-the JVM's end its slots. On systems without ``prctl`` the program is started without this guarantee.
+``exec``. So a runner that is killed with SIGKILL leaves no driver behind: the driver's end ends its JVM and its slots,
+which watch it. On systems without ``prctl`` the program is started without this guarantee.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Takes the periodic savepoints of a running job and deletes the expired ones.
 
-Which one is due is decided by :mod:`schedule` from the clock and the newest slot time that is done with;
-which ones go, by :mod:`retention`. Both look at the storage, so a runner that starts again neither repeats
-nor forgets one.
+:mod:`schedule` decides which one is due, from the clock and the newest slot time that is done with; :mod:`retention`
+decides which ones go. Both look at the storage, so a runner that starts again neither repeats nor forgets one.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class PeriodicSavepoints:
             self._in_flight = identifier
 
     def driver_ended(self) -> None:
-        """What was in flight may or may not be complete: the storage is asked again before the next step."""
+        """The savepoint in flight may or may not be complete: the storage is asked again before the next step."""
         self._in_flight = None
         self._done_ms = None
 

@@ -16,8 +16,7 @@ GROUP_GRACE_S = 10.0
 """How long the JVM may take to end after its driver: it removes its temporary files then."""
 KILLED_GRACE_S = 0.5
 """The same after a driver that was killed: its JVM would wait in vain for a streaming query whose callbacks are gone,
-and the next attempt empties the working directory anyway.
-"""
+and the next attempt empties the working directory anyway."""
 KILL_WAIT_S = 5.0
 """A killed process is gone when the kernel comes to it."""
 POLL_S = 0.05
@@ -56,7 +55,7 @@ class DriverProcess:
         """None while it runs, else its exit code (negative: that signal); then its group is gone too."""
         if self._process.returncode is not None:
             return self._process.returncode
-        # Left unreaped until its group is dealt with: so long nobody else can get the number of the group.
+        # Left unreaped until its group is dealt with: until then nobody else can get the number of the group.
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None

@@ -29,10 +29,10 @@ def expired(
 ) -> list[Kept]:
     """The savepoints to delete, oldest first.
 
-    Only those count and go that the runner took by itself (periodic, or on stop): one that a person asked
-    for is that person's. The newest savepoint of all stays whatever its age, so does the newest automatic
-    one (the schedule goes on from it), and so do the ``pinned`` URLs (what the job was restored from, what
-    is in flight). None as a limit means no limit.
+    Only savepoints that the runner took by itself (periodic, or on stop) count and go: one that a person asked for
+    belongs to that person. The newest savepoint of all stays whatever its age, and so do the newest automatic one (the
+    schedule goes on from it) and the ``pinned`` URLs (such as the one that the job was restored from). None as a limit
+    means no limit.
     """
     newest_first = sorted(savepoints, key=lambda kept: (kept.completed_ms, kept.url), reverse=True)
     automatic = [kept for kept in newest_first if kept.trigger_id.startswith(AUTOMATIC_PREFIXES)]

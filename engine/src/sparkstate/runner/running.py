@@ -25,7 +25,7 @@ STORAGE_RETRY_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line said."""
+    """The options of the command line."""
 
     manifest: Path
     overrides: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class Runner:
     def _await_storage(
         self, look_: Callable[[], lineages.Found | None], reporter: progress.Reporter
     ) -> lineages.Found | None:
-        """What ``look_`` finds. Storage that is away is waited for, until the owner has enough."""
+        """What ``look_`` finds. Waits for a storage that is away, until the owner asks to stop."""
         while True:
             try:
                 return look_()
@@ -175,8 +175,8 @@ def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock
 
 
 def require_known(job: settings.JobSettings, found: lineages.Found | None, folder: workdir.WorkDir) -> None:
-    """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only what was begun
-    beside it; else remember what it has."""
+    """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only a lineage that was
+    begun beside it (on the disk below a volume that is not mounted); otherwise remember the lineage that it has."""
     storage, name = job.checkpoint.storage, lineage.JobName.of(job)
     known = folder.known_lineage(storage, str(name))
     if job.start_empty:
@@ -187,7 +187,7 @@ def require_known(job: settings.JobSettings, found: lineages.Found | None, folde
             lost += f", or, to begin from restoreFrom, delete the file {folder.lineage_file}"
         raise errors.RestoreBlocked(lost)
     elif found is not None and found.state.claim is not None:
-        # Of a lineage that nobody began there may be no folder yet.
+        # Only one that a driver has claimed: before that there may be no folder yet.
         folder.record_lineage(storage, str(name), found.lineage.id)
 
 

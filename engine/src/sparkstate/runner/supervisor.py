@@ -26,10 +26,10 @@ LOG_TAIL_LINES = 15
 
 
 class Supervisor:
-    """Runs one job to its end; made anew for every run.
+    """Runs one job to its end; each run has its own.
 
-    ``launch`` starts the driver of an attempt, ``connect`` makes a client for its address. ``stop`` is
-    asked from outside.
+    ``launch`` starts the driver of an attempt, ``connect`` makes a client for its address. ``stop`` is asked from
+    outside.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Supervisor:
         return None
 
     def _stopped_while_down(self) -> int:
-        """No driver runs: nothing to wait for, and nobody who could take a savepoint of what has run before."""
+        """No driver runs: there is nothing to wait for, and nobody can take a savepoint of the epochs before."""
         lost = self._job.savepoint_on_stop and self._last is not None
         savepoint = "without a savepoint " if lost else ""
         self._reporter.message(f"{self._job.name} stopped {savepoint}while it was down; {self._left_off()}")
@@ -158,7 +158,7 @@ class Supervisor:
         return f"finished: {message}" if message else "finished"
 
     def _stop_savepoint(self, watch: watching.Watch) -> str | None:
-        """Where the savepoint of the stop lies: the driver said it, or, if it was gone too soon, the log."""
+        """Where the savepoint of the stop lies: by the driver's word or, if the driver was gone too soon, the log's."""
         if watch.savepoint is not None:
             return watch.savepoint.location
         if not watch.stop_trigger or watch.savepoint_failed:

@@ -1,4 +1,4 @@
-"""What the end of a driver process means: finished, failed for good, or crashed and worth another attempt."""
+"""The meaning of a driver process's end: finished, failed for good, or crashed and worth another attempt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FINAL_REASONS = frozenset(
 )
 """Reasons with exit code 1 after which another attempt would end the same way."""
 FINAL_CODES = frozenset({2, 3, 4})
-"""Specification wrong, restore blocked, fenced: nothing that starting again could repair (``errors``)."""
+"""Specification wrong, restore blocked, fenced: another start could repair none of these (``errors``)."""
 STORAGE_CODE = 5
 
 
 @dataclass(frozen=True)
 class Termination:
-    """What the driver left in its termination log."""
+    """The driver's last word, from its termination log."""
 
     reason: str
     message: str
@@ -59,7 +59,7 @@ Verdict = Finished | Failed | Crashed
 
 
 def judge(ended: DriverExit) -> Verdict:
-    """Decide what a driver's end means; the process that was killed proves nothing about the job."""
+    """Decide what a driver's end means. That a process was killed proves nothing about the job."""
     termination = ended.termination
     if ended.code == 0:
         return Finished(termination.message if termination else "")

@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is supervised."""
+    """The supervised job."""
 
     name: str
     first_attempt: int
@@ -123,7 +123,7 @@ class Watch:
             return
 
     def _note(self, lineage: str) -> None:
-        """For the next attempt and the next run. A disk that does not take it harms neither this driver nor that."""
+        """For the next attempt and the next run. A disk that does not take the note ends no driver."""
         if self._folder.record_lineage(self._job.storage, self._job.full_name, lineage):
             self._note_refused = False
         elif not self._note_refused:

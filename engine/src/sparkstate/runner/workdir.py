@@ -111,14 +111,15 @@ class WorkDir:
         """The lineage that ``job`` had in ``storage``; empty if it never had one there, as far as this folder knows."""
         try:
             known = self._noted or json.loads(self.lineage_file.read_text())
-            # Notes of before name no job.
+            # Older versions' notes name no job.
             same = known["storage"] == storage and known.get("job", job) == job
             return str(known["lineage"]) if same else ""
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return ""
 
     def record_lineage(self, storage: str, job: str, lineage: str) -> bool:
-        """Remember it, for the attempts and runs to come. Cheap where nothing has changed; whether the disk has it."""
+        """Remember it, for the attempts and runs to come. Cheap where nothing has changed. Returns whether the disk has
+        it."""
         note = {"storage": storage, "job": job, "lineage": lineage}
         if note != self._noted or not self._is_stored:
             self._noted, self._is_stored = note, False

@@ -142,15 +142,13 @@ class FileSinkWriter:
 
     @property
     def held_bytes(self) -> int:
-        """What is on the disk until a checkpoint has committed."""
+        """The output that is on the disk until a checkpoint has committed."""
         current = self._held.stat().st_size if self._writer is not None else 0
         return current + sum(part.size for part in tuple(self._pending))
 
     def rotate(self, checkpoint_id: int) -> tuple[Rotated, ...]:
-        """The short part of a checkpoint: set aside what is held.
-
-        What was set aside for checkpoints that failed comes along, until :meth:`settle`.
-        """
+        """The short part of a checkpoint: set aside what is held. Output that was set aside for failed checkpoints
+        comes along, until :meth:`settle`: the epochs that made it are committed and do not run again."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

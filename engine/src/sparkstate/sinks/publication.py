@@ -1,11 +1,11 @@
-"""Staged files become visible: each of them once, whatever dies, answers late or not at all, and whoever takes it away.
+"""Staged files become visible: each of them once, whatever dies, answers late or not at all, or takes the file away.
 
-A driver that dies, or an answer that is lost, leaves open whether a file has appeared; and to look for it tells
-nothing, for its reader may have taken it. So a file appears by a ticket (:meth:`ObjectStore.begin_move`), which is
-stored beside the staged file before it is used, and which the storage honours once. The idea is that of Flink's
-``S3RecoverableWriter``, which keeps the number of a multipart upload in the checkpoint; here only what is small and
-short-lived depends on it, because storages drop unfinished uploads after some days, and a savepoint may be older.
-``docs/rfcs/0025-a-file-appears-once.md`` has the cases.
+A driver that dies, or an answer that is lost, leaves open whether a file has appeared. To look for the file tells
+nothing, since its reader may have taken it: a copy that was tried again came twice. So a file appears by a ticket
+(:meth:`ObjectStore.begin_move`), which is stored beside the staged file before it is used, and which the storage
+honours once. The idea is that of Flink's ``S3RecoverableWriter``, which keeps the number of a multipart upload in the
+checkpoint. Here no savepoint depends on one, because storages drop unfinished uploads after some days, and a savepoint
+may be older. ``docs/rfcs/0025-a-file-appears-once.md`` has the cases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def forget(store: ObjectStore, published: Iterable[Committable]) -> None:
 
 
 def _show(store: ObjectStore, staged: Committable, now_ms: int) -> bool | None:
-    """Whether it appeared by this call; else it had appeared before. None: and nothing needs to be noted."""
+    """Whether it appeared by this call; False: it had appeared before; None: so it had, and nothing needs a note."""
     for _ in range(_TICKETS):
         ticket = _ticket(store, staged)
         if ticket is None:
@@ -92,7 +92,7 @@ def _ticket(store: ObjectStore, staged: Committable) -> str | None:
 
 
 def _was_dropped(store: ObjectStore, staged: Committable, now_ms: int) -> bool:
-    """Whether a ticket that is not honoured may be one that was never used: then twice is better than never."""
+    """Whether a ticket that is not honoured may never have been used: then twice is better than never."""
     if _is_there(store, _note(staged)) or _is_final(store, staged):
         return False
     try:
@@ -136,7 +136,7 @@ def _is_final(store: ObjectStore, staged: Committable) -> bool:
 
 
 def _is_there(store: ObjectStore, key: str) -> bool:
-    """By reading it, as it is small: to a look that finds nothing, S3 gives no reason, and has to be asked for it."""
+    """By reading it, as it is small: S3 answers a HEAD without a body, and would have to be asked for its reason."""
     try:
         store.get(key)
     except errors.NotFound:

@@ -1,4 +1,4 @@
-"""Which storage is read, and whose state in it."""
+"""The storage that is read, and the job in it that is meant."""
 
 from __future__ import annotations
 
