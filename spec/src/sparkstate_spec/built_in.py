@@ -1,4 +1,4 @@
-"""What a field is where neither the job nor its defaults say anything."""
+"""The value of a field for which neither the job nor its defaults give one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def shown(path: str) -> str:
 
 
 def fill(given: Leaves) -> dict[str, Given]:
-    """``given`` with the built-in values of everything that nobody gave, so that they are written down: a revision
-    shows them, and other ones of a later version do not change a job that runs."""
+    """``given`` with the built-in values of all fields that nobody gave, so that they are written down: a revision
+    shows them, and other built-in values of a later version do not change a running job."""
     filled = dict(given)
     for line in fields.TABLE:
         if line.built_in is not None and line.path not in filled and line.applies(filled):

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def count(slots: int, slots_per_executor: int) -> int:
-    """How many executors hold all slots: each has as many as it may, the last one what is left."""
+    """How many executors hold all slots: each has as many as it may, and the last one has the rest."""
     return -(-slots // slots_per_executor)

@@ -1,5 +1,4 @@
-"""The fields of a job's spec, one line each: how the value is spelled, Flink's keys for it, and what it is where nobody
-says anything.
+"""The fields of a job's spec, one line each: how the value is spelled, Flink's keys for it, and its built-in value.
 
 A field without a line here is a section, is free text, or is Kubernetes' own; its type and description are in the
 operator's models. The lines are in the order of the schema.
@@ -51,8 +50,8 @@ def always(_given: Leaves) -> bool:
 
 
 def unwritten(_given: Leaves) -> bool:
-    """The built-in value is not written down: it says that nothing was chosen, and beside a choice it would be a
-    second one."""
+    """The built-in value is not written down: it says that nothing was chosen, and beside a choice it would be a second
+    one."""
     return False
 
 

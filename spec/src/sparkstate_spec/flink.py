@@ -23,7 +23,7 @@ READERS: Mapping[fields.Kind, Callable[[str], Any]] = {
     "paths": _paths,
     "text": str,
 }
-"""How Flink's value of each kind is read. Its spelling was judged before, by ``flink_rules``."""
+"""How Flink's value of each kind is read. ``rules.flink`` has judged its spelling before."""
 
 
 def read(known: fields.Field, text: str) -> Any:

@@ -72,7 +72,7 @@ NOT_APPLICABLE = (
         "does not apply: files are deleted by the lineage's log, below a folder of its own",
     ),
 )  # fmt: skip
-"""Families of keys (by prefix) that cannot mean anything here, and the sentence that is said instead."""
+"""Families of keys (by prefix) that cannot mean anything here, and the sentence that answers them."""
 
 LATER = (
     (
@@ -112,7 +112,7 @@ FIXED = (
         "claim modes other than NO_CLAIM are not in this version",
     ),
 )
-"""Keys with one value that means what is done anyway; every other is answered."""
+"""Keys with one value that asks for what happens anyway; every other value is answered."""
 
 VALUES = {
     "duration": (

@@ -1,4 +1,4 @@
-"""A spec as leaves: the path of each value that was given, and who gave it."""
+"""A spec as leaves: the path of each given value, and the layer that gave it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ JOB = "job"
 BUILT_IN = "built-in"
 
 OPAQUE = ("driverTemplate", "executorTemplate", "localStorage.volumeClaimTemplate")
-"""Fields whose inside is Kubernetes' own: taken whole. Every other mapping falls apart into its fields or keys."""
+"""Fields whose inside is Kubernetes' own: taken whole. Every other mapping is split into its fields or keys."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class Given:
-    """A value and who gave it."""
+    """A value and the layer that gave it."""
 
     value: Any
     origin: str
     """The layer: ``job``, ``built-in``, or what the caller calls its defaults."""
     key: str = ""
-    """Flink's key that it was given by, if it was."""
+    """The key of Flink's that gave it, if one did."""
 
     @property
     def source(self) -> str:

@@ -1,5 +1,6 @@
-"""Who wins, leaf by leaf: the job, then the defaults that somebody gave for all jobs. Free maps fall apart into their
-keys; lists and pod templates are taken whole; Flink's keys are folded into the fields that they mean."""
+"""The layers of a spec, merged leaf by leaf: the job wins over the defaults that somebody gave for all jobs. Free maps
+are split into their keys, lists and pod templates are taken whole, and Flink's keys are folded into the fields that
+they mean."""
 
 from __future__ import annotations
 

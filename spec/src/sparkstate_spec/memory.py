@@ -1,7 +1,7 @@
 """How much memory a job needs, line by line: the sum that each container must be given.
 
-The operator asks Kubernetes for it, and the engine shows it (``sparkstate explain``) and gives a slot's share of it to
-the slot: both must come to the same.
+The operator asks Kubernetes for it. The engine shows it (``sparkstate explain``), and gives each slot its share. Both
+must arrive at the same sum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PYTHON_OF_DRIVER = 192 * MIB
 PYTHON_PER_WORKER = 128 * MIB
 """One of Spark's Python workers, with pyarrow and pandas loaded: 122 MiB when measured."""
 UNMANAGED_PER_SLOT = 256 * MIB
-"""Room for RocksDB when nothing bounds it: an estimate, no promise."""
+"""Room for RocksDB when nothing bounds it: an estimate and not a promise."""
 
 Process = Literal["driver", "executor"]
 PROCESSES: tuple[Process, ...] = ("driver", "executor")
@@ -72,7 +72,7 @@ class Jvm:
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What the sum depends on; sizes in bytes. ``managed`` None and ``fixed`` None: nothing bounds the backend."""
+    """The inputs of the sum; sizes in bytes. ``managed`` None and ``fixed`` None: nothing bounds the backend."""
 
     slots: int
     managed: int | None

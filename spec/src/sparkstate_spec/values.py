@@ -1,4 +1,4 @@
-"""What single values look like, and the words for it. The patterns must mean the same to RE2 (the API server), Rust
+"""The forms of single values, and the words for them. The patterns must mean the same to RE2 (the API server), Rust
 (pydantic) and Python."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The rules on ``spec.configuration``: which of Flink's keys are understood, and what is said about the
-others."""
+"""The rules on ``spec.configuration``: which of Flink's keys are understood, and how the others are answered."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one rule is, and the kinds of rules that recur. Pure functions over a spec whose types are right.
+"""The form of a rule, and the kinds of rules that recur. Pure functions over a spec whose types are right.
 
-A rule's name tells whoever says the same in another language (the operator, in CEL) which one it is; its words are its
-own, and are written here alone. They do not name the field: its path is put before them.
+By a rule's name another side can say the same in another language (the operator, in CEL). Its words are written here
+alone. They do not name the field: its path is put before them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True)
 class Rule:
-    """``broken`` tells whether a document breaks the rule; ``note`` what in it does (never a secret)."""
+    """``broken`` tells whether a document breaks the rule; ``note`` says which part of it does (never a secret)."""
 
     name: str
     path: str
@@ -91,7 +91,7 @@ def not_in_this_version(path: str, value: Any, what: str) -> Rule:
 
 
 def location(path: str) -> tuple[Rule, ...]:
-    """What a storage URL may be."""
+    """The forms that a storage URL may have."""
 
     def rule(name: str, message: str, broken: Callable[[str], object]) -> Rule:
         return Rule(
@@ -130,7 +130,7 @@ def location(path: str) -> tuple[Rule, ...]:
 
 
 def no_secrets(path: str) -> tuple[Rule, ...]:
-    """Keys written into a free map, by the name of the entry or by what AWS's ids look like."""
+    """Keys written into a free map, by the name of the entry or by the form of AWS's ids."""
 
     def named(view: View) -> list[str]:
         names = view.entries(path)
