@@ -36,7 +36,7 @@ class WakefulClock(SystemClock):
     """A system clock whose ``monotonic`` counts the time that the machine was suspended, where the kernel knows it
     (Linux's CLOCK_BOOTTIME; elsewhere it is the system clock's).
 
-    For what others reckon by their own clocks: a virtual machine that was paused for an hour has not been heard of for
+    For times that others measure by their own clocks: a virtual machine that was paused for an hour has been silent for
     an hour, however little of it CLOCK_MONOTONIC has seen.
     """
 

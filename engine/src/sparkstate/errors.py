@@ -56,7 +56,7 @@ class StateError(SparkstateError):
 
 
 class DeclarationError(StateError):
-    """The job's code declares something that cannot work, before any record: to try again would give the same."""
+    """The job's code declares something that cannot work, before any record: another try would end in the same way."""
 
     exit_code = 2
 

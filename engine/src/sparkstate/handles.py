@@ -1,8 +1,6 @@
-"""Pointers to stored state: what a slot reports for a snapshot and what ``_metadata`` keeps. Never the data
-itself.
+"""Pointers to stored state, as a slot reports them for a snapshot and ``_metadata`` keeps them. Never the data itself.
 
-All are msgspec structs, so that the metadata codec and the slot protocol can carry them without code
-execution.
+All are msgspec structs, so that the metadata codec and the slot protocol can carry them without running code.
 """
 
 from __future__ import annotations
@@ -13,12 +11,11 @@ import msgspec
 class FileHandle(msgspec.Struct, frozen=True, kw_only=True):
     """One stored file, or its bytes where they are few.
 
-    ``name`` is the logical name within its shard (``000012.sst``, ``canonical``); ``path`` is relative to the
-    lineage's root, or to the savepoint's own folder in a self-contained savepoint; ``inline`` holds the bytes
-    of a file not larger than the inline threshold, and then ``path`` is empty. ``checksum`` is ``sha256:``
-    and the hex digest of the whole content. ``shared`` files are immutable and may be referenced by
-    later checkpoints; others belong to one checkpoint. Several small files may lie in one object, one after
-    another: ``offset`` is where this one begins.
+    ``name`` is the logical name within its shard (``000012.sst``, ``canonical``). ``path`` is relative to the lineage's
+    root, or to the savepoint's own folder. ``inline`` holds the bytes of a file not larger than the inline threshold,
+    and then ``path`` is empty. ``checksum`` is ``sha256:`` and the hex digest of the whole content. ``shared`` files
+    are immutable, and later checkpoints may refer to them; others belong to one checkpoint. Several small files may lie
+    in one object, one after another: ``offset`` is where this one begins.
     """
 
     name: str
@@ -29,9 +26,7 @@ class FileHandle(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     shared: bool = False
     identity: str = ""
-    """Names the immutable content across snapshots (store id, file number, size); empty for exclusive
-    files.
-    """
+    """Names the immutable content across snapshots (store id, file number, size); empty for exclusive files."""
 
 
 class ShardHandle(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +42,7 @@ class ShardHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity and types of one state of one operator; types are the stable descriptions of
-    ``serde.types``.
-    """
+    """Identity and types of one state of one operator; types are the stable descriptions of ``serde.types``."""
 
     uid: str
     name: str

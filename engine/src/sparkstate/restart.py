@@ -9,8 +9,8 @@ Semantics and defaults are Flink's (``RestartStrategyOptions``, the ``…Restart
 * ``none``: the first failure is the last.
 * ``fixed-delay``: ``attempts`` restarts in all, ``delay_s`` before each.
 * ``exponential-delay``: the delay grows by ``backoff_multiplier`` up to ``max_backoff_s``, with ``jitter`` to
-  both sides but never outside the two bounds; quiet for ``reset_after_s`` since the last restart, it begins
-  anew. A failure that arrives while a restart is still being waited for belongs to the same failure.
+  both sides but never outside the two bounds. After ``reset_after_s`` without a failure since the last restart it
+  begins again at its least. A failure that arrives during the wait for a restart belongs to the same failure.
   ``max_attempts`` restarts between two resets; None = without limit.
 * ``failure-rate``: the failure that makes ``max_failures_per_interval`` in ``failure_rate_interval_s`` ends
   the job (with Flink's default of 1 that is the first one); before that, ``delay_s`` before each restart.

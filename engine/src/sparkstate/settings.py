@@ -142,7 +142,7 @@ class PodSettings:
     predecessor_s: float = 0.0
     """An earlier attempt's driver may still be ending. After this time it can do no more harm; 0: there is none."""
     uid: str = ""
-    """``metadata.uid``, by which the executors' pods are this one's; empty: Spark has to ask for it."""
+    """``metadata.uid``, by which the executors' pods belong to this one; empty: Spark has to ask for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,10 +180,10 @@ class JobSettings:
     pod: PodSettings | None = None
     """Set in a driver that an operator has started."""
     known_lineage: str = ""
-    """The lineage that earlier attempts had, as far as who starts the driver knows: without it the storage is away."""
+    """The lineage that earlier attempts had, as far as the driver's starter knows: without it the storage is away."""
     work_dir: str = ""
-    """Local working directory (slots' stores, query position, sockets); emptied at the driver's start, but for
-    the state that earlier slots left."""
+    """Local working directory (slots' stores, query position, sockets); emptied at the driver's start, except for the
+    state that earlier slots left."""
 
     @property
     def executors(self) -> int:

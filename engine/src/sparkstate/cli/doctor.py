@@ -1,4 +1,4 @@
-"""``sparkstate doctor``: what this machine has of what a job needs."""
+"""``sparkstate doctor``: whether this machine has what a job needs."""
 
 from __future__ import annotations
 

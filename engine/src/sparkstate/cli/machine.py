@@ -37,7 +37,7 @@ def options(command: Command) -> Command:
 
 
 def target(given: str | None, manifest_path: str | None) -> str:
-    """What a command is about: its argument, or ``--manifest``."""
+    """The target of a command: its argument, or ``--manifest``."""
     if manifest_path is not None and not Path(manifest_path).is_file():
         raise errors.SpecInvalid(f"--manifest {manifest_path}: there is no such file")
     chosen = given or manifest_path
@@ -61,7 +61,7 @@ def answer(
 
 
 def brief(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the lists that may be long; how many there are is said."""
+    """Without the lists that may be long, whose lengths it gives: a termination message has 4096 bytes."""
     point = document.get("restore_point")
     short = {name: value for name, value in document.items() if name not in _LARGE}
     if isinstance(point, Mapping):

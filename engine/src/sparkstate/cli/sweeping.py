@@ -150,7 +150,7 @@ def _knows(items: Iterable[Mapping[str, Any]], job: JobName, spared: Iterable[or
 
 
 def _is_of(item: Mapping[str, Any], job: JobName) -> bool:
-    """An object that has not been started yet does not say its cluster."""
+    """By cluster, namespace and name. An object that has not been started yet does not say its cluster."""
     metadata, status = (item.get(name) or {} for name in ("metadata", "status"))
     names = (metadata.get("namespace", job.namespace), metadata.get("name"))
     cluster = status.get("cluster", job.cluster)
@@ -158,7 +158,7 @@ def _is_of(item: Mapping[str, Any], job: JobName) -> bool:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """Wherever they stand: fields are added over time, and one that was missed would cost a savepoint."""
+    """URLs and trigger ids wherever they stand: fields are added over time, and a missed one would cost a savepoint."""
     if isinstance(value, Mapping):
         for name, child in value.items():
             if name == "triggerId" and isinstance(child, str):

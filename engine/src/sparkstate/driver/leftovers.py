@@ -187,7 +187,8 @@ class Leftovers:
         self._elsewhere.of(url).put(partial(self._told, url, work))
 
     def _told(self, url: str, work: _Work) -> None:
-        """Tried once; as long as it hangs, the status says so."""
+        """Tried once; as long as it hangs, the status says so. It is not ``awaited``: an end of the job must not wait
+        for a deletion."""
         with self._places.under_way(url, "delete what something that failed left", awaited=False):
             work()
 

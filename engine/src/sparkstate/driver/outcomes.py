@@ -36,7 +36,8 @@ class Outcome:
     reason: str
     message: str
     savepoint: Mapping[str, object] | None = None
-    """The savepoint that it was stopped with: ``location``, ``epoch``, ``trigger_id``."""
+    """The savepoint that it was stopped with: ``location``, ``epoch``, ``trigger_id``. The operator would learn of it
+    only if it asked this driver between the commit and its end."""
 
 
 def of(end: End, view: JobView) -> Outcome:

@@ -1,4 +1,9 @@
-"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of each."""
+"""A job's manifest: read, judged by the CRD's schema and rules, resolved to settings with the origin of each.
+
+The meaning of the spec is not decided here but in ``sparkstate_spec`` (RFC 0027), which the operator reads too: units,
+Flink's keys, layers, built-in values, rules, the memory sum. The room turns them into ``JobSettings`` and findings into
+errors. It starts nothing, reads no storage, and knows no driver.
+"""
 
 from sparkstate.manifest.document import Manifest, load
 from sparkstate.manifest.memory import MemorySum, memory_sum

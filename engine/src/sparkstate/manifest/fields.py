@@ -1,5 +1,5 @@
-"""Which field of the manifest is which setting, as one table. How a field's value is spelled stands in
-``sparkstate_spec.fields``."""
+"""The settings that the manifest's fields become, as one table. ``sparkstate_spec.fields`` says how a field's value is
+spelled."""
 
 from __future__ import annotations
 

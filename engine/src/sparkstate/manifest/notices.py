@@ -1,5 +1,5 @@
-"""What a manifest may say that only a cluster can use. Accepted, and said to have no effect; or impossible,
-and refused."""
+"""Fields of a manifest that only a cluster can use. Most are accepted, with a notice that they have no effect here. The
+others are refused, since without them another job would run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""From a manifest to the settings of one job, with the origin of each and what has no effect without a
-cluster."""
+"""From a manifest to the settings of one job, with the origin of each, and notices of fields that only a cluster can
+use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparkstate_spec.problems import Problem
 
 CLUSTER_DEFAULT = "cluster default"
 """The origin of the caller's ``defaults``."""
-# Spark decides these two itself, whatever the pod template says.
+# Spark sets these two in its executors' pods, whatever the pod template says.
 _IMAGE_CONF = {
     "image": "spark.kubernetes.container.image",
     "imagePullPolicy": "spark.kubernetes.container.image.pullPolicy",
@@ -72,7 +72,7 @@ def _schedule(given: Leaves) -> list[Problem]:
 
 
 def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
-    """What RocksDB's options say about themselves; unreadable values are found here, before anything starts."""
+    """The notices of RocksDB's options; unreadable values are found here, before anything starts."""
     if job.backend.type != "rocksdb":
         return ()
     try:

@@ -1,4 +1,4 @@
-"""What a manifest comes to."""
+"""A manifest, resolved."""
 
 from __future__ import annotations
 

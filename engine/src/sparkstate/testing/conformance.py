@@ -1,4 +1,4 @@
-"""The conformance kit: what every shard store must do, whatever it is made of.
+"""The conformance kit: the checks that every shard store must pass, whatever it is made of.
 
 A backend is done when :func:`check_shard_store` passes. Each check is also a function of its own in
 ``CHECKS``, so that a test suite can run and name them one by one.

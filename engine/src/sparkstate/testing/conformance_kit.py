@@ -1,5 +1,5 @@
-"""What the conformance checks work with: stores to try, state of every kind to fill them with, and all they
-hold."""
+"""The tools of the conformance checks: stores to try, state of every kind to fill them with, and a look at all of their
+content."""
 
 from __future__ import annotations
 
