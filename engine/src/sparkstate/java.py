@@ -57,7 +57,7 @@ class Java:
     """The places looked at before, each with the reason why it was not taken."""
 
     def environment(self) -> dict[str, str]:
-        """What to add to the environment of a process that starts Spark."""
+        """Variables to add to the environment of a process that starts Spark."""
         return {"JAVA_HOME": str(self.home)}
 
 

@@ -38,7 +38,7 @@ class Keys:
     read: str = field(repr=False)
     slots: str = field(repr=False)
     token: str | None = field(default=None, repr=False)
-    """What they follow from, and opens as much as ``admin``; None: it opens nothing."""
+    """The secret that they are derived from, which opens as much as ``admin``; None: it opens nothing."""
     in_files: bool = False
     """Whether executors find theirs in files too, so that none has to travel to them."""
 

@@ -132,7 +132,7 @@ class PodSettings:
     job_uid: str
     attempt: int
     cluster: str = "default"
-    """What the cluster is called in the storage (``by-name/<cluster>/…``)."""
+    """The name of the cluster in the storage (``by-name/<cluster>/…``)."""
     start_since: int = 0
     """The attempt that ``startEmpty`` (or ``start_fresh``) was given to; 0: this one. What it asks for happens once."""
     start_fresh: bool = False

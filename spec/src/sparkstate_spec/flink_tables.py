@@ -153,7 +153,7 @@ LOCATIONS = (
     ),
     ("^[a-z0-9]+://[^/]*@", False, "a storage URL never holds credentials; use spec.s3.secretRef"),
 )
-"""What the URL of a storage may be: (pattern, whether it must match, message)."""
+"""The forms of a storage's URL: (pattern, whether it must match, message)."""
 
 
 def understood() -> list[str]:

@@ -48,7 +48,7 @@ HINTS = {
     KEY: "must consist of letters, digits, '-', '_' and '.'",
     CRON: "must be a cron line such as '0 3 * * *' or @daily",
 }
-"""What a pattern asks for, in words."""
+"""The demand of each pattern, in words."""
 
 LATER_SCHEMES = "^(gs|gcs|abfs|abfss|wasb|wasbs|hdfs|viewfs)://"
 """Storage of later versions."""

@@ -172,7 +172,7 @@ class StreamedSnapshot(Protocol):
     format: str
 
     def streams(self) -> Sequence[SnapshotStream]:
-        """What :meth:`ShardSnapshot.files` would write, to be read instead; exclusive files only."""
+        """The bytes that :meth:`ShardSnapshot.files` would write, to be read instead; exclusive files only."""
 
     def release(self) -> None:
         """As of any snapshot; nothing is read any more."""

@@ -20,7 +20,7 @@ ABSENT: Final = object()
 
 
 class View:
-    """What the dict was when it was frozen. Read from any thread until released."""
+    """The dict as it was when it was frozen. Read from any thread until released."""
 
     def __init__(self, layers: tuple[dict[Any, Any], ...]) -> None:
         self._layers = layers

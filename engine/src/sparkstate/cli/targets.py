@@ -97,7 +97,7 @@ def running_options(command: Command) -> Command:
 
 
 def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Place:
-    """What ``target`` means: the path of a manifest, else a URL.
+    """The place that ``target`` means: the path of a manifest, else a URL.
 
     ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``. The environment names the cluster of a
     manifest's job, as in a driver's pod.

@@ -37,7 +37,7 @@ def create_api(job: port.JobControl, job_metrics: metrics.JobMetrics, new_id: Ca
 def create_app(
     job: port.JobControl, job_metrics: metrics.JobMetrics, keys: Keys, new_id: Callable[[], str]
 ) -> ASGIApp:
-    """What is served. The order is that of a request: gate, headers, limit, routes."""
+    """The application to serve. The order is that of a request: gate, headers, limit, routes."""
     limited = limits.BodyLimit(create_api(job, job_metrics, new_id))
     named = limits.AnswerHeaders(limited, job.identity)
     return auth.Gate(named, keys, job.is_live, job.is_ready)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, and what it was found to be. ``required`` is False for what only some jobs need."""
+    """One finding: the thing examined, and its state. ``required`` is False for things that only some jobs need."""
 
     name: str
     ok: bool

@@ -16,7 +16,7 @@ from sparkstate.doctor.check import Check
 
 @dataclass(frozen=True)
 class Demand:
-    """What one job needs beyond the rest: from its manifest."""
+    """The needs of one job beyond those of all, from its manifest."""
 
     rocksdb: bool = False
     s3: bool = False

@@ -145,6 +145,8 @@ class Beside:
         With the record a restart goes back to this epoch, and the output up to it must become visible. So nothing that
         was staged may go while the outcome is open either: the next incarnation publishes it, or sweeps it.
         """
+        # Before the call, whose answer may be lost: the checkpoint was then discarded with output that the savepoint's
+        # metadata names, and every restore ended in ``CorruptData``.
         pending.committed = True
         try:
             self._durable.record_savepoint(record, self._abandoned)

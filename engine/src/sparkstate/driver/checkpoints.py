@@ -76,7 +76,7 @@ class Checkpoints:
 
     @property
     def usual_s(self) -> float | None:
-        """What the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
+        """Seconds the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
         return self._completion.usual_s
 
     def stop_requested(self) -> SavepointRequest | None:

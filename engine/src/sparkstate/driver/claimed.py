@@ -36,7 +36,7 @@ class CheckpointIds:
         return self._newest
 
     def peek(self) -> int:
-        """What the next one will probably be."""
+        """The number that the next one will probably have."""
         return max(self._newest + 1, self._log.state.last_checkpoint_id + 1)
 
 

@@ -100,7 +100,7 @@ class Completion:
 
     def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
         if pending.committed:
-            # What a restart goes back to is complete, but its output is not all visible, or a slot does not know:
+            # A restart goes back to it, but its output is not all visible, or a slot does not know of its end:
             # a new incarnation publishes.
             self._fatal.error = error
         else:

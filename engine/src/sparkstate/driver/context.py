@@ -1,4 +1,4 @@
-"""What a driver is given when it starts and has until it ends."""
+"""The things that a driver is given at its start and has until its end."""
 
 from __future__ import annotations
 

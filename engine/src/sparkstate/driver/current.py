@@ -1,4 +1,4 @@
-"""What the control endpoint may reach of a driver's life right now."""
+"""The parts of a driver's life that the control endpoint may reach right now."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Current:
         return claimed is not None and savepoint_targets.may_be_made(url, claimed.root, claimed.log.state)
 
     def next_checkpoint_id(self) -> int:
-        """What the next checkpoint will be called."""
+        """The number that the next checkpoint will have."""
         return self.claimed.ids.peek() if self.claimed else 1

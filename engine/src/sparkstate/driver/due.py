@@ -11,7 +11,7 @@ from sparkstate.settings import CheckpointSettings
 
 
 def asked(savepoint: SavepointRequest | None, *, checkpoint: bool) -> Asked:
-    """What people want: the next savepoint, and whether a checkpoint."""
+    """The wishes of people: the next savepoint, and whether they want a checkpoint."""
     stop = savepoint is not None and savepoint.stop
     return Asked(savepoint=savepoint is not None, stop=stop, checkpoint=checkpoint)
 
@@ -47,7 +47,7 @@ class Due:
         self._state = coordinator.start(self._state, checkpoint_id, self._clock.monotonic())
 
     def completed(self, checkpoint_id: int) -> None:
-        """It is complete, and the count of failures begins anew."""
+        """It is complete, and the count of failures begins again at 0."""
         self._state = coordinator.complete(self._state, checkpoint_id, self._clock.monotonic())
 
     def failed(self, checkpoint_id: int, error: errors.SparkstateError) -> errors.JobFailed | None:

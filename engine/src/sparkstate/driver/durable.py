@@ -79,14 +79,14 @@ class Durable:
     # -- restoring ----------------------------------------------------------------------------------------------
 
     def restore_point(self) -> restore.Restored:
-        """What the next incarnation starts from. Raises ``RestoreBlocked``."""
+        """The snapshot that the next incarnation starts from, if any. Raises ``RestoreBlocked``."""
         plan = restore.decide_restore(
             self.log.check(), self.lineage.store.url, self._settings.restore_from, self._settings.start_empty
         )
         return restore.carry_out(plan, self.lineage, self._open_existing)
 
     def seed_position(self, restored: restore.Restored, directory: Path, *, heartbeat: bool) -> None:
-        """Let a query in ``directory`` go on where the snapshot's did; without a position it begins anew.
+        """Let a query in ``directory`` go on where the snapshot's did; without a position it begins at the beginning.
 
         Raises ``RestoreBlocked`` for one that this version cannot read: trying again would not help.
         """

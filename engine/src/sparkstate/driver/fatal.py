@@ -1,4 +1,4 @@
-"""What the failure of a checkpoint or savepoint means for the job."""
+"""The consequence of a failed checkpoint or savepoint for the job."""
 
 from __future__ import annotations
 

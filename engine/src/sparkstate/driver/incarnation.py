@@ -71,7 +71,7 @@ class Incarnation:
         threading.Thread(target=watching.watch, args=watched, name="slot-watch", daemon=True).start()
 
     def _raise_failure(self) -> None:
-        """What failed beside the query, which knows nothing of it and is ended first."""
+        """Raise a failure beside the query, which knows nothing of it and is ended first."""
         failure = self._loss.error or self._pipeline.failure
         if isinstance(failure, errors.SlotLost):
             # An epoch that was still being planned began its Spark job after one cancellation, and its tasks looked for

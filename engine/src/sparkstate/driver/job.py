@@ -55,7 +55,7 @@ class JobDriver:
             return self._run(self._parts(claimed, prepare(), ends))
 
     def _parts(self, claimed: Claimed, prepared: Prepared, ends: contextlib.ExitStack) -> Parts:
-        """What is claimed and what is declared, together; ``ends`` stops the guard."""
+        """The claimed lineage and the declared job, together; ``ends`` stops the guard."""
         settings = preparing.with_chosen_backend(self._context.settings, prepared.declared)
         job = preparing.stored_job(settings, prepared.declared)
         view = self._context.view

@@ -1,4 +1,4 @@
-"""What failed checkpoints and savepoints and killed writers left: deleted beside the job, as soon as it is known dead.
+"""Leftovers of failed checkpoints, failed savepoints and killed writers: deleted beside the job, once known to be dead.
 
 Files of a checkpoint that never becomes complete are deleted when the log has its tombstone, and once more after the
 next completed checkpoint, because its slots may have gone on for a while. Sweeps delete what older incarnations left;
@@ -174,8 +174,8 @@ class Leftovers:
         self.own.put(drop)
         for url in former:
             self._put(url, partial(sweep, url))
-        # What is doomed is read here, before this incarnation can give up a savepoint of its own: the deletion of that
-        # one is not confirmed before its slots have ended.
+        # The list of the doomed is read here, before this incarnation can give up a savepoint of its own: the deletion
+        # of that one is not confirmed before its slots have ended.
         carry_out(partial(self._savepoints.sweep, self._put))
 
     def settle(self) -> None:

@@ -17,7 +17,7 @@ class OomKills:
         self._told = self._read()
 
     def news(self) -> str:
-        """What is to be said about a process that vanished: kills since the last call, or an empty text."""
+        """A remark about a process that vanished: the kills since the last call, or an empty text."""
         now = self._read()
         new, self._told = now - self._told, now
         if new <= 0:

@@ -1,4 +1,4 @@
-"""What the incarnations of a job share."""
+"""The parts of a driver that all incarnations of its job share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparkstate.slots.client import SlotAddress
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What lives longer than one incarnation, and is there when its state is claimed and the job has declared
+    """All that lives longer than one incarnation. It is there once the state is claimed and the job has declared
     itself."""
 
     context: DriverContext

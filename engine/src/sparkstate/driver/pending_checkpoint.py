@@ -94,7 +94,7 @@ def parts_of(
     checkpoint_id: int,
     group: SlotGroup,
 ) -> SnapshotParts:
-    """What becomes its ``_metadata``, from what every slot has answered."""
+    """The content of its ``_metadata``, from the answers of all slots."""
     shards = (shard for reply in replies for shard in reply.shards)
     return SnapshotParts(
         checkpoint_id=checkpoint_id,

@@ -1,4 +1,4 @@
-"""What people ask of a running job: savepoints, a checkpoint, the end. Survives incarnations; thread-safe."""
+"""Requests of people to a running job: savepoints, a checkpoint, the end. They survive incarnations; thread-safe."""
 
 from __future__ import annotations
 

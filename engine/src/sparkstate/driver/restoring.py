@@ -1,4 +1,4 @@
-"""What a restored snapshot fixes for the job, and which jobs it refuses."""
+"""The properties of a job that a restored snapshot fixes, and the jobs that it refuses."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class SlotPool:
             self.group.end(protocol.Quiesce(), _STOP_ANSWER_S)
 
     def stop(self) -> None:
-        """Stop every slot. What they held on disk is left for the next ones."""
+        """Stop every slot. Their files on the disk stay for the next ones."""
         with self._giving_up_lost(), contextlib.suppress(errors.SparkstateError):
             self.group.end(protocol.Stop(), _STOP_ANSWER_S)
         self._await_gone(self.group.addresses)

@@ -1,4 +1,4 @@
-"""What the driver and the slots know of a snapshot, and its ``_metadata`` made of that."""
+"""The parts of a snapshot that driver and slots know, and the ``_metadata`` made of them."""
 
 from __future__ import annotations
 

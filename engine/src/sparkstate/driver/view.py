@@ -1,4 +1,4 @@
-"""What the driver knows of its job right now, for the control endpoint. One lock, short sections, no I/O inside."""
+"""The driver's knowledge of its job right now, for the control endpoint. One lock, short sections, no I/O inside."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JobView:
     def observers(
         self, on_epoch: Callable[[float], None], on_checkpoint: Callable[[CheckpointInfo], None]
     ) -> None:
-        """Who hears of every epoch's duration (seconds) and of every ended checkpoint."""
+        """Set the listeners for every epoch's duration (seconds) and for every ended checkpoint."""
         self._on_epoch, self._on_checkpoint = on_epoch, on_checkpoint
 
     # -- notes of the driver ------------------------------------------------------------------------------------
@@ -97,12 +97,12 @@ class JobView:
             self._progress_at = self._clock.monotonic()
 
     def note_waits_for(self, attempt: int | None) -> None:
-        """Whose end this driver waits for before it claims the state."""
+        """The attempt whose end this driver waits for before it claims the state."""
         with self._lock:
             self._waits_for = attempt
 
     def note_notices(self, notices: Sequence[str]) -> None:
-        """What a person should know."""
+        """Sentences that a person should know."""
         with self._lock:
             self._notices = (*self._notices, *notices)
 
@@ -237,12 +237,12 @@ class JobView:
             return list(self._native)
 
     def user_metrics(self) -> tuple[port.SlotMetric, ...]:
-        """What the job's functions count by themselves, by slot."""
+        """The metrics that the job's functions made, by slot."""
         with self._lock:
             return self._user_metrics
 
     def last_checkpoint_told(self) -> str:
-        """What the newest completed checkpoint took, in words."""
+        """The time and bytes that the newest completed checkpoint took, in words."""
         with self._lock:
             newest = self._newest(CheckpointKind.CHECKPOINT)
         if newest is None:

@@ -1,4 +1,4 @@
-"""What ends an incarnation from outside of its epochs: a slot that is gone."""
+"""The watch over the slots: one that is gone ends an incarnation from outside its epochs."""
 
 from __future__ import annotations
 

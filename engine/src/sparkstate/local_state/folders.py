@@ -1,4 +1,4 @@
-"""What the folders of slots are called, those of living ones and those that were left."""
+"""The names of slots' folders, of living slots and of those that have left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOWNLOADS: Final = "download"
 LOCAL_COPY: Final = "kept"
 """Of a slot's folder: links to the files of completed checkpoints, by checkpoint and shard."""
 LEFT: Final = ".left"
-"""What the name of a slot's folder ends with once the slot is gone."""
+"""The end of the name of a slot's folder once the slot is gone."""
 LOG: Final = re.compile(r"slot-(\d+)-(\d+)\.log(\.1)?")
 """The name of a slot's log beside the folders, with the slot's number and its incarnation (``slots.logs``)."""
 

@@ -58,6 +58,6 @@ def _may_be_left(handle: FileHandle) -> bool:
 
 
 def _name(path: Path) -> str:
-    """What RocksDB calls it; a restore that was interrupted has links that nobody has looked at yet."""
+    """RocksDB's name for it; a restore that was interrupted has links that nobody has looked at yet."""
     number, dot, _ = path.name.lstrip(".").partition(verified_files.IMMUTABLE)
     return number + dot

@@ -30,7 +30,7 @@ IMMUTABLE: Final = ".sst"
 
 
 class FileStamp(msgspec.Struct, frozen=True):
-    """What a file system says of a file; a write changes it, a hard link does not."""
+    """The file system's facts about a file; a write changes them, a hard link does not."""
 
     device: int
     inode: int
@@ -45,7 +45,7 @@ class _Record(msgspec.Struct):
 
 
 def stamp_of(path: Path) -> FileStamp:
-    """What the file system says now; raises ``OSError``."""
+    """The file system's facts now; raises ``OSError``."""
     found = path.stat()
     return FileStamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 

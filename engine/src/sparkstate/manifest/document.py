@@ -30,7 +30,7 @@ class Manifest:
     source: str
     """For messages: the file's name, or ``manifest``."""
     base_dir: Path | None
-    """What relative paths mean: the folder of the file; None for text."""
+    """The folder that relative paths begin at: that of the file; None for text."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     overridden: frozenset[str] = frozenset()
     """Paths that ``--set`` gave."""

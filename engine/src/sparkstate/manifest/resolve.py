@@ -54,7 +54,7 @@ def resolve(
 
 
 def _locally(given: dict[str, Given]) -> dict[str, Given]:
-    """What a machine without a cluster makes of ``deployment: cluster``."""
+    """``deployment: cluster`` as a machine without a cluster carries it out: locally."""
     wanted = given.get("deployment")
     if wanted is None or wanted.value == "local":
         return given

@@ -178,5 +178,5 @@ def _near(value: Any, options: list[Any]) -> str:
 
 
 def hint(pattern: str) -> str:
-    """What a pattern of the schema asks for, in words."""
+    """The demand of a pattern of the schema, in words."""
     return values.HINTS.get(pattern, f"must match {pattern}")

@@ -106,7 +106,7 @@ class Operator(Protocol[E]):
 
     @property
     def metrics(self) -> UserMetrics:
-        """What the user's code counts by itself; may be read from any thread."""
+        """The metrics that the user's code made; may be read from any thread."""
 
     # --- life
 

@@ -32,7 +32,7 @@ class OperatorSpec:
     side_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     """Columns of the side outputs, by tag id."""
     on_error: Literal["fail", "side-output"] = "fail"
-    """What an exception of the user's code does: fail the epoch, or undo the record and send it to
+    """The effect of an exception in the user's code: fail the epoch, or undo the record and send it to
     ``error_tag``."""
     error_tag: str = "errors"
     """Side output of rejected rows: the row's columns and ``error``, a string."""

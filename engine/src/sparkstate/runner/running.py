@@ -168,7 +168,7 @@ class Runner:
 
 
 def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lineages.Found | None:
-    """What the storage knows of the job. Raises as :func:`require_known` does, and what the storage raises."""
+    """The job's lineage in the storage. Raises as :func:`require_known` does, and the errors of the storage."""
     found = lineages.find(job, clock)
     require_known(job, found, folder)
     return found

@@ -11,7 +11,7 @@ from sparkstate.stored import lineages
 
 
 class SavepointStore:
-    """The completed savepoints of one job, read anew at every call."""
+    """The completed savepoints of one job, read from the storage at every call."""
 
     def __init__(self, job: settings.JobSettings, clock: clocks.Clock) -> None:
         self._job = job

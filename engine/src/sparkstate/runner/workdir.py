@@ -56,7 +56,7 @@ class WorkDir:
         self._attempt_file = root / "attempt"
         self.lineage_file = root / "lineage"
         self._noted: dict[str, str] = {}
-        """What :meth:`record_lineage` was told last, whether or not the disk took it."""
+        """The note that :meth:`record_lineage` was given last, whether or not the disk took it."""
         self._is_stored = False
         self._logs = root / "logs"
 

@@ -1,4 +1,4 @@
-"""What a type of stored values can do. The types themselves are in ``scalars`` and ``containers``.
+"""The abilities of a type of stored values. The types themselves are in ``scalars`` and ``containers``.
 
 A value has three forms:
 

@@ -121,7 +121,7 @@ class Attempts:
         _close(closing)
 
     def drop(self) -> None:
-        """All of them are worth nothing any more. What is at work in one ends soon, and closes nothing under itself."""
+        """All of them are worth nothing any more. A piece of work in one ends soon, and nothing is closed under it."""
         # A slot that finished a lost epoch before it stopped kept two of five restarts waiting for ten seconds.
         closing: _Closing = []
         with self._lock:

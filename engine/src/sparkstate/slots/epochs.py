@@ -114,7 +114,7 @@ class Epochs:
         self._attempts.release(epoch)
 
     def end(self) -> None:
-        """What is under way is given up, and the user's functions are closed."""
+        """Give up all work under way, and close the user's functions."""
         self._attempts.drop()
         with self._run:
             self._state.close_operators()

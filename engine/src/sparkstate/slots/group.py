@@ -57,7 +57,7 @@ class SlotGroup:
     def snapshot_states(
         self, slots: Iterable[int], request: protocol.SnapshotPoll
     ) -> dict[int, protocol.SnapshotState]:
-        """What these slots say of a snapshot, each at its end or after the request's ``wait_s``.
+        """The answers of these slots about a snapshot, each at its end or after the request's ``wait_s``.
 
         A slot's answer at the end names every file of its state, so it is to be asked no more after that.
         """

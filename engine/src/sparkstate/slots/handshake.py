@@ -30,7 +30,7 @@ Left = Callable[[], float]
 
 
 class Role(Enum):
-    """What a caller may ask: see ``protocol.ALLOWED``."""
+    """The caller, which decides what it may ask (``protocol.ALLOWED``)."""
 
     DRIVER = b"d"
     TASK = b"t"
@@ -75,7 +75,7 @@ def answer(connection: socket.socket, key: str, identity: str, left: Left) -> tu
 
 
 class _Secrets:
-    """What follows from the key and the transcript of one handshake, all of whose parts have fixed lengths."""
+    """All that is derived from the key and the transcript of one handshake, whose parts have fixed lengths."""
 
     def __init__(self, key: str, identity: str, connection: socket.socket, said: bytes) -> None:
         self._connection = connection
@@ -88,7 +88,7 @@ class _Secrets:
         return hmac.digest(self._secret, label.encode(), "sha256")
 
     def channel(self, sends: str, receives: str) -> channel.Channel:
-        """Sealed, but for a Unix socket: nobody can stand between its ends, and its folder is its user's alone."""
+        """Sealed, except over a Unix socket: nobody can stand between its ends, and its folder is its user's alone."""
         if self._is_local:
             return channel.Channel(self._connection)
         return channel.Channel(self._connection, self.of(sends), self.of(receives))

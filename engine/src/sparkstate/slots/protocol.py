@@ -202,7 +202,7 @@ class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
 
 
 class UserMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """What one metric of a function's own shows (``operators.user_metrics.Reading``)."""
+    """The reading of one metric of a function's own (``operators.user_metrics.Reading``)."""
 
     operator: str
     name: str
@@ -261,7 +261,7 @@ ALLOWED: Final[Mapping[Role, frozenset[type[Message]]]] = {
     Role.TASK: frozenset({Feed, ReadOutput}),
     Role.DRIVER: frozenset(get_args(Request)) - {Feed, ReadOutput},
 }
-"""What each caller may ask."""
+"""The requests that each caller may make."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _REQUESTS = msgspec.msgpack.Decoder(Request)

@@ -28,7 +28,7 @@ _LOADED = (
     "sparkstate.spark.feed",
     "sparkstate.spark.slotlaunch",
 )
-"""What rows on their way through ``mapInArrow``, and the start of a slot, need. pandas need not be there."""
+"""Modules for rows on their way through ``mapInArrow``, and for the start of a slot. pandas need not be there."""
 Worker = Callable[[socket.socket, bool], int]
 _GONE = 1
 """Any exit code but zero makes the daemon's fork end."""

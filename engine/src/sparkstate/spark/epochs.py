@@ -299,7 +299,7 @@ class EpochRunner:
         return feed.Parts(len(sources), sources[0].parts)
 
     def _shipped(self, prepared: _Feed, frame: DataFrame) -> DataFrame:
-        """What a slot needs of each row, partitioned by slot."""
+        """The columns that a slot needs of each row, partitioned by slot."""
         return frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
 
     def _finish(

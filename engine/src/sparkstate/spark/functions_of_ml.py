@@ -43,7 +43,7 @@ def session(context: SparkContext, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _is_the_only_extension(jvm: Any) -> bool:
-    """What Spark would find: it asks the same loader."""
+    """Asks the loader that Spark would ask."""
     found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().getResources(_SERVICE)
     jars = []
     while found.hasMoreElements():

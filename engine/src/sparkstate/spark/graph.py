@@ -144,7 +144,7 @@ class Graph:
 
 
 def _times_of(sources: list[Source]) -> str:
-    """What the sources say of event time, as it is told in an error."""
+    """The sources' settings of event time, in words for an error."""
     times = [
         f"event_time={s.event_time!r}, delay={s.delay_ms} ms, idle_timeout="
         f"{None if s.idle_timeout_ms is None else f'{s.idle_timeout_ms} ms'}, watermark_partition={list(s.parts)}"

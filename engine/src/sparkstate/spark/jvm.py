@@ -47,8 +47,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # A compact entry of a file source's log names all files that were ever seen, and Spark keeps each for ten minutes:
     # a soak of 10,000 files and four epochs a second had 150 of them, with 150 MiB. Nobody but the query reads them.
     "spark.sql.streaming.fileSource.log.cleanupDelay": "10s",
-    # What Spark's own pages show. An epoch is a job and an execution with its plan, and Spark keeps a thousand of each:
-    # in a soak the live heap grew until they were full. The pages of a stream show its last hundred epochs as well.
+    # The history on Spark's own pages. An epoch is a job and an execution with its plan, and Spark keeps a thousand of
+    # each: in a soak the live heap grew until they were full. The pages of a stream show its last hundred epochs too.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "10000",
@@ -61,7 +61,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.executor.extraJavaOptions": _CALM_COMPILER,
     "spark.log.level": "ERROR",
 }
-"""What every job's session has unless its manifest says otherwise."""
+"""Settings of every job's session, unless its manifest says otherwise."""
 CLASS_ARCHIVE: Final = "SPARKSTATE_CLASS_ARCHIVE"
 """Where an image keeps Spark's classes as a JVM has them in memory (``packaging/classes.py``), with a jar beside it
 that brings Spark's jars in the archive's order. Executors read the variable in their own image."""
@@ -103,7 +103,7 @@ def effective_conf(settings: JobSettings, environ: Mapping[str, str] = os.enviro
     conf["spark.driver.memory"] = f"{settings.jvm_memory_bytes // MIB}m"
     conf["spark.sql.shuffle.partitions"] = str(settings.slots)
     archive = environ.get(CLASS_ARCHIVE)
-    # What the user puts before Spark's jars has to be first, and then the archive does not fit.
+    # A class path of the user's has to come before Spark's jars, and then the archive does not fit.
     if archive and "spark.driver.extraClassPath" not in settings.spark_conf:
         conf["spark.driver.extraJavaOptions"] += f" -XX:SharedArchiveFile={archive}"
         conf["spark.driver.extraClassPath"] = f"{archive.removesuffix('.jsa')}.jar"

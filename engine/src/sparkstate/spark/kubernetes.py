@@ -52,8 +52,10 @@ def master(service_host: str, service_port: str) -> str:
 def conf(
     settings: JobSettings, pod: PodSettings, api: str, non_heap_bytes: int, secret_file: str
 ) -> dict[str, str]:
-    """What ``deployment: cluster`` adds. ``non_heap_bytes``: what an executor pod needs beside the JVM's heap.
-    ``secret_file``: what driver and executors prove themselves to each other with.
+    """The settings that ``deployment: cluster`` adds.
+
+    ``non_heap_bytes``: an executor pod's memory beside the JVM's heap. ``secret_file``: the file of the secret that
+    driver and executors prove themselves to each other with.
 
     The number of the attempt's life is known later: :func:`of_life`.
     """

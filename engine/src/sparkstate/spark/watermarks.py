@@ -132,7 +132,7 @@ class Stored:
 
 
 def stored_in(metadata: CheckpointMetadata) -> Stored:
-    """What a checkpoint or savepoint of this or an older version says."""
+    """The watermarks of a checkpoint or savepoint of this or an older version."""
     return Stored(
         current=metadata.watermark,
         largest={int(i): time for i, time in metadata.source_watermarks.items()},

@@ -36,7 +36,7 @@ def verified(url: str, opened: savepoint.OpenStore) -> documents.SnapshotInfo:
 
 
 def described(url: str, metadata: codec.CheckpointMetadata) -> documents.SnapshotInfo:
-    """What a ``_metadata`` says, for people and programs."""
+    """The content of a ``_metadata``, for people and programs."""
     position = metadata.source_position
     known = MIN_WATERMARK < metadata.watermark < MAX_WATERMARK
     return documents.SnapshotInfo(

@@ -117,7 +117,7 @@ def check_what_is_read_can_be_changed_by_the_reader(kit: Kit) -> None:
 
 
 def check_changes_can_be_reused_by_the_writer(kit: Kit) -> None:
-    """What was committed is the store's own."""
+    """Committed changes are the store's own."""
     store = kit.store()
     items, entries = ["x"], {1: 1.0}
     store.commit(changes(lists={"a": ListChange(items=items)}, maps={"a": MapChange(entries=entries)}), KEYS)

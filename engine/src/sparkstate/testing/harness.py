@@ -184,7 +184,7 @@ class KeyedProcessHarness:
         return self._watermark
 
     def metrics(self) -> dict[str, Reading]:
-        """What the function's own metrics show, by name."""
+        """The readings of the function's own metrics, by name."""
         return {reading.name: reading for reading in self._operator.metrics.read(self._clock.monotonic())}
 
     def key_group(self, key: Any) -> int:

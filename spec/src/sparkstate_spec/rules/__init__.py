@@ -51,6 +51,6 @@ def check_part(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def broken(document: Mapping[str, Any], rules: tuple[Rule, ...]) -> list[Problem]:
-    """What ``document`` breaks of ``rules``."""
+    """The findings for those of ``rules`` that ``document`` breaks."""
     view = View(document)
     return [problem for rule in rules if (problem := rule.check(view)) is not None]

@@ -47,7 +47,7 @@ _BASE_COLUMN: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class EffectiveOptions:
-    """What every store of a slot is opened with."""
+    """The options with which every store of a slot is opened."""
 
     db: Mapping[str, Any]
     column: Mapping[str, Any]

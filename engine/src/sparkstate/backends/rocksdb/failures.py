@@ -1,4 +1,4 @@
-"""What RocksDB says, in our words. rocksdict raises plain ``Exception`` with RocksDB's status as text."""
+"""RocksDB's errors in our words. rocksdict raises plain ``Exception`` with RocksDB's status as text."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class FamilyWrites:
 
 class Family:
     """One column family. Between two commits one iterator is reused for all scans: making one costs as much
-    as ten seeks. It is dropped at every commit and snapshot, for it keeps old memtables in memory."""
+    as ten seeks. It is dropped at every commit and snapshot, because it keeps old memtables in memory."""
 
     def __init__(self, rdict: Any, handle: Any, reads: Reads) -> None:
         self.rdict = rdict

@@ -26,7 +26,7 @@ VERSION = 1
 """Of the file ``META``."""
 TIMER_KINDS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _NUMBERED = re.compile(r"(?:MANIFEST-|OPTIONS-)?(\d+)(?:\.\w+)?$")
-# Options come from the job, not from the snapshot; logs are empty, for nothing is logged.
+# Options come from the job, not from the snapshot; logs are empty, because nothing is logged.
 _LEFT_OUT = re.compile(r"OPTIONS-\d+|rocksdict-config\.json|IDENTITY|LOCK|LOG.*|.*\.log")
 
 
@@ -38,7 +38,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """What every version of the file has."""
+    """The part that every version of the file has."""
 
     version: int
 

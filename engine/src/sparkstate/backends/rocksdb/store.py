@@ -25,7 +25,7 @@ from sparkstate.keygroups import KeyGroupRange
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory tells its stores, beside RocksDB's options."""
+    """A factory's own options for its stores, beside RocksDB's."""
 
     write_batch_bytes: int
     timer_cache_size: int

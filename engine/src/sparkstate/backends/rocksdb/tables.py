@@ -30,7 +30,7 @@ class PositionCounter:
 
 
 class RocksTable(abc.ABC):
-    """What the three kinds have in common."""
+    """The common half of the three kinds."""
 
     def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
         if spec.value_type is None:

@@ -73,7 +73,7 @@ class EpochBudget:
             self._row_bytes[uid] = max(growth // rows, known - known // 64)
 
     def used_bytes(self) -> int:
-        """What all overlays take, as last estimated."""
+        """Bytes of all overlays, as last estimated."""
         with self._lock:
             overlays = list(self._overlays)
         return sum(overlay.weight for overlay in overlays if not overlay.dropped)

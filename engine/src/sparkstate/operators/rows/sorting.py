@@ -60,7 +60,7 @@ def merge(runs: Sequence[Path], last: Sequence[pa.RecordBatch], column: str) -> 
 
 
 class _Head:
-    """What was read last of one run, and is not taken yet."""
+    """The rows of one run that were read last and are not taken yet."""
 
     def __init__(self, source: Iterator[pa.RecordBatch], column: str) -> None:
         self._source = source

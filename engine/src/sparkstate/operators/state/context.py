@@ -49,7 +49,7 @@ class Cursor(OnTimerContext):
         """Their key groups."""
         self.unbind()
         self.journal: list[Any] | None = None
-        """What must be put back to undo the current record; None where nothing is ever undone."""
+        """The changes to put back to undo the current record; None where nothing is ever undone."""
         self.namespaced: list[Namespaced] = []
         """Handles that stand in a namespace other than the default one."""
         self.service = BoundTimerService(self)
