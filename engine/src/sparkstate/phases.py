@@ -27,7 +27,7 @@ class Phase(enum.StrEnum):
     """In the order in which they follow one another."""
 
     RESTORE_BEGIN = "restore-begin"
-    """What to restore is known; the incarnation has no record yet."""
+    """The snapshot to restore is known; the incarnation has no record yet."""
     RESTORE_SETTLE = "restore-settle"
     """The incarnation is recorded; what older ones left is published or swept."""
     RESTORE = "restore"

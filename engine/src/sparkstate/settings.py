@@ -134,7 +134,7 @@ class PodSettings:
     cluster: str = "default"
     """The name of the cluster in the storage (``by-name/<cluster>/…``)."""
     start_since: int = 0
-    """The attempt that ``startEmpty`` (or ``start_fresh``) was given to; 0: this one. What it asks for happens once."""
+    """The attempt that ``startEmpty`` (or ``start_fresh``) was given to; 0: this one. It takes effect only once."""
     start_fresh: bool = False
     """Begin a new lineage from ``restore_from``, although the job's name has one."""
     grace_s: float = 30.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StateKind(enum.StrEnum):
-    """What a table holds."""
+    """The kind of state that a table holds."""
 
     VALUE = "value"
     LIST = "list"

@@ -63,7 +63,7 @@ def restore_info(
 
 def _plain(place: Place) -> dict[str, Any]:
     """For programs: a job that nothing was ever stored of is an answer, not an error. A folder that a pod cannot see is
-    one: the operator would begin the job anew beside its state."""
+    one: the operator would begin an empty job beside its state."""
     try:
         found: dict[str, Any] = _document(_look(place), place)
     except errors.NotFound as error:

@@ -110,7 +110,7 @@ class ControlClient:
         return self._document(documents.SavepointStatus, "POST", "/v1/savepoints", json=body)
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
-        """What became of it; None: never triggered."""
+        """Its state and its result; None: never triggered."""
         return self._found(documents.SavepointStatus, f"/v1/savepoints/{quote(trigger_id, safe='')}")
 
     def wait_for_savepoint(self, trigger_id: str, timeout_s: float) -> documents.SavepointStatus:

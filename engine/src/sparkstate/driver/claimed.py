@@ -71,7 +71,7 @@ def claim(
     before_claim: Callable[[LineageLog], object] = lambda log: None,
     places: Places | None = None,
 ) -> Claimed:
-    """Take the job's lineage over, which is made if it never was.
+    """Take the job's lineage over, and make it if there is none.
 
     ``driver`` names this one in the log. ``before_claim`` is called when the log is open and not yet claimed. Raises
     ``Fenced`` if a later attempt has the lineage, and ``StorageUnavailable`` while the storage is away.
@@ -91,7 +91,7 @@ def claim(
         attempt=(pod.start_since if pod else 0) or attempt,
         uid=pod.job_uid if pod else "",
     )
-    # One whose folder an earlier driver of this run has had is not made again without what was in it.
+    # A folder that an earlier driver of this run has used is not made again, empty.
     own = storage.open_within(root, found.id, settings.s3, make=found.id != known)
     lineage = replace(found, store=own)
     log = LineageLog(own, clock_)

@@ -73,8 +73,8 @@ class Outputs:
         file_sink.begin(self._stores.get(url), self._lineage_id, incarnation)
 
     def end(self, incarnation: int) -> None:
-        """The job has ended in order: its folders hold what is published, and no marks. What a fenced driver has staged
-        since :meth:`sweep` goes too: it may stage one more checkpoint before it knows."""
+        """The job has ended in order: its folders hold what is published, and no marks. Files that a fenced driver has
+        staged since :meth:`sweep` go too: it may stage one more checkpoint before it knows."""
         for url in self.urls:
             with contextlib.suppress(errors.StorageError):  # the next incarnation sweeps
                 store = self._stores.get(url)

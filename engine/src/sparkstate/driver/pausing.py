@@ -68,7 +68,7 @@ class Pauses:
     def hold_back(self, checkpoints: Checkpoints, begin: Callable[[], object]) -> None:
         """At the end of an epoch: wait while the job must take nothing in. ``begin`` starts a checkpoint of that epoch.
 
-        What is held back can only go with a checkpoint, so one is begun whenever it may succeed.
+        Only a completed checkpoint ends the wait, so one is begun whenever it may succeed.
         """
         context, looked_at = self._context, -_PROBE_S
         while (why := checkpoints.hold_back()) is not None:

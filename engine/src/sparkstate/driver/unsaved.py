@@ -31,7 +31,7 @@ class Unsaved:
         self._worked_s += seconds
 
     def note_held(self, held_bytes: int | None) -> None:
-        """What an epoch's commit told of it. None: there was nothing to commit, and what is known stays. When an idle
+        """The figure from an epoch's commit. None: there was nothing to commit, and the last figure stays. When an idle
         epoch repeated the last figure, which a checkpoint had subtracted, one checkpoint followed another."""
         if held_bytes is not None:
             self.held_bytes = held_bytes

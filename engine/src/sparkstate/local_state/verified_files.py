@@ -1,8 +1,8 @@
 """Which files on this disk are known to be what a checkpoint names, without being read again.
 
 A slot whose checkpoint has completed writes down, for every file of its stores that the checkpoint refers to, the
-checksum and what the file system says of the file. As long as that is unchanged and the machine has not been started
-anew, the file is the one that the slot would go on reading, had it not been stopped; RocksDB compares each block's
+checksum and the file system's facts about the file. As long as these are unchanged and the machine has not been
+restarted, the file is the one that the slot would go on reading, had it not been stopped; RocksDB compares each block's
 checksum whenever it reads one, as it would have done there.
 
 A record is good for one restore: :func:`consume` removes it, and only the next completed checkpoint makes another. So a
@@ -54,7 +54,7 @@ def record(folder: Path, shard: ShardHandle, links: Path, boot_id: Path = _BOOT_
     """A checkpoint with this handle has completed: write down which of the files in ``folder``, the store that it was
     taken of, and in ``links``, which need not exist, are the ones that it names.
 
-    What cannot be written down is read by the next restore. Of two calls for one folder the later one counts.
+    A file that cannot be written down is read by the next restore. Of two calls for one folder the later one counts.
     """
     handles = {handle.name: handle for handle in shard.files}
     verified = []

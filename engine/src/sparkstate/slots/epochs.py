@@ -93,7 +93,7 @@ class Epochs:
         """Overlays become state, sinks hold the output, which stays readable. Returns the next timers, of event and of
         processing time.
 
-        The caller holds the gate, and says ``turns.committed`` once it does not any more.
+        The caller holds the gate, and calls ``turns.committed`` once it no longer does.
         """
         with self._run:
             self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)

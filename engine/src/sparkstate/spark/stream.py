@@ -83,7 +83,7 @@ def keyed(
 def set_state_backend(backend: StateBackend | str) -> None:
     """Choose the state backend in code, as Flink's ``env.set_state_backend``: a backend, or a name of one of any age.
 
-    What the code says beats the manifest; what it leaves open comes from there.
+    The code beats the manifest; options that the code leaves open come from the manifest.
     """
     try:
         chosen = from_value(backend)

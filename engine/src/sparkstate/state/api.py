@@ -22,7 +22,7 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """What all states can do."""
+    """The operations of all states."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -51,7 +51,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What was added, in this state's form."""
+        """The values that were added, in this state's form."""
 
     @abstractmethod
     def add(self, value: IN) -> None:

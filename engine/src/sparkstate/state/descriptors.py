@@ -44,7 +44,7 @@ class StateDescriptor:
         )
 
     def identity(self) -> tuple[str, ...]:
-        """What must be equal for two descriptors to mean the same state."""
+        """The parts that must be equal for two descriptors to mean the same state."""
         return (self.kind, self.type_info.describe())
 
     def __repr__(self) -> str:

@@ -158,7 +158,7 @@ class KeyedProcessHarness:
         self._outputs.clear()
 
     def state(self, name: str, key: Any, namespace: Any = None) -> Any:
-        """What a state holds under a key: a value, list or dict; None if nothing (an accumulator, if
+        """The content of a state under a key: a value, list or dict; None if nothing (an accumulator, if
         aggregating)."""
         key = self._normal_key(key)
         return self._operator.read_value(name, key, namespace, self.key_group(key))

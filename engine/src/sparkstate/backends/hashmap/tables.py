@@ -17,7 +17,7 @@ from sparkstate.serde import composite
 
 
 class _Cells:
-    """What the tables of cells share."""
+    """The common part of the tables of cells."""
 
     def __init__(self, spec: TableSpec) -> None:
         self.spec = spec

@@ -49,7 +49,7 @@ class Database:
         self._families: dict[str, Family] = {}
         self._views: list[Iterator[tuple[bytes, bytes]]] = []
         self._write_options = rocksdict.WriteOptions()
-        # What a crash takes away is restored from a checkpoint, so there is nothing to log. A write that has to wait is
+        # After a crash the state is restored from a checkpoint, so there is nothing to log. A write that has to wait is
         # refused: RocksDB would wait with the interpreter lock held.
         self._write_options.disable_wal = True
         self._write_options.no_slowdown = True
@@ -133,7 +133,7 @@ class Database:
         pause = _STALL_FIRST_S
         deadline: float | None = None
         while True:
-            # Built anew for each try: a batch that was refused is used up all the same.
+            # Built again for each try: a batch that was refused is used up all the same.
             batch = rocksdict.WriteBatch(raw_mode=True)
             batch.set_default_column_family(handle)
             for key in deletes:

@@ -31,8 +31,8 @@ class MemoryPlan:
     source: str
     budget: int = 0
     overlays: int = 0
-    """What the overlays of running epochs may take before they go to disk: a sixth of the budget. The rest
-    is RocksDB's."""
+    """Bytes that the overlays of running epochs may take before they go to disk: a sixth of the budget. The rest is
+    RocksDB's."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0

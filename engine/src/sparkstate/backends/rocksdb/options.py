@@ -190,7 +190,7 @@ class RocksDBOptionsFactory(abc.ABC):
     def create_db_options(
         self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
     ) -> DBOptions:
-        """The options of a store, made from ``current_options``. What is put in ``handles_to_close`` is
+        """The options of a store, made from ``current_options``. Objects put in ``handles_to_close`` are
         closed last.
         """
 

@@ -25,8 +25,8 @@ _BYTES_AT_ONCE = 4 * MIB
 
 LIVE_SHARE = 0.5
 """Where less than this share of a restored column family's bytes is live, the restore merges its files. RocksDB does
-that by itself beside the epochs, but begins anew after every loss: the state of a job that is lost more often than a
-merge takes grew for ever."""
+that by itself beside the epochs, but begins again after every loss: where a job was lost more often than a merge takes,
+its state grew for ever."""
 SPARE_BYTES = 32 * MIB
 """So many bytes that are not live are never worth a wait."""
 

@@ -24,7 +24,7 @@ TableOf = Callable[[int], Any]
 
 
 class StateHandle:
-    """What all handles share."""
+    """The common part of all handles."""
 
     def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
         assert spec.value_type is not None
