@@ -42,7 +42,7 @@ class Found:
     name: str
     uid: str
     version: str
-    speaker: observed.Speaker
+    endpoint: observed.DriverEndpoint
     driver: observed.Pod
     packed: bytes
     pods: tuple[tuple[str, str], ...]
@@ -157,7 +157,7 @@ def _running(
     seen = observed.Observed(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
     return Found(
         job.namespace, job.name, job.uid, job.resource_version,
-        observed.Speaker(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept.pack(seen),
+        observed.DriverEndpoint(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept.pack(seen),
         tuple((one.pod.uid, one.pod.resource_version) for one in pods),
         tuple(one.resource_version for one in snapshots),
     )  # fmt: skip

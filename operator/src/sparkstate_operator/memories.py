@@ -51,9 +51,9 @@ class Memories:
         key = Key("job", one.namespace, one.name)
         memory = self.of(key)
         memory.is_about(one.uid)
-        memory.last.kept, memory.driver.speaker, memory.stirred, memory.phase = (
+        memory.last.kept, memory.driver.endpoint, memory.stirred, memory.phase = (
             one.packed,
-            one.speaker,
+            one.endpoint,
             False,
             "Running",
         )

@@ -53,7 +53,7 @@ class LastLook:
 class Driver:
     """The job's driver between two looks."""
 
-    speaker: observed.Speaker | None = None
+    endpoint: observed.DriverEndpoint | None = None
     """None: there is none that can be asked."""
     news: observed.News = observed.NO_NEWS
     """What it said at the last look."""

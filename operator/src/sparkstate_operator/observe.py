@@ -39,7 +39,7 @@ class Look:
 class Heard:
     """What a driver said between two looks."""
 
-    speaker: observed.Speaker
+    endpoint: observed.DriverEndpoint
     report: observed.Report | None
 
     @property
@@ -94,7 +94,7 @@ class Observer:
             deep or memory.last.leftovers or not job.status.get("attempt") or bool(job.status.get("intent"))
         )
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
-        memory.driver.speaker = _speaker(job, drivers, config_maps)
+        memory.driver.endpoint = _endpoint(job, drivers, config_maps)
         seen = observed.Observed(
             job=job,
             now=now,
@@ -106,7 +106,7 @@ class Observer:
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
             tasks=_tasks(mine),
-            report=await self._report(job, memory.driver.speaker, heard),
+            report=await self._report(job, memory.driver.endpoint, heard),
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
@@ -187,20 +187,20 @@ class Observer:
         return known.get(str(job.status.get("revision") or ""))
 
     async def _report(
-        self, job: observed.Job, speaker: observed.Speaker | None, heard: Heard | None
+        self, job: observed.Job, endpoint: observed.DriverEndpoint | None, heard: Heard | None
     ) -> observed.Report | None:
         trigger = (job.status.get("intent") or {}).get("triggerId")
-        if heard is not None and heard.speaker == speaker and heard.report is not None and not trigger:
+        if heard is not None and heard.endpoint == endpoint and heard.report is not None and not trigger:
             return heard.report
-        return await self._ask(speaker, trigger) if speaker is not None else None
+        return await self._ask(endpoint, trigger) if endpoint is not None else None
 
-    async def _ask(self, speaker: observed.Speaker, trigger: str | None) -> observed.Report | None:
+    async def _ask(self, endpoint: observed.DriverEndpoint, trigger: str | None) -> observed.Report | None:
         """What a driver says of itself, and of a trigger; None if it does not answer."""
         who = (
-            speaker.ip,
-            keys.of_attempt(self._key, speaker.uid, speaker.attempt),
-            speaker.uid,
-            speaker.attempt,
+            endpoint.ip,
+            keys.of_attempt(self._key, endpoint.uid, endpoint.attempt),
+            endpoint.uid,
+            endpoint.attempt,
         )
         try:
             document = await self._drivers.status(*who)
@@ -212,12 +212,12 @@ class Observer:
             return None
         except (ValueError, RecursionError) as error:
             # Whoever answers is no driver of ours, or one that is broken: as if it did not answer.
-            _log.warning("the driver of attempt %s answers nonsense: %s", speaker.attempt, error)
+            _log.warning("the driver of attempt %s answers nonsense: %s", endpoint.attempt, error)
             return None
 
-    async def listen(self, speaker: observed.Speaker) -> Heard:
+    async def listen(self, endpoint: observed.DriverEndpoint) -> Heard:
         """Ask the driver alone; no request goes to the API server."""
-        return Heard(speaker, await self._ask(speaker, None))
+        return Heard(endpoint, await self._ask(endpoint, None))
 
     async def _terminating(self, namespace: str) -> bool:
         body = await self._kube.get(k.NAMESPACES, None, namespace)
@@ -272,8 +272,8 @@ class Observer:
         pod = observed.pod_of(body)
         if not pod.answers:
             return pod, None
-        speaker = observed.Speaker(pod.ip, job.uid, attempt)
-        return pod, await self._ask(speaker, snapshot.status.get("triggerId"))
+        endpoint = observed.DriverEndpoint(pod.ip, job.uid, attempt)
+        return pod, await self._ask(endpoint, snapshot.status.get("triggerId"))
 
 
 def readable(name: str, body: Mapping[str, Any]) -> plan.Revision | None:
@@ -287,14 +287,14 @@ def readable(name: str, body: Mapping[str, Any]) -> plan.Revision | None:
         return None
 
 
-def _speaker(
+def _endpoint(
     job: observed.Job, drivers: tuple[observed.Pod, ...], config_maps: tuple[observed.Child, ...]
-) -> observed.Speaker | None:
+) -> observed.DriverEndpoint | None:
     """The newest attempt's driver, by the traces too: a status that was wiped does not know which attempt runs."""
     traces = (*(pod.attempt for pod in drivers), *(child.attempt or 0 for child in config_maps))
     attempt = max(int(job.status.get("attempt") or 0), *traces, 0)
     pod = next((pod for pod in drivers if pod.attempt == attempt), None)
-    return observed.Speaker(pod.ip, job.uid, attempt) if pod is not None and pod.answers else None
+    return observed.DriverEndpoint(pod.ip, job.uid, attempt) if pod is not None and pod.answers else None
 
 
 def _is_lost(job: observed.Job) -> bool:

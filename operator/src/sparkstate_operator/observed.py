@@ -18,7 +18,7 @@ TAINT_EVICTION = "DeletionByTaintManager"
 Ended = containers.Ended
 Report = reports.Report
 News = reports.News
-Speaker = reports.Speaker
+DriverEndpoint = reports.DriverEndpoint
 NO_NEWS = reports.NO_NEWS
 
 

@@ -104,14 +104,14 @@ class Reconciler:
     async def _job(self, key: Key) -> Later | None:
         memory = self.memories.of(key)
         heard, now_s = None, self._clock.monotonic()
-        if not memory.stirred and memory.driver.speaker is not None and now_s < memory.dues.timed_s:
+        if not memory.stirred and memory.driver.endpoint is not None and now_s < memory.dues.timed_s:
             due = now_s >= memory.dues.resync_s or self.memories.unshown(memory)
             if due and self._looks.take(key):
                 try:
                     return await self._look_anew(key, memory, None)
                 finally:
                     self._looks.end(key)
-            heard = await self._observer.listen(memory.driver.speaker)
+            heard = await self._observer.listen(memory.driver.endpoint)
             if not memory.stirred and await self._took(key, memory, heard):
                 return self._listening(memory)
         return await self._look_anew(key, memory, heard)
@@ -167,7 +167,7 @@ class Reconciler:
         """Where nothing is under way, what was seen holds until the next event."""
         # Comparing the children is nothing under way, and each deep look does it.
         acts = any(not isinstance(action, actions.EnsureChildren) for action in decision.actions)
-        idle = memory.driver.speaker is not None and not (decision.before or acts or memory.last.leftovers)
+        idle = memory.driver.endpoint is not None and not (decision.before or acts or memory.last.leftovers)
         memory.last.kept = None
         if idle and not memory.stirred:
             # A spec that is nested too deeply for pickle (600 levels on Python 3.11) is looked at each time.
@@ -237,13 +237,13 @@ class Reconciler:
         memory.driver.news = news
         memory.phase = str(decision.status.get("phase") or "")
         if memory.phase != "Running" or decision.status.get("intent"):
-            memory.driver.speaker = None
-        calm = memory.phase in RESTING or (memory.driver.speaker is not None and seen.report is not None)
+            memory.driver.endpoint = None
+        calm = memory.phase in RESTING or (memory.driver.endpoint is not None and seen.report is not None)
         resync_s = pacing.resync_s(self._config, len(self.memories))
         wait_s = pacing.wait_s(self._config, decision.wait_s, calm=calm)
         memory.dues.after_look(self._clock.monotonic(), wait_s, resync_s)
         self._keep(dataclasses.replace(seen, job=job), decision, memory)
-        if memory.driver.speaker is not None or memory.stirred:
+        if memory.driver.endpoint is not None or memory.stirred:
             return self._listening(memory)
         wait_s = resync_s if wait_s is None else min(wait_s, resync_s)
         return Later(wait_s, exact=wait_s < 1.0)

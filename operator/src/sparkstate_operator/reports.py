@@ -64,8 +64,8 @@ NO_NEWS = News()
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """A driver that can be asked."""
+class DriverEndpoint:
+    """Where a driver answers, and which job and attempt its answer has to name."""
 
     ip: str
     uid: str

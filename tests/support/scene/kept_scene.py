@@ -24,7 +24,7 @@ from sparkstate_operator.queue import Later
 from sparkstate_operator.reconcile import Reconciler
 
 KEY = Key("job", "shop", "orders")
-SPEAKER = observed.Speaker("10.0.0.1", "uid-1", 1)
+ENDPOINT = observed.DriverEndpoint("10.0.0.1", "uid-1", 1)
 RUNNING: dict[str, Any] = {
     "phase": "RUNNING",
     "restarts": 0,
@@ -103,13 +103,13 @@ class World:
         if self.job.labels.get(labels.OPERATOR_CLASS, "") != self._config.operator_class:
             return Look(None, {}, others=Others(self.job, None))
         memory.is_about(self.job.uid)
-        memory.driver.speaker = SPEAKER if self.pods else None
+        memory.driver.endpoint = ENDPOINT if self.pods else None
         children = () if deep else None
         seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report, children=children)
         return Look(seen, {revision().name: revision()}, self.strays)
 
-    async def listen(self, speaker: observed.Speaker) -> Heard:
-        return Heard(speaker, self.report)
+    async def listen(self, endpoint: observed.DriverEndpoint) -> Heard:
+        return Heard(endpoint, self.report)
 
     async def running_revision(self, _job: observed.Job, memory: Memory) -> plan.Revision:
         return memory.attempts.revisions.setdefault(revision().name, revision())

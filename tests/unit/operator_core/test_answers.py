@@ -50,7 +50,7 @@ class Odd:
 
 def asked(document: Any, point: Any = None) -> observed.Report | None:
     observer = observe.Observer(None, Odd(document, point), b"key", None)  # type: ignore[arg-type]
-    return asyncio.run(observer._ask(observed.Speaker("10.0.0.1", "uid-1", 1), "t-1"))
+    return asyncio.run(observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), "t-1"))
 
 
 @given(mixed(answers.STATUS), mixed(answers.SAVEPOINT))

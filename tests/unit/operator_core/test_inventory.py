@@ -31,7 +31,7 @@ def test_a_job_that_runs_is_kept_as_a_look_would_have_seen_it() -> None:
     running = job(running_status())
     found = taken(running, DRIVER, EXECUTOR)
     assert found is not None
-    assert found.speaker == observed.Speaker("10.0.0.1", "uid-1", 1)
+    assert found.endpoint == observed.DriverEndpoint("10.0.0.1", "uid-1", 1)
     assert kept.unpack(found.packed) == observed.Observed(
         running, NOW, drivers=(DRIVER.pod,), executors=(EXECUTOR.pod,)
     )
@@ -275,5 +275,5 @@ def test_what_is_kept_is_that_of_one_job() -> None:
     memories, key = adopted()
     memory = memories.of(key)
     assert not memory.is_about("uid-2")
-    assert (memory.last.kept, memory.driver.speaker) == (None, None)
+    assert (memory.last.kept, memory.driver.endpoint) == (None, None)
     assert dataclasses.asdict(memory.attempts)["sightings"] == {}

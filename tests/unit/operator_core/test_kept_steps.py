@@ -237,7 +237,7 @@ def test_polls_let_all_else_pass_but_for_what_is_timed_and_drivers_that_did_not_
     scene = Scene()
     scene.world.report = None
     scene.step(10)
-    assert scene.memory.driver.speaker is not None
+    assert scene.memory.driver.endpoint is not None
     assert not scene.result().patient
 
 

@@ -34,7 +34,7 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
     memory.attempts.sightings[1] = decisions.pod(attempt=1)
     memory.attempts.unanswered = 1
     memory.attempts.never_made, memory.last.deep_s, memory.attempts.unwritten = 1, 7.0, "first"
-    memory.driver.speaker = observed.Speaker("127.0.0.1", "first", 1)
+    memory.driver.endpoint = observed.DriverEndpoint("127.0.0.1", "first", 1)
     assert memory.is_about("first")
     assert memory.attempts.sightings
     assert not memory.is_about("second")
@@ -44,7 +44,7 @@ def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() ->
         memory.last.deep_s,
         memory.attempts.unwritten,
     ) == ({}, 0, None, "")
-    assert memory.driver.speaker is None
+    assert memory.driver.endpoint is None
     assert memory.attempts.unanswered == 0
     assert memory.is_about("second")
 
