@@ -105,7 +105,7 @@ class Pod:
         return bool(self.ip) and self.phase == "Running" and self.ended is None and not self.waiting
 
     @property
-    def takes_leave(self) -> bool:
+    def terminating_gracefully(self) -> bool:
         """Whether its driver was asked to end and is about to: its node answers for it, and it ran."""
         return self.deleting_at is not None and self.ready and self.answers and not self.node_lost
 

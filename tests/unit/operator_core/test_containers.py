@@ -223,4 +223,4 @@ def test_whether_a_deleted_driver_is_about_to_end_is_its_own_container_s_and_its
             ],
         },
     }
-    assert observed.pod_of(body).takes_leave == leaves
+    assert observed.pod_of(body).terminating_gracefully == leaves

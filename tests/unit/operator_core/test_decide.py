@@ -367,7 +367,7 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
     assert at(after_s + 1).status["intent"]["attempt"] == 2
 
 
-def test_a_ready_driver_that_a_taint_drives_away_takes_its_leave() -> None:
+def test_a_ready_driver_that_a_taint_drives_away_terminates_gracefully() -> None:
     begun = look(
         observed.Observed(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),))
     )

@@ -100,7 +100,7 @@ def _gone(draft: Draft, revision: Revision) -> None:
 def _deleting(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     draft.happened(job_life.TAKEN_AWAY)
     progress.take(draft)
-    if pod.takes_leave:
+    if pod.terminating_gracefully:
         ends.judge(draft, revision, pod, disturbed=True)
         return
     harmless = starting.harmless_at(pod, revision)

@@ -59,7 +59,7 @@ def go_on(draft: Draft) -> None:
     if _used(draft):
         _burn(draft, revision)
         return
-    if not others_are_over(draft, revision, or_leave=True):
+    if not others_are_over(draft, revision, or_terminating=True):
         return
     begun = clock.parse(draft.intent.get("notBefore"))
     if begun is not None and draft.now < begun:
@@ -120,9 +120,9 @@ def _burn(draft: Draft, revision: Revision) -> None:
     begin(draft, revision, draft.start, delay_s=revision.death_s)
 
 
-def others_are_over(draft: Draft, revision: Revision, *, or_leave: bool = False) -> bool:
-    """Whether no driver of an older attempt can do any harm; asks those that nobody has asked yet to end. ``or_leave``:
-    one that is about to end does not count."""
+def others_are_over(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
+    """Whether no driver of an older attempt can do any harm; asks those that nobody has asked yet to end.
+    ``or_terminating``: one that terminates gracefully does not count."""
     clear = True
     for pod in older_alive(draft):
         if pod.deleting_at is None:
@@ -131,7 +131,7 @@ def others_are_over(draft: Draft, revision: Revision, *, or_leave: bool = False)
             clear = False
             continue
         harmless = harmless_at(pod, revision)
-        if draft.now < harmless and not (or_leave and pod.takes_leave):
+        if draft.now < harmless and not (or_terminating and pod.terminating_gracefully):
             draft.say(
                 f"attempt {draft.attempt} waits, until {clock.text(harmless)} at most: nobody has confirmed "
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
