@@ -1,7 +1,7 @@
 """What a decision asks for, and the list of every write that the operator can make.
 
-``WRITES`` is the code's own list: each member is passed to :meth:`apply.Writer` when that write is made, tests kill
-the operator before and after each of them, and a member without such a test fails the suite.
+:class:`Write` is that list. Every write passes :meth:`apply.Applier._write`, which names it to the hooks; tests kill
+the operator there, before and after each member, and a member without such a test fails the suite.
 """
 
 from __future__ import annotations
