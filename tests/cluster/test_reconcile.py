@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.storage import stored_job
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating.operated import Operated
 
@@ -85,7 +85,7 @@ def test_the_next_pod_is_made_beside_the_end_of_a_deleted_one_and_hears_of_its_d
     grace_s, harm_s = 120, 600 + 1 + 10
     assert harm_s + grace_s - 60 < int(told["SPARKSTATE_PREDECESSOR_S"]) <= harm_s + grace_s
     with operated.driver(2) as driver:
-        driver.update(phase=Phase.STARTING, waits_for_attempt=1)
+        driver.update(phase=DriverPhase.STARTING, waits_for_attempt=1)
         operated.kubelet.run("orders-driver-2", ready=False)
         operated.until_phase("Starting")
         assert not driver.alone

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate_operator import hooks
 from sparkstate_operator.actions import Write
 from sparkstate_tools.kubernetes.cluster import Cluster
@@ -124,12 +124,12 @@ def handover_life(restarted: Restarted) -> None:
     operated.cluster.kubectl("delete", "pod", older, "-n", operated.namespace, "--wait=false")
     restarted.until(lambda: operated.cluster.get("pod", newer, operated.namespace), "the next pod is there")
     with operated.driver(attempt + 1) as driver:
-        driver.update(phase=Phase.STARTING, waits_for_attempt=attempt)
+        driver.update(phase=DriverPhase.STARTING, waits_for_attempt=attempt)
         operated.kubelet.run(newer, ready=False)
         operated.kubelet.end(older, 137)
         restarted.until(lambda: driver.alone, "the next driver is told")
         operated.kubelet.gone(older)
-        driver.update(phase=Phase.RUNNING, waits_for_attempt=None)
+        driver.update(phase=DriverPhase.RUNNING, waits_for_attempt=None)
         operated.kubelet.run(newer)
         restarted.until(lambda: operated.status().get("phase") == "Running", "the job runs")
         assert operated.status()["attempt"] == attempt + 1

@@ -36,7 +36,7 @@ class Clock:
 def job() -> control_job.InMemoryJob:
     return control_job.InMemoryJob(
         documents.JobStatus(
-            job_uid=UID, name="orders", attempt=3, phase=documents.Phase.RUNNING, backend="hashmap"
+            job_uid=UID, name="orders", attempt=3, phase=documents.DriverPhase.RUNNING, backend="hashmap"
         )
     )
 

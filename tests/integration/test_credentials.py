@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.drivers import driving, totals
 from sparkstate_tools.servers import fault_proxy, s3server
 from sparkstate_tools.servers.http_wire import Message
@@ -168,7 +168,9 @@ def test_a_driver_whose_keys_from_the_environment_are_refused_does_not_end(
             driver.release()
             # What meets the refusal first decides: a checkpoint waits for the storage, a restart fails and is repeated.
             driving.wait_for(
-                lambda: "restarting in" in driver.log() or driver.client().status().phase is Phase.PAUSED,
+                lambda: (
+                    "restarting in" in driver.log() or driver.client().status().phase is DriverPhase.PAUSED
+                ),
                 driving.PATIENCE_S,
                 "PAUSED, or a restart",
                 driver.process,

@@ -11,20 +11,25 @@ from typing import Any
 import pytest
 from support.drivers import lives
 
-from sparkstate.control.documents import JobStatus, Phase
-from sparkstate.phases import CHECKPOINT_PHASES
-from sparkstate.phases import Phase as Moment
+from sparkstate.control.documents import DriverPhase, JobStatus
+from sparkstate.phases import CHECKPOINT_PHASES, ProcessPhase
 from sparkstate_tools.drivers import driving, totals
 from sparkstate_tools.servers import s3server
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
-SAMPLE = (Moment.CHECKPOINT_COMMIT, Moment.CHECKPOINT_PUBLISH)
-ALL = (*CHECKPOINT_PHASES, Moment.COMMIT, Moment.FEED, Moment.RESTORE_BEGIN, Moment.RESTORE_SETTLE)
+SAMPLE = (ProcessPhase.CHECKPOINT_COMMIT, ProcessPhase.CHECKPOINT_PUBLISH)
+ALL = (
+    *CHECKPOINT_PHASES,
+    ProcessPhase.COMMIT,
+    ProcessPhase.FEED,
+    ProcessPhase.RESTORE_BEGIN,
+    ProcessPhase.RESTORE_SETTLE,
+)
 
 
-def asleep_in(name: str, moments: tuple[Moment, ...], *marks: pytest.MarkDecorator) -> Any:
+def asleep_in(name: str, moments: tuple[ProcessPhase, ...], *marks: pytest.MarkDecorator) -> Any:
     faults = [
         pytest.mark.fault(
             broken="a driver with its JVM and slots sleeps (SIGSTOP) while another one takes over and checkpoints",
@@ -38,7 +43,7 @@ def asleep_in(name: str, moments: tuple[Moment, ...], *marks: pytest.MarkDecorat
 
 @pytest.mark.parametrize("moments", [asleep_in("sample", SAMPLE), asleep_in("all", ALL, pytest.mark.extra)])
 def test_a_driver_that_slept_through_the_others_checkpoints_changes_nothing(
-    tmp_path: Path, moments: tuple[Moment, ...]
+    tmp_path: Path, moments: tuple[ProcessPhase, ...]
 ) -> None:
     rows = lives.Input(tmp_path / "in")
     rows.ahead_of(-1)
@@ -69,7 +74,7 @@ def test_a_driver_that_slept_through_the_others_checkpoints_changes_nothing(
     assert {path for path in (tmp_path / "out").rglob("*") if path.is_file()} == published
 
 
-def put_to_sleep(driver: driving.Driver, moment: Moment, rows: lives.Input) -> list[int]:
+def put_to_sleep(driver: driving.Driver, moment: ProcessPhase, rows: lives.Input) -> list[int]:
     """Stop every process of a driver when it is in that phase; what it was about to do it does when it wakes."""
     holder = "driver" if "driver" in lives.ENTERED_BY[moment] else "slot-0"
     driver.hold(holder, moment)
@@ -163,7 +168,10 @@ def test_while_the_storage_is_away_the_job_pauses_and_then_goes_on(tmp_path: Pat
             )
             server.stop()
             driving.wait_for(
-                lambda: client.status().phase == Phase.PAUSED, driving.PATIENCE_S, "PAUSED", driver.process
+                lambda: client.status().phase == DriverPhase.PAUSED,
+                driving.PATIENCE_S,
+                "PAUSED",
+                driver.process,
             )
             before = len(rows)
             rows += totals.make_input(tmp_path / "in", files=2, first=3, seed=3)

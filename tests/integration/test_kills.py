@@ -13,7 +13,7 @@ import pytest
 from support.drivers import lives
 from support.drivers.lives import Kill, every_kill
 
-from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, Phase
+from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, ProcessPhase
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -25,19 +25,19 @@ EXPECTED = {
 }
 SAMPLE = {
     "rocksdb": (
-        Kill("slot", Phase.CHECKPOINT_UPLOAD),
-        Kill("worker", Phase.FEED),
-        Kill("slot", Phase.COMMIT),
-        Kill("driver", Phase.CHECKPOINT_COMMIT),
-        Kill("driver", Phase.RESTORE_SETTLE),
-        Kill("worker", Phase.COMMIT),
+        Kill("slot", ProcessPhase.CHECKPOINT_UPLOAD),
+        Kill("worker", ProcessPhase.FEED),
+        Kill("slot", ProcessPhase.COMMIT),
+        Kill("driver", ProcessPhase.CHECKPOINT_COMMIT),
+        Kill("driver", ProcessPhase.RESTORE_SETTLE),
+        Kill("worker", ProcessPhase.COMMIT),
     ),
     "hashmap": (
-        Kill("slot", Phase.CHECKPOINT_SYNC),
-        Kill("slot", Phase.RESTORE),
-        Kill("slot", Phase.FEED),
-        Kill("worker", Phase.OUTPUT),
-        Kill("driver", Phase.CHECKPOINT_PUBLISH),
+        Kill("slot", ProcessPhase.CHECKPOINT_SYNC),
+        Kill("slot", ProcessPhase.RESTORE),
+        Kill("slot", ProcessPhase.FEED),
+        Kill("worker", ProcessPhase.OUTPUT),
+        Kill("driver", ProcessPhase.CHECKPOINT_PUBLISH),
     ),
 }
 

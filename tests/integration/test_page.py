@@ -33,7 +33,7 @@ def job() -> InMemoryJob:
         job_uid="uid-1",
         name="rotations",
         namespace="flights",
-        phase=documents.Phase.RUNNING,
+        phase=documents.DriverPhase.RUNNING,
         backend="rocksdb",
         incarnation=3,
         epoch=1210,
@@ -244,11 +244,11 @@ def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open,
     lost = documents.Recovery(
         at_ms=control_job.NOW_MS, cause="SlotLost: slot 1 (pid 4001) is gone", incarnation=4
     )
-    job.update(phase=documents.Phase.RECOVERING, restarts=1, recoveries=(lost,))
+    job.update(phase=documents.DriverPhase.RECOVERING, restarts=1, recoveries=(lost,))
     expect(page.locator("#phase")).to_have_text("RECOVERING")
     expect(page.locator("#recoveries")).to_contain_text("under way")
     back = lost.model_copy(update={"duration_ms": 2_900, "restored_from": "file:///c/chk-2"})
-    job.update(phase=documents.Phase.RUNNING, recoveries=(back,))
+    job.update(phase=documents.DriverPhase.RUNNING, recoveries=(back,))
     expect(page.locator("#recoveries")).to_contain_text("took 2.9 s")
     expect(page.locator("#recoveries")).to_contain_text("slot 1 (pid 4001) is gone")
     expect(page.locator("#recoveries")).to_contain_text("incarnation 4, from file:///c/chk-2")
@@ -321,7 +321,7 @@ def test_a_failed_job_shows_its_last_failure(open_page: Open, job: InMemoryJob) 
     failure = documents.Failure(
         at_ms=control_job.NOW_MS, reason="UserCodeError", message="row 7: division by zero"
     )
-    job.update(phase=documents.Phase.FAILED, last_failure=failure)
+    job.update(phase=documents.DriverPhase.FAILED, last_failure=failure)
     page = open_page()
     expect(page.locator("#banner")).to_have_text("UserCodeError: row 7: division by zero")
     expect(page.locator("#phase")).to_have_class(re.compile("bad"))
@@ -329,7 +329,7 @@ def test_a_failed_job_shows_its_last_failure(open_page: Open, job: InMemoryJob) 
 
 
 def test_a_job_that_knows_nothing_yet_shows_dashes(open_page: Open, job: InMemoryJob) -> None:
-    job.current = documents.JobStatus(job_uid="u", name="new", phase=documents.Phase.STARTING)
+    job.current = documents.JobStatus(job_uid="u", name="new", phase=documents.DriverPhase.STARTING)
     job.history = []
     page = open_page()
     expect(page.locator("#slot-rows")).to_have_text("No slot yet.")

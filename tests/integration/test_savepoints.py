@@ -80,7 +80,7 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
 
     with driving.Driver(tmp_path, document, attempt=2) as again, again.client() as client:
         driving.wait_for(
-            lambda: client.status().phase == documents.Phase.RUNNING,
+            lambda: client.status().phase == documents.DriverPhase.RUNNING,
             driving.PATIENCE_S,
             "RUNNING",
             again.process,

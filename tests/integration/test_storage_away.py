@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate.control.documents import JobStatus, Phase
+from sparkstate.control.documents import DriverPhase, JobStatus
 from sparkstate_tools.drivers import driving, totals
 from sparkstate_tools.servers import s3server
 
@@ -47,7 +47,7 @@ def status(driver: driving.Driver) -> JobStatus:
 
 def wait_for_pause(driver: driving.Driver) -> JobStatus:
     driving.wait_for(
-        lambda: status(driver).phase is Phase.PAUSED, driving.PATIENCE_S, "PAUSED", driver.process
+        lambda: status(driver).phase is DriverPhase.PAUSED, driving.PATIENCE_S, "PAUSED", driver.process
     )
     return status(driver)
 
@@ -84,7 +84,7 @@ def test_a_job_whose_sink_is_away_pauses_at_its_limit_and_goes_on_exactly(
         assert f'sparkstate_storage_away_seconds{{url="{place.url}"}}' in driver.client().metrics()
         time.sleep(2)
         later = status(driver)
-        assert later.phase is Phase.PAUSED and later.epoch == paused.epoch
+        assert later.phase is DriverPhase.PAUSED and later.epoch == paused.epoch
         assert later.storage_failures_total > paused.storage_failures_total
         server.start()
         driver.finish()

@@ -10,7 +10,7 @@ import pytest
 from support.drivers import lives
 from support.drivers.lives import Kill, Victim
 
-from sparkstate.phases import Phase
+from sparkstate.phases import ProcessPhase
 
 KILLS = Path(__file__).parents[1] / "integration" / "test_kills.py"
 
@@ -33,7 +33,9 @@ def collected_lives(*options: str) -> list[Mapping[str, Any]]:
     return [item.callspec.params for item in collected.items]  # type: ignore[attr-defined]
 
 
-def missing(phases: Iterable[Phase], covered: set[tuple[Victim, Phase]]) -> set[tuple[Victim, Phase]]:
+def missing(
+    phases: Iterable[ProcessPhase], covered: set[tuple[Victim, ProcessPhase]]
+) -> set[tuple[Victim, ProcessPhase]]:
     """Combinations without a kill and without a reason why there is none."""
     return {(v, p) for p in phases for v in lives.VICTIMS} - covered - set(lives.IMPOSSIBLE)
 
@@ -46,18 +48,18 @@ def test_every_phase_has_a_kill_of_slot_worker_and_driver(backend: str) -> None:
         if life["backend"] == backend
         for kill in life["kills"]
     }
-    assert not missing(Phase, found), "add them to tests/integration/test_kills.py"
+    assert not missing(ProcessPhase, found), "add them to tests/integration/test_kills.py"
     assert not found & set(lives.IMPOSSIBLE)
 
 
 def test_a_new_phase_without_kills_would_be_noticed() -> None:
-    covered = {(kill.victim, kill.phase) for kill in lives.every_kill(tuple(Phase)[:-1])}
-    newest = tuple(Phase)[-1]
-    assert missing(Phase, covered) == {(victim, newest) for victim in lives.VICTIMS}
+    covered = {(kill.victim, kill.phase) for kill in lives.every_kill(tuple(ProcessPhase)[:-1])}
+    newest = tuple(ProcessPhase)[-1]
+    assert missing(ProcessPhase, covered) == {(victim, newest) for victim in lives.VICTIMS}
 
 
 def test_for_every_phase_it_is_known_who_enters_it() -> None:
-    assert set(lives.ENTERED_BY) == set(Phase)
+    assert set(lives.ENTERED_BY) == set(ProcessPhase)
     assert all(lives.ENTERED_BY.values())
 
 
@@ -69,7 +71,7 @@ def test_the_sample_of_every_run_has_each_victim_with_each_backend() -> None:
 
 
 def test_a_victim_that_enters_the_phase_is_held_itself_and_others_die_beside_who_is() -> None:
-    assert Kill("worker", Phase.FEED).holder == "worker"
-    assert Kill("slot", Phase.FEED).holder == "slot-0"
-    assert Kill("slot", Phase.CHECKPOINT_COMMIT).holder == "driver"
-    assert Kill("driver", Phase.CHECKPOINT_SYNC).holder == "slot-0"
+    assert Kill("worker", ProcessPhase.FEED).holder == "worker"
+    assert Kill("slot", ProcessPhase.FEED).holder == "slot-0"
+    assert Kill("slot", ProcessPhase.CHECKPOINT_COMMIT).holder == "driver"
+    assert Kill("driver", ProcessPhase.CHECKPOINT_SYNC).holder == "slot-0"

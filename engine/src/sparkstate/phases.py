@@ -23,7 +23,7 @@ from pathlib import Path
 from sparkstate import clock
 
 
-class Phase(enum.StrEnum):
+class ProcessPhase(enum.StrEnum):
     """In the order in which they follow one another."""
 
     RESTORE_BEGIN = "restore-begin"
@@ -46,8 +46,14 @@ class Phase(enum.StrEnum):
     CHECKPOINT_COMPLETE = "checkpoint-complete"
 
 
-EPOCH_PHASES = (Phase.EPOCH_BEGIN, Phase.FEED, Phase.FINISH, Phase.COMMIT, Phase.OUTPUT)
-CHECKPOINT_PHASES = tuple(phase for phase in Phase if phase.value.startswith("checkpoint-"))
+EPOCH_PHASES = (
+    ProcessPhase.EPOCH_BEGIN,
+    ProcessPhase.FEED,
+    ProcessPhase.FINISH,
+    ProcessPhase.COMMIT,
+    ProcessPhase.OUTPUT,
+)
+CHECKPOINT_PHASES = tuple(phase for phase in ProcessPhase if phase.value.startswith("checkpoint-"))
 
 
 MAX_HOLD_S = 60.0
@@ -58,14 +64,16 @@ class Phases:
 
     def __init__(self, process: str, clock_: clock.Clock, environment: Mapping[str, str]) -> None:
         self.process = process
-        self.current: Phase | None = None
+        self.current: ProcessPhase | None = None
         self._clock = clock_
         self._log = environment.get("SPARKSTATE_PHASE_LOG")
         hold = environment.get("SPARKSTATE_HOLD_DIR")
         self._hold_directory = Path(hold) if hold else None
-        self._counts: Counter[Phase] = Counter()
+        self._counts: Counter[ProcessPhase] = Counter()
 
-    def enter(self, phase: Phase, *, epoch: int = -1, checkpoint: int = -1, incarnation: int = 0) -> None:
+    def enter(
+        self, phase: ProcessPhase, *, epoch: int = -1, checkpoint: int = -1, incarnation: int = 0
+    ) -> None:
         """Note that the process is in ``phase`` now; log it and linger there if the environment asks for it."""
         self.current = phase
         if not self._log and self._hold_directory is None:
@@ -76,7 +84,7 @@ class Phases:
         if self._hold_directory is not None:
             self._hold(self._hold_directory, phase)
 
-    def _hold(self, directory: Path, phase: Phase) -> None:
+    def _hold(self, directory: Path, phase: ProcessPhase) -> None:
         held = directory / f"held-{self.process}:{phase}-{os.getpid()}"
         try:
             (directory / f"{self.process}:{phase}").rename(held)
@@ -86,7 +94,7 @@ class Phases:
         while held.exists() and self._clock.monotonic() < deadline:
             self._clock.sleep(0.01)
 
-    def _write(self, phase: Phase, epoch: int, checkpoint: int, incarnation: int) -> None:
+    def _write(self, phase: ProcessPhase, epoch: int, checkpoint: int, incarnation: int) -> None:
         line = json.dumps(
             {
                 "process": self.process,

@@ -39,7 +39,7 @@ class FakeJob(control_job.InMemoryJob):
                 name=behaviour["name"],
                 attempt=attempt,
                 lineage=self._stored.lineage_id,
-                phase=documents.Phase.RUNNING,
+                phase=documents.DriverPhase.RUNNING,
                 epoch=0,
             )
         )
@@ -76,7 +76,7 @@ class FakeJob(control_job.InMemoryJob):
             epoch=self.current.epoch,
         )
         if request.stop:
-            self.update(phase=documents.Phase.STOPPING)
+            self.update(phase=documents.DriverPhase.STOPPING)
             threading.Timer(0.5, self.stopped.set).start()
 
 

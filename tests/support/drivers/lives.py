@@ -14,37 +14,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from sparkstate.phases import MAX_HOLD_S, Phase
+from sparkstate.phases import MAX_HOLD_S, ProcessPhase
 from sparkstate_tools.drivers import driving, totals
 
 Victim = Literal["slot", "worker", "driver"]
 VICTIMS: Final[tuple[Victim, ...]] = ("slot", "worker", "driver")
 
-ENTERED_BY: Final[Mapping[Phase, tuple[Victim, ...]]] = {
-    Phase.RESTORE_BEGIN: ("driver",),
-    Phase.RESTORE_SETTLE: ("driver",),
-    Phase.RESTORE: ("slot", "driver"),
-    Phase.EPOCH_BEGIN: ("driver",),
-    Phase.FEED: ("slot", "worker", "driver"),
-    Phase.FINISH: ("slot", "driver"),
-    Phase.OUTPUT: ("slot", "worker", "driver"),
-    Phase.COMMIT: ("slot", "driver"),
-    Phase.CHECKPOINT_SYNC: ("slot",),
-    Phase.CHECKPOINT_UPLOAD: ("slot",),
-    Phase.CHECKPOINT_METADATA: ("driver",),
-    Phase.CHECKPOINT_COMMIT: ("driver",),
-    Phase.CHECKPOINT_PUBLISH: ("driver",),
-    Phase.CHECKPOINT_COMPLETE: ("driver",),
+ENTERED_BY: Final[Mapping[ProcessPhase, tuple[Victim, ...]]] = {
+    ProcessPhase.RESTORE_BEGIN: ("driver",),
+    ProcessPhase.RESTORE_SETTLE: ("driver",),
+    ProcessPhase.RESTORE: ("slot", "driver"),
+    ProcessPhase.EPOCH_BEGIN: ("driver",),
+    ProcessPhase.FEED: ("slot", "worker", "driver"),
+    ProcessPhase.FINISH: ("slot", "driver"),
+    ProcessPhase.OUTPUT: ("slot", "worker", "driver"),
+    ProcessPhase.COMMIT: ("slot", "driver"),
+    ProcessPhase.CHECKPOINT_SYNC: ("slot",),
+    ProcessPhase.CHECKPOINT_UPLOAD: ("slot",),
+    ProcessPhase.CHECKPOINT_METADATA: ("driver",),
+    ProcessPhase.CHECKPOINT_COMMIT: ("driver",),
+    ProcessPhase.CHECKPOINT_PUBLISH: ("driver",),
+    ProcessPhase.CHECKPOINT_COMPLETE: ("driver",),
 }
 """Which processes pass through a phase themselves. Each life compares this with its phase log."""
 
-IMPOSSIBLE: Final[Mapping[tuple[Victim, Phase], str]] = {
-    ("slot", Phase.RESTORE_BEGIN): "slots start after the incarnation is recorded and settled",
-    ("slot", Phase.RESTORE_SETTLE): "slots start after the incarnation is recorded and settled",
+IMPOSSIBLE: Final[Mapping[tuple[Victim, ProcessPhase], str]] = {
+    ("slot", ProcessPhase.RESTORE_BEGIN): "slots start after the incarnation is recorded and settled",
+    ("slot", ProcessPhase.RESTORE_SETTLE): "slots start after the incarnation is recorded and settled",
 }
 """Kills that there cannot be. A life that holds the driver there looks whether it is true."""
 
-RESTORES: Final = (Phase.RESTORE_BEGIN, Phase.RESTORE_SETTLE, Phase.RESTORE)
+RESTORES: Final = (ProcessPhase.RESTORE_BEGIN, ProcessPhase.RESTORE_SETTLE, ProcessPhase.RESTORE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Kill:
     """SIGKILL to ``victim`` while ``holder`` is in ``phase``."""
 
     victim: Victim
-    phase: Phase
+    phase: ProcessPhase
 
     @property
     def holder(self) -> str:
@@ -65,7 +65,7 @@ class Kill:
         return f"{self.victim}@{self.phase}"
 
 
-def every_kill(phases: tuple[Phase, ...]) -> tuple[Kill, ...]:
+def every_kill(phases: tuple[ProcessPhase, ...]) -> tuple[Kill, ...]:
     """All kills that are possible in these phases."""
     return tuple(Kill(v, p) for p in phases for v in VICTIMS if (v, p) not in IMPOSSIBLE)
 
@@ -101,7 +101,8 @@ class Input:
         before = max((p["checkpoint"] for p in driver.phases()), default=-1)
         self.wait(
             lambda: any(
-                p["phase"] == Phase.CHECKPOINT_COMPLETE and p["checkpoint"] > before for p in driver.phases()
+                p["phase"] == ProcessPhase.CHECKPOINT_COMPLETE and p["checkpoint"] > before
+                for p in driver.phases()
             ),
             what,
             driver,
@@ -229,7 +230,7 @@ class Life:
     def _compare_phases(self) -> None:
         """Who was seen in which phase is what ``ENTERED_BY`` says."""
         entries = self._earlier + self._driver.phases()
-        seen = {(Phase(p["phase"]), str(p["process"]).partition("-")[0]) for p in entries}
+        seen = {(ProcessPhase(p["phase"]), str(p["process"]).partition("-")[0]) for p in entries}
         assert seen == {(phase, kind) for phase, kinds in ENTERED_BY.items() for kind in kinds}
 
     def _tell(self) -> None:

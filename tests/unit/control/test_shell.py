@@ -26,7 +26,7 @@ def test_the_shell_is_byte_for_byte_the_same_for_every_job_and_phase() -> None:
         job_uid="secret-uid",
         name="secret-name",
         namespace="secret-namespace",
-        phase=documents.Phase.FAILED,
+        phase=documents.DriverPhase.FAILED,
         sinks=("secret-sink",),
     )
     with server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN)) as one:

@@ -15,7 +15,7 @@ from support.repository import tree
 from support.storage.stores import ManualClock
 
 from sparkstate.control import driver_life
-from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver.view import JobView
 
 ARROWS = {(before, row.to) for row in driver_life.TABLE for before in row.ends}
@@ -25,7 +25,7 @@ def view() -> JobView:
     return JobView(JobIdentity(job_uid="u", attempt=1), "job", "shop", "rocksdb", ManualClock())
 
 
-def at(phase: Phase) -> JobView:
+def at(phase: DriverPhase) -> JobView:
     """A view that has come there along the table."""
     paths = {driver_life.BEGIN: (driver_life.BEGIN,)}
     while phase not in paths:
@@ -42,8 +42,8 @@ def at(phase: Phase) -> JobView:
     return made
 
 
-@given(st.lists(st.sampled_from(Phase), max_size=12))
-def test_a_view_goes_along_the_table_and_nowhere_else(told: list[Phase]) -> None:
+@given(st.lists(st.sampled_from(DriverPhase), max_size=12))
+def test_a_view_goes_along_the_table_and_nowhere_else(told: list[DriverPhase]) -> None:
     made = view()
     for phase in told:
         before = made.phase
@@ -58,19 +58,19 @@ def test_a_view_goes_along_the_table_and_nowhere_else(told: list[Phase]) -> None
 
 @pytest.mark.parametrize("before", driver_life.ALIVE)
 def test_a_failure_from_which_the_job_recovers_may_come_in_every_phase_of_a_driver_that_lives(
-    before: Phase,
+    before: DriverPhase,
 ) -> None:
     made = at(before)
     made.note_failure("SlotLost", "gone", recovering=True)
-    assert made.phase is Phase.RECOVERING
+    assert made.phase is DriverPhase.RECOVERING
 
 
 def test_every_phase_can_be_reached_and_only_the_end_cannot_be_left() -> None:
-    assert {at(phase).phase for phase in Phase} == set(Phase)
+    assert {at(phase).phase for phase in DriverPhase} == set(DriverPhase)
     assert (
         {before for before, _ in ARROWS}
         == set(driver_life.ALIVE)
-        == set(Phase) - {Phase.FINISHED, Phase.FAILED}
+        == set(DriverPhase) - {DriverPhase.FINISHED, DriverPhase.FAILED}
     )
 
 
@@ -78,9 +78,9 @@ def test_a_driver_goes_on_off_the_table_and_says_so_in_its_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(driver_life, "STRICT", False)
-    made = at(Phase.FINISHED)
-    made.note_phase(Phase.RUNNING)
-    assert made.phase is Phase.RUNNING
+    made = at(DriverPhase.FINISHED)
+    made.note_phase(DriverPhase.RUNNING)
+    assert made.phase is DriverPhase.RUNNING
     (record,) = caplog.records
     assert (record.levelname, record.name) == ("ERROR", "sparkstate.driver")
     assert "phase FINISHED -> RUNNING is in no table of transitions. This is a bug" in record.getMessage()
@@ -100,7 +100,7 @@ def test_only_a_test_is_strict() -> None:
 
 # -- nothing in the table is dead --------------------------------------------------------------------------------------
 
-BY_THE_VIEW = {Phase.RECOVERING: "note_failure"}
+BY_THE_VIEW = {DriverPhase.RECOVERING: "note_failure"}
 """Phases that a part of the driver does not name itself."""
 
 
@@ -109,14 +109,14 @@ def test_every_phase_of_the_table_is_told_by_a_part_of_the_driver() -> None:
     assert told == {row.to for row in driver_life.TABLE} - set(BY_THE_VIEW)
 
 
-def noted() -> Iterator[Phase]:
+def noted() -> Iterator[DriverPhase]:
     """The phases in the calls of ``note_phase``."""
     for path in tree.files(".py", below=tree.ENGINE / "driver"):
         for node in ast.walk(tree.parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note_phase":
                 (phase,) = node.args
                 assert isinstance(phase, ast.Attribute), tree.name(path)
-                yield Phase[phase.attr]
+                yield DriverPhase[phase.attr]
 
 
 RECOVERY = "tests/integration/test_recovery.py::"

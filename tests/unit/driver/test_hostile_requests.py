@@ -20,7 +20,7 @@ from support.slots.running import stored_job
 
 from sparkstate import clock, errors, keys, phases
 from sparkstate.control import port, server
-from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
+from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
 from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed import claim
@@ -108,8 +108,8 @@ class Job:
         claimed = claim(settings_of(folder), clock.SystemClock(), 1, "a test")
         self.durable = Durable(claimed, stored_job(sum=folder / "out"))
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
-        self.view.note_phase(Phase.RESTORING)
-        self.view.note_phase(Phase.RUNNING)
+        self.view.note_phase(DriverPhase.RESTORING)
+        self.view.note_phase(DriverPhase.RUNNING)
         self.requests = Requests()
         self.group = SlotGroup((self.slot.address,), slots.KEY, 1, "here")
         self.epochs = itertools.count()

@@ -15,7 +15,7 @@ from support.slots import slots
 from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
-from sparkstate.control.documents import JobIdentity, Phase, SavepointPhase, SavepointRequest
+from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
 from sparkstate.driver import away
 from sparkstate.driver.away import Ending
 from sparkstate.driver.pausing import Pauses
@@ -35,8 +35,8 @@ class Paused:
         self.lost: errors.SparkstateError | None = None
         time_ = clock.SystemClock()
         self.view = JobView(JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time_)
-        self.view.note_phase(Phase.RESTORING)
-        self.view.note_phase(Phase.RUNNING)
+        self.view.note_phase(DriverPhase.RESTORING)
+        self.view.note_phase(DriverPhase.RUNNING)
         self.said: list[str] = []
         context = SimpleNamespace(
             view=self.view,
@@ -70,7 +70,7 @@ class Paused:
         return thread
 
     def is_paused(self) -> bool:
-        return self.view.phase is Phase.PAUSED
+        return self.view.phase is DriverPhase.PAUSED
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_held_output_at_its_limit_lets_nothing_in_until_a_checkpoint_has_complet
     paused.hold_back(0).join(60)
     assert [record.epoch for record in paused.running.durable.log.state.checkpoints] == [0]
     assert paused.running.checkpoints.hold_back() is None
-    assert paused.view.phase is Phase.RUNNING and paused.said == []
+    assert paused.view.phase is DriverPhase.RUNNING and paused.said == []
 
 
 def test_nothing_waits_while_there_is_room(paused: Paused) -> None:
@@ -136,7 +136,7 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     assert "checkpointing.maxTimeWithoutCheckpoint" in paused.said[0]
     gone.rename(running.out)
     thread.join(60)
-    assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
+    assert not thread.is_alive() and paused.view.phase is DriverPhase.RUNNING
     until(
         lambda: [record.epoch for record in running.durable.log.state.checkpoints] == [1]
     )  # 0 is subsumed after it
@@ -338,7 +338,7 @@ def test_a_savepoint_is_refused_in_time_while_the_log_is_away(paused: Paused) ->
     gone.rename(storage)
     paused.guard.read()
     thread.join(10)
-    assert not thread.is_alive() and paused.view.phase is Phase.RUNNING
+    assert not thread.is_alive() and paused.view.phase is DriverPhase.RUNNING
     assert log.check().incarnation == 1
 
 
@@ -386,7 +386,7 @@ def test_an_epoch_that_outlives_its_incarnation_leaves_the_phase_alone(
     paused.over.set()
     waits.join(60)
     assert isinstance(raised[0], errors.StorageUnavailable)
-    paused.view.note_phase(Phase.RESTORING)
+    paused.view.note_phase(DriverPhase.RESTORING)
     with pytest.raises(errors.StorageUnavailable):
         paused.pauses.may_go_on()
-    assert paused.view.phase is Phase.RESTORING
+    assert paused.view.phase is DriverPhase.RESTORING

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import termination_policy
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.termination_policy import AT_ONCE_S, LAST_TAKES
@@ -16,7 +16,7 @@ from sparkstate.driver.termination_policy import AT_ONCE_S, LAST_TAKES
 class Process:
     """What would have ended."""
 
-    def __init__(self, grace_s: float, phase: Phase) -> None:
+    def __init__(self, grace_s: float, phase: DriverPhase) -> None:
         self.requests = Requests()
         self.words: list[str] = []
         self.left = threading.Event()
@@ -35,8 +35,8 @@ def test_the_checkpoint_gets_what_the_grace_period_leaves(grace_s: float, patien
     assert termination_policy.patience_s(grace_s) == patience_s
 
 
-@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.PAUSED, Phase.STOPPING])
-def test_a_running_job_is_asked_to_end_and_leaves_by_itself_in_time(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [DriverPhase.RUNNING, DriverPhase.PAUSED, DriverPhase.STOPPING])
+def test_a_running_job_is_asked_to_end_and_leaves_by_itself_in_time(phase: DriverPhase) -> None:
     process = Process(3600, phase)
     process.grace.begin()
     assert process.requests.terminated.is_set()
@@ -46,7 +46,7 @@ def test_a_running_job_is_asked_to_end_and_leaves_by_itself_in_time(phase: Phase
 
 
 def test_a_job_that_does_not_come_to_its_end_is_left_with_a_word_about_it() -> None:
-    process = Process(0.1, Phase.RUNNING)
+    process = Process(0.1, DriverPhase.RUNNING)
     process.grace.begin()
     assert process.left.wait(10)
     assert process.codes == [0]
@@ -54,8 +54,8 @@ def test_a_job_that_does_not_come_to_its_end_is_left_with_a_word_about_it() -> N
     assert "terminationGracePeriodSeconds" in process.words[0]
 
 
-@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RESTORING, Phase.RECOVERING])
-def test_where_nothing_is_to_be_saved_the_process_leaves_at_once(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RECOVERING])
+def test_where_nothing_is_to_be_saved_the_process_leaves_at_once(phase: DriverPhase) -> None:
     process = Process(3600, phase)
     process.grace.begin()
     assert process.left.wait(10)
@@ -64,7 +64,7 @@ def test_where_nothing_is_to_be_saved_the_process_leaves_at_once(phase: Phase) -
 
 
 def test_a_second_signal_does_not_begin_the_grace_period_anew() -> None:
-    process = Process(0.2, Phase.RUNNING)
+    process = Process(0.2, DriverPhase.RUNNING)
     process.grace.begin()
     process.grace.begin()
     assert process.left.wait(10)
@@ -72,7 +72,7 @@ def test_a_second_signal_does_not_begin_the_grace_period_anew() -> None:
 
 
 def test_a_job_that_has_saved_everything_leaves_at_once_and_has_the_last_word() -> None:
-    process = Process(0.4, Phase.RUNNING)
+    process = Process(0.4, DriverPhase.RUNNING)
     process.grace.begin()
     process.grace.saved(0.0)
     assert process.left.is_set()

@@ -92,13 +92,13 @@ def test_a_process_of_the_engine_is_held_in_the_phase_and_goes_on_when_released(
     holds = phaselog.Holds(tmp_path / "holds")
     environment = {"SPARKSTATE_PHASE_LOG": str(log.path), "SPARKSTATE_HOLD_DIR": str(holds.folder)}
     process = phases.Phases("slot-1", clock.SystemClock(), environment)
-    process.enter(phases.Phase.FEED, epoch=1, incarnation=1)
+    process.enter(phases.ProcessPhase.FEED, epoch=1, incarnation=1)
     through = threading.Event()
 
     def run():
         while not (holds.folder / "slot-1:finish").exists():
             time.sleep(0.005)
-        process.enter(phases.Phase.FINISH, epoch=1, incarnation=1)
+        process.enter(phases.ProcessPhase.FINISH, epoch=1, incarnation=1)
         through.set()
 
     threading.Thread(target=run, daemon=True).start()

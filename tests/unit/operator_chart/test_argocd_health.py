@@ -13,13 +13,13 @@ import pytest
 from sparkstate_operator.core import conditions
 from sparkstate_operator.core.conditions import Facts, Trouble
 from sparkstate_operator.model.snapshot import SnapshotPhase
-from sparkstate_operator.model.status import Phase
+from sparkstate_operator.model.status import JobPhase
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = (ROOT / "charts/sparkstate-operator/files/argocd-health.lua").read_text()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TROUBLE = Trouble("StorageUnavailable", "no bucket")
-JOBS: dict[Phase, str] = {
+JOBS: dict[JobPhase, str] = {
     "Pending": "Progressing",
     "Starting": "Progressing",
     "Running": "Healthy",
@@ -56,8 +56,8 @@ def document(phase: str, found: tuple[Any, ...]) -> dict[str, Any]:
     return {"metadata": {"generation": 2}, "status": status}
 
 
-@pytest.mark.parametrize("phase", get_args(Phase))
-def test_each_phase_of_a_job_has_its_health(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", get_args(JobPhase))
+def test_each_phase_of_a_job_has_its_health(phase: JobPhase) -> None:
     failure = TROUBLE if phase in ("Failing", "Failed") else None
     shown = conditions.of_job(Facts(phase, 2, "because", failure=failure), None, NOW)
     assert health(document(phase, shown))[0] == JOBS[phase]

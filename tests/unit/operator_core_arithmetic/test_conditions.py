@@ -9,7 +9,7 @@ import pytest
 
 from sparkstate_operator.core import conditions, phases
 from sparkstate_operator.core.conditions import Facts, Trouble
-from sparkstate_operator.model.status import Condition, Phase
+from sparkstate_operator.model.status import Condition, JobPhase
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -39,12 +39,12 @@ def true(facts: Facts) -> set[str]:
         ("Deleting", {"Progressing", "Reconciling"}),
     ],
 )
-def test_each_phase_says_what_it_means(phase: Phase, wanted: set[str]) -> None:
+def test_each_phase_says_what_it_means(phase: JobPhase, wanted: set[str]) -> None:
     assert true(Facts(phase, 1)) == wanted
 
 
-@pytest.mark.parametrize("phase", get_args(Phase))
-def test_kstatus_reads_exactly_one_thing(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", get_args(JobPhase))
+def test_kstatus_reads_exactly_one_thing(phase: JobPhase) -> None:
     found = said(Facts(phase, 1))
     assert sum((found["Ready"].status == "True", "Reconciling" in found, "Stalled" in found)) == 1
     assert set(found) >= {"Ready", "Progressing", "Degraded", "RestoreBlocked"}

@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 def status(**fields) -> documents.JobStatus:
-    base = documents.JobStatus(job_uid="u", name="rotations", phase=documents.Phase.RUNNING)
+    base = documents.JobStatus(job_uid="u", name="rotations", phase=documents.DriverPhase.RUNNING)
     return base.model_copy(update=fields)
 
 
@@ -76,7 +76,7 @@ def test_the_line_has_epoch_rate_state_checkpoint_and_lag() -> None:
 
 
 def test_the_line_says_what_is_out_of_the_ordinary() -> None:
-    shown = progress.line(status(phase=documents.Phase.RECOVERING, restarts=2), now_ms=0)
+    shown = progress.line(status(phase=documents.DriverPhase.RECOVERING, restarts=2), now_ms=0)
     assert shown == "recovering · no epoch yet · 0 rows/s · state 0 B · no checkpoint yet · 2 restarts"
     ended = status(epoch=1, watermark_ms=documents.END_OF_INPUT_WATERMARK, lag_ms=None)
     assert progress.line(ended, now_ms=0).endswith("input ended")
@@ -107,7 +107,7 @@ def test_elsewhere_a_line_is_written_every_few_seconds_and_when_the_phase_change
     for second in range(12):
         reporter.progress(status(epoch=second))
         clock.sleep(1.0)
-    reporter.progress(status(epoch=12, phase=documents.Phase.STOPPING))
+    reporter.progress(status(epoch=12, phase=documents.DriverPhase.STOPPING))
     assert [line.split(" · ")[0] for line in stream.getvalue().splitlines()] == [
         "epoch 0",
         "epoch 5",

@@ -28,7 +28,7 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Phase(enum.StrEnum):
+class DriverPhase(enum.StrEnum):
     """Where the job is in its life."""
 
     STARTING = "STARTING"
@@ -186,7 +186,7 @@ class JobStatus(Document):
     lineage: str | None = None
     incarnation: int | None = None
     attempt: int = 0
-    phase: Phase
+    phase: DriverPhase
     waits_for_attempt: int | None = Field(
         default=None,
         description="An earlier attempt, whose driver has to end before this one claims the state.",

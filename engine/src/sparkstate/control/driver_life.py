@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 
 STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES") == "1"
 """Whether a transition that is not in the table is refused. For tests only."""
@@ -23,17 +23,18 @@ class Transition:
 
     who: str
     when: str
-    to: Phase
-    ends: frozenset[Phase]
+    to: DriverPhase
+    ends: frozenset[DriverPhase]
 
 
-def _of(*phases: Phase) -> frozenset[Phase]:
+def _of(*phases: DriverPhase) -> frozenset[DriverPhase]:
     return frozenset(phases)
 
 
-BEGIN: Final = Phase.STARTING
+BEGIN: Final = DriverPhase.STARTING
 ALIVE: Final = (
-    Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.PAUSED, Phase.RECOVERING, Phase.STOPPING,
+    DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RUNNING,
+    DriverPhase.PAUSED, DriverPhase.RECOVERING, DriverPhase.STOPPING,
 )  # fmt: skip
 
 TABLE: Final = (
@@ -41,62 +42,68 @@ TABLE: Final = (
         # Also from PAUSED: the storage was away when the driver was to claim the state.
         "driver",
         "an incarnation begins",
-        Phase.RESTORING,
-        _of(Phase.STARTING, Phase.PAUSED, Phase.RECOVERING),
+        DriverPhase.RESTORING,
+        _of(DriverPhase.STARTING, DriverPhase.PAUSED, DriverPhase.RECOVERING),
     ),
-    Transition("driver", "the slots hold their state", Phase.RUNNING, _of(Phase.RESTORING)),
+    Transition("driver", "the slots hold their state", DriverPhase.RUNNING, _of(DriverPhase.RESTORING)),
     Transition(
         # Claiming, before an epoch's steps, and where output that is held back has reached its limit. The thread of
         # the epochs may come to it before the driver's own has said that it runs, and in the last epoch of all.
         "storage",
         "a storage does not answer, and the job waits for it",
-        Phase.PAUSED,
-        _of(Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.STOPPING),
+        DriverPhase.PAUSED,
+        _of(DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RUNNING, DriverPhase.STOPPING),
     ),
-    Transition("storage", "the storage answers again", Phase.RUNNING, _of(Phase.PAUSED)),
+    Transition("storage", "the storage answers again", DriverPhase.RUNNING, _of(DriverPhase.PAUSED)),
     Transition(
         # From PAUSED: the storage for which the job waits need not come any more.
         "user",
         "the job is asked to end, or to stop with a savepoint, or its input ends",
-        Phase.STOPPING,
-        _of(Phase.RUNNING, Phase.PAUSED),
+        DriverPhase.STOPPING,
+        _of(DriverPhase.RUNNING, DriverPhase.PAUSED),
     ),
     Transition(
         # Whoever asked hears why it did not stop.
         "driver",
         "the savepoint to stop with has failed",
-        Phase.RUNNING,
-        _of(Phase.STOPPING),
+        DriverPhase.RUNNING,
+        _of(DriverPhase.STOPPING),
     ),
     Transition(
         "driver",
         "something failed, and the job goes back to its last checkpoint",
-        Phase.RECOVERING,
-        _of(Phase.STARTING, Phase.RESTORING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING),
+        DriverPhase.RECOVERING,
+        _of(
+            DriverPhase.STARTING,
+            DriverPhase.RESTORING,
+            DriverPhase.RUNNING,
+            DriverPhase.PAUSED,
+            DriverPhase.STOPPING,
+        ),
     ),
     Transition(
         # From RUNNING: the storage was away for a while in the last epoch, and came back. From the others: the end was
         # asked for when there was nothing to stop yet.
         "driver",
         "the input is worked through, or the job was asked to end",
-        Phase.FINISHED,
+        DriverPhase.FINISHED,
         frozenset(ALIVE),
     ),
     Transition(
         "driver",
         "something failed that another try would not change, or no other try is allowed",
-        Phase.FAILED,
+        DriverPhase.FAILED,
         frozenset(ALIVE),
     ),
 )
 
 
-def known(before: Phase, after: Phase) -> bool:
+def known(before: DriverPhase, after: DriverPhase) -> bool:
     """Whether the table has this transition. A driver that keeps its phase makes none."""
     return before is after or any(after is row.to and before in row.ends for row in TABLE)
 
 
-def told(before: Phase, after: Phase) -> str:
+def told(before: DriverPhase, after: DriverPhase) -> str:
     """The words for the log about a transition that the table does not have. Raises LookupError in tests
     (:data:`STRICT`)."""
     why = f"phase {before} -> {after} is in no table of transitions"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sparkstate import clock, errors, keys, phases
 from sparkstate.control import server
-from sparkstate.control.documents import JobIdentity, Phase
+from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver import termination_policy
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.control import DriverControl, progress_timeout_s
@@ -97,18 +97,18 @@ def run(
         try:
             outcome = job.run()
         except errors.SparkstateError:
-            view.note_phase(Phase.FAILED)
+            view.note_phase(DriverPhase.FAILED)
             raise
         finally:
             requests.fail_open("the job has ended")
-        view.note_phase(Phase.FINISHED)
+        view.note_phase(DriverPhase.FINISHED)
     return outcome
 
 
-def phase_of(view: JobView) -> Phase:
+def phase_of(view: JobView) -> DriverPhase:
     """The phase for a last checkpoint: a driver that has not claimed the job's state has nothing to save, even while
     it waits for the storage (``PAUSED``)."""
-    return view.phase if view.has_lineage else Phase.STARTING
+    return view.phase if view.has_lineage else DriverPhase.STARTING
 
 
 def _write_status(path: Path | None, document: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sparkstate import errors
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.claimed import Claimed, claim
 from sparkstate.driver.context import DriverContext
@@ -41,7 +41,7 @@ def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Clai
             view.places.answered(url)
             return claimed
         except errors.StorageUnavailable as error:
-            view.note_phase(Phase.PAUSED)
+            view.note_phase(DriverPhase.PAUSED)
             view.places.failed(url, "claim the job's state", error)
             context.say(f"waiting for the storage: {error}")
             context.pause(STORAGE_RETRY_S)

@@ -69,7 +69,7 @@ class Completion:
         answers = Answers(self._group, pending.checkpoint_id, self._clock, self._abandoned)
         replies = answers.in_time(self._settings.timeout_s)
         savepoint = self._companion.replies(pending)
-        self._enter(phases.Phase.CHECKPOINT_METADATA, pending)
+        self._enter(phases.ProcessPhase.CHECKPOINT_METADATA, pending)
         committables = tuple(staged for reply in replies for staged in reply.committables)
         record = None if savepoint is None else self._companion.record(pending, savepoint, committables)
         metadata = self._durable.commit_checkpoint(
@@ -80,9 +80,9 @@ class Completion:
         pending.committed = True
         self.base = pending.checkpoint_id
         self._unsaved.committed(pending.mark)
-        self._enter(phases.Phase.CHECKPOINT_PUBLISH, pending)
+        self._enter(phases.ProcessPhase.CHECKPOINT_PUBLISH, pending)
         self._durable.publish(metadata, self._abandoned)
-        self._enter(phases.Phase.CHECKPOINT_COMPLETE, pending)
+        self._enter(phases.ProcessPhase.CHECKPOINT_COMPLETE, pending)
         tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
         self._told.completed(pending, metadata.shards)
         self._due.completed(pending.checkpoint_id)
@@ -95,7 +95,7 @@ class Completion:
         self._durable.subsume()
 
     def _before_record(self, pending: PendingCheckpoint) -> None:
-        self._enter(phases.Phase.CHECKPOINT_COMMIT, pending)
+        self._enter(phases.ProcessPhase.CHECKPOINT_COMMIT, pending)
         self._companion.beside.record()
 
     def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
@@ -114,7 +114,7 @@ class Completion:
         self._companion.fail(pending, error)
         pending.failure = error
 
-    def _enter(self, phase: phases.Phase, pending: PendingCheckpoint) -> None:
+    def _enter(self, phase: phases.ProcessPhase, pending: PendingCheckpoint) -> None:
         self._phases.enter(
             phase, epoch=pending.epoch, checkpoint=pending.checkpoint_id, incarnation=self._group.incarnation
         )

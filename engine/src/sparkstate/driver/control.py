@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from sparkstate import errors
 from sparkstate.control import documents, port
-from sparkstate.control.documents import Phase, SavepointPhase
+from sparkstate.control.documents import DriverPhase, SavepointPhase
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
@@ -95,7 +95,11 @@ class DriverControl:
         known = self._requests.find(request.trigger_id) or self._stored(request.trigger_id)
         if known is not None and self._requests.find(request.trigger_id) is None:
             return known
-        if known is None and self._view.phase in (Phase.STOPPING, Phase.FINISHED, Phase.FAILED):
+        if known is None and self._view.phase in (
+            DriverPhase.STOPPING,
+            DriverPhase.FINISHED,
+            DriverPhase.FAILED,
+        ):
             raise port.NotRunning(f"the job is {self._view.phase}; no savepoint can be started any more")
         if known is None and request.target_directory is not None:
             self._check_target(request.target_directory)
@@ -143,10 +147,10 @@ class DriverControl:
 
     def is_live(self) -> bool:
         view = self._view
-        return view.phase != Phase.RUNNING or view.seconds_without_progress() < self._progress_timeout_s
+        return view.phase != DriverPhase.RUNNING or view.seconds_without_progress() < self._progress_timeout_s
 
     def is_ready(self) -> bool:
-        return self._view.phase == Phase.RUNNING
+        return self._view.phase == DriverPhase.RUNNING
 
     def metrics(self) -> Iterator[port.Sample]:
         for slot, name, value in self._view.native_metrics():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import savepoint_targets
 from sparkstate.driver.claimed import Claimed
 from sparkstate.driver.control import Slots
@@ -22,7 +22,7 @@ class Current:
 
     def slots(self) -> Slots | None:
         """The running incarnation, for reading state."""
-        return self.incarnation if self._view.phase in (Phase.RUNNING, Phase.PAUSED) else None
+        return self.incarnation if self._view.phase in (DriverPhase.RUNNING, DriverPhase.PAUSED) else None
 
     def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
         """From the log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkstate import errors
-from sparkstate.control.documents import Phase, SavepointRequest
+from sparkstate.control.documents import DriverPhase, SavepointRequest
 from sparkstate.driver import draining, failure_cause
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_pipeline import EpochPipeline
@@ -110,7 +110,7 @@ class EpochLoop:
         """One operation: no epoch commits after it. If it fails the job goes on."""
         if not self._checkpoints.settle_before(request) or self._checkpoints.stop_requested() != request:
             return
-        self._view.note_phase(Phase.STOPPING)
+        self._view.note_phase(DriverPhase.STOPPING)
         archive = self._position(epoch, self._runner.watermarks)
         if request.drain:
             epoch += 1
@@ -127,7 +127,7 @@ class EpochLoop:
                 raise errors.StorageUnavailable(
                     "the savepoint of a drained job failed; the job goes back to its checkpoint"
                 )
-            self._view.note_phase(Phase.RUNNING)
+            self._view.note_phase(DriverPhase.RUNNING)
             return
         self.stopped_by_savepoint = True
         raise failure_cause.StoppedBySavepoint

@@ -109,8 +109,8 @@ class JobDriver:
         if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
             context.view.note_notices(declared.keep_one_watermark())
         key_space = restoring.key_space(context.settings, restored)
-        context.phases.enter(phases.Phase.RESTORE_BEGIN)
-        settle = partial(context.phases.enter, phases.Phase.RESTORE_SETTLE)
+        context.phases.enter(phases.ProcessPhase.RESTORE_BEGIN)
+        settle = partial(context.phases.enter, phases.ProcessPhase.RESTORE_SETTLE)
         begin = partial(durable.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up)
         number = heard(begin, ending)
         epoch = restored.metadata.epoch if restored.metadata else None

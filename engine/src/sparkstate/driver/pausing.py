@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.control.documents import Phase, SavepointPhase
+from sparkstate.control.documents import DriverPhase, SavepointPhase
 from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.parts import Parts
@@ -48,7 +48,7 @@ class Pauses:
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
             parts.durable.places.failed(parts.durable.lineage.store.url, "read the log", cause)
-            context.view.note_phase(Phase.PAUSED)
+            context.view.note_phase(DriverPhase.PAUSED)
             self._refuse_in_time()
             context.clock.sleep(_LOOK_S)
 
@@ -86,8 +86,8 @@ class Pauses:
                         begin()
             if not checkpoints.is_stuck:
                 context.view.note_progress()
-            elif context.view.phase is Phase.RUNNING:
-                context.view.note_phase(Phase.PAUSED)
+            elif context.view.phase is DriverPhase.RUNNING:
+                context.view.note_phase(DriverPhase.PAUSED)
                 context.say(f"nothing is taken in until a checkpoint completes: {why}")
             context.clock.sleep(_LOOK_S)
         self._go_on()
@@ -96,9 +96,9 @@ class Pauses:
         return self._over.is_set() or self._context.requests.ending()
 
     def _go_on(self) -> None:
-        if self._context.view.phase is Phase.PAUSED:
+        if self._context.view.phase is DriverPhase.PAUSED:
             self._parts.durable.places.answered(self._parts.durable.lineage.store.url)
-            self._context.view.note_phase(Phase.RUNNING)
+            self._context.view.note_phase(DriverPhase.RUNNING)
 
     def _raise_if_lost(self) -> None:
         lost = self._lost()

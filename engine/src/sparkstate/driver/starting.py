@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from sparkstate import phases
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate.driver.away import heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -54,8 +54,8 @@ def _start(
     """``ends`` unwinds from the bottom. First nobody waits for a checkpoint any more, and no epoch begins. Once the
     last epoch has ended, its threads, the slots, and the query's folders go."""
     context = parts.context
-    context.phases.enter(phases.Phase.RESTORE, incarnation=origin.number)
-    context.view.note_phase(Phase.RESTORING)
+    context.phases.enter(phases.ProcessPhase.RESTORE, incarnation=origin.number)
+    context.view.note_phase(DriverPhase.RESTORING)
     directory = context.work_dir / "query" / f"{origin.number:05d}"
     ends.callback(_remove, directory)
     # Entered before there are slots: the end of the last epoch still needs them.
@@ -89,7 +89,7 @@ def _start(
     runner.end_rehearsal()
     loop = EpochLoop(parts, origin, running, runner, checkpoints, pauses, pipeline)
     # Before the first epoch, which may be told to stop the job, and is then not the one that says it runs.
-    context.view.note_phase(Phase.RUNNING)
+    context.view.note_phase(DriverPhase.RUNNING)
     first.filled(loop)
     return Incarnation(parts, slot_pool, running, loop, checkpoints, pipeline, loss, over)
 

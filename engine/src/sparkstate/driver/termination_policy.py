@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from sparkstate.control.documents import Phase
+from sparkstate.control.documents import DriverPhase
 from sparkstate.driver.requests import Requests
 
 REASON: Final = "Terminated"
@@ -26,7 +26,7 @@ LAST_TAKES: Final = 2.0
 """A last checkpoint takes so many times what others took: the next attempt's pod starts beside it (RFC 0012)."""
 AT_ONCE_S: Final = 2.0
 """A checkpoint that takes no longer than this is always taken: no pod starts in less time."""
-_NOTHING_TO_SAVE: Final = frozenset({Phase.STARTING, Phase.RESTORING, Phase.RECOVERING})
+_NOTHING_TO_SAVE: Final = frozenset({DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RECOVERING})
 
 
 def patience_s(grace_s: float) -> float:
@@ -52,7 +52,7 @@ class Grace:
         self,
         grace_s: float,
         requests: Requests,
-        phase: Callable[[], Phase],
+        phase: Callable[[], DriverPhase],
         last_word: Callable[[str], object],
         leave: Callable[[int], object] = os._exit,
     ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, port
-from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, Phase
+from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.driver import user_metrics
 from sparkstate.driver.away import Places
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
@@ -83,7 +83,7 @@ class JobView:
 
     # -- notes of the driver ------------------------------------------------------------------------------------
 
-    def note_phase(self, phase: Phase) -> None:
+    def note_phase(self, phase: DriverPhase) -> None:
         """Where the job is now."""
         with self._lock:
             if phase is not self._phase:
@@ -182,11 +182,11 @@ class JobView:
             if recovering:
                 self._restarts += 1
                 self._progress_at = self._clock.monotonic()
-                mistake = self._go(Phase.RECOVERING)
+                mistake = self._go(DriverPhase.RECOVERING)
                 self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
         _log_mistake(mistake)
 
-    def _go(self, phase: Phase) -> str:
+    def _go(self, phase: DriverPhase) -> str:
         """Along the table, or else with words for the log. A driver takes a step off the table too: it would help
         nobody to end a job over a word."""
         mistake = "" if driver_life.known(self._phase, phase) else driver_life.told(self._phase, phase)
@@ -208,7 +208,7 @@ class JobView:
     # -- questions ----------------------------------------------------------------------------------------------
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> DriverPhase:
         """Where the job is now."""
         return self._phase
 

@@ -50,7 +50,7 @@ def duration(ms: int) -> str:
 
 def line(status: documents.JobStatus, now_ms: int) -> str:
     """Epoch, rows per second, state size, last checkpoint and lag, in one line."""
-    parts = [status.phase.value.lower()] if status.phase is not documents.Phase.RUNNING else []
+    parts = [status.phase.value.lower()] if status.phase is not documents.DriverPhase.RUNNING else []
     parts.append(f"epoch {status.epoch}" if status.epoch is not None else "no epoch yet")
     parts.append(rate(status.rows_per_s))
     parts.append(f"state {size(status.state_bytes)}")
@@ -88,7 +88,7 @@ class Reporter:
         self._lock = threading.Lock()
         self._shown = ""
         self._next_plain_s = 0.0
-        self._phase: documents.Phase | None = None
+        self._phase: documents.DriverPhase | None = None
 
     def message(self, text: str) -> None:
         """A line that stays."""

@@ -112,11 +112,11 @@ class Watch:
             self.last_status = client.status()
             if self.last_status.lineage:
                 self._note(self.last_status.lineage)
-            self._seen_running |= self.last_status.phase is documents.Phase.RUNNING
+            self._seen_running |= self.last_status.phase is documents.DriverPhase.RUNNING
             self._reporter.progress(self.last_status)
             if self._stopping is _Stopping.SAVEPOINT:
                 self._follow_savepoint(client)
-            elif savepoints is not None and self.last_status.phase is documents.Phase.RUNNING:
+            elif savepoints is not None and self.last_status.phase is documents.DriverPhase.RUNNING:
                 savepoints.tick(client)
         except errors.SparkstateError:
             # The driver is busy, ending or recovering; the process itself tells if it is gone.
@@ -141,7 +141,7 @@ class Watch:
 
     def _begin_stop(self) -> None:
         client = self._reach()
-        running = self.last_status is not None and self.last_status.phase is documents.Phase.RUNNING
+        running = self.last_status is not None and self.last_status.phase is documents.DriverPhase.RUNNING
         if self._job.savepoint_on_stop and client is not None and running:
             self._reporter.message("stopping with a savepoint; press Ctrl-C again to kill the job at once")
             self.stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())

@@ -40,7 +40,7 @@ class Epochs:
     def begin_feed(self, request: protocol.Feed) -> Incoming:
         """A fresh overlay for this task attempt; where its batches go."""
         operator = self._state.operator(request.operator)
-        self._phases.enter(phases.Phase.FEED, epoch=request.epoch, incarnation=request.incarnation)
+        self._phases.enter(phases.ProcessPhase.FEED, epoch=request.epoch, incarnation=request.incarnation)
         overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
         incoming = Incoming(
             functools.partial(self._process, operator, overlay),
@@ -63,7 +63,7 @@ class Epochs:
         if incoming is not None:
             incoming.wait()
         with self._run:
-            self._phases.enter(phases.Phase.FINISH, epoch=epoch, incarnation=request.incarnation)
+            self._phases.enter(phases.ProcessPhase.FINISH, epoch=epoch, incarnation=request.incarnation)
             overlay = self._attempts.take(epoch, uid, attempt)
             if overlay is None:
                 if attempt >= 0:
@@ -85,7 +85,7 @@ class Epochs:
         overlay = self._attempts.winner(request.epoch, request.operator)
         if overlay is None:
             raise errors.SlotLost(f"slot {self._state.plan.slot} has no output of epoch {request.epoch}")
-        self._phases.enter(phases.Phase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
+        self._phases.enter(phases.ProcessPhase.OUTPUT, epoch=request.epoch, incarnation=request.incarnation)
         schema = outputs.output_schema(self._state.operators[request.operator].spec, request.tag)
         return schema, iter(overlay.output(request.tag))
 
@@ -96,7 +96,9 @@ class Epochs:
         The caller holds the gate, and calls ``turns.committed`` once it no longer does.
         """
         with self._run:
-            self._phases.enter(phases.Phase.COMMIT, epoch=request.epoch, incarnation=request.incarnation)
+            self._phases.enter(
+                phases.ProcessPhase.COMMIT, epoch=request.epoch, incarnation=request.incarnation
+            )
             winners = [
                 (operator, overlay)
                 for uid, operator in self._state.operators.items()

@@ -46,7 +46,7 @@ class SlotRuntime:
 
     def restore(self, request: protocol.RestoreShards) -> protocol.Restored:
         """Build the stores, fill them from the handles, then open the operators (Flink: restore before open)."""
-        self._phases.enter(phases.Phase.RESTORE, incarnation=self.plan.incarnation)
+        self._phases.enter(phases.ProcessPhase.RESTORE, incarnation=self.plan.incarnation)
         restored = self._state.restore_stores(request)
         if request.checkpoint_id >= 0:
             self._snapshots.worker.restored(request.checkpoint_id, request.shards)

@@ -131,7 +131,7 @@ class SnapshotWorker:
         request = job.request
         started = self._clock.monotonic()
         snapshots: dict[int, ShardSnapshot] = {}
-        self._enter(phases.Phase.CHECKPOINT_SYNC, request)
+        self._enter(phases.ProcessPhase.CHECKPOINT_SYNC, request)
         folder = self._directory / str(request.checkpoint_id)
         try:
             self._prepare_all(job, snapshots, folder)
@@ -164,7 +164,7 @@ class SnapshotWorker:
         started = self._clock.monotonic()
         try:
             if job.failure is None:
-                self._enter(phases.Phase.CHECKPOINT_UPLOAD, job.request)
+                self._enter(phases.ProcessPhase.CHECKPOINT_UPLOAD, job.request)
                 job.committables = tuple(
                     job.sinks[uid].stage(rotated, job.request.checkpoint_id, job.request.epoch)
                     for uid, rotated in job.rotated.items()
@@ -219,7 +219,7 @@ class SnapshotWorker:
             write_buffer_bytes=self._plan.write_buffer_bytes,
         )
 
-    def _enter(self, phase: phases.Phase, request: protocol.Snapshot) -> None:
+    def _enter(self, phase: phases.ProcessPhase, request: protocol.Snapshot) -> None:
         self._phases.enter(
             phase, epoch=request.epoch, checkpoint=request.checkpoint_id, incarnation=request.incarnation
         )

@@ -176,7 +176,7 @@ class EpochRunner:
         started = self._clock.monotonic()
         before = self.watermarks.current
         self._wait()
-        self._enter(phases.Phase.EPOCH_BEGIN, epoch)
+        self._enter(phases.ProcessPhase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
         worked_ms = self._worked.begin(now)
         self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
@@ -264,7 +264,7 @@ class EpochRunner:
         return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
 
     def _feed(self, prepared: _Feed, frame: DataFrame, epoch: int, before: int, now: int) -> list[feed.Ack]:
-        self._enter(phases.Phase.FEED, epoch)
+        self._enter(phases.ProcessPhase.FEED, epoch)
         task = feed.FeedTask(
             addresses=self._group.addresses,
             key=self._group.key_of_tasks,
@@ -305,7 +305,7 @@ class EpochRunner:
     def _finish(
         self, uid: str, epoch: int, attempts: Mapping[int, int], before: int, watermark: int, now: int
     ) -> list[protocol.Finished]:
-        self._enter(phases.Phase.FINISH, epoch)
+        self._enter(phases.ProcessPhase.FINISH, epoch)
         return self._group.each(
             lambda slot: protocol.Finish(
                 incarnation=self._group.incarnation,
@@ -320,7 +320,7 @@ class EpochRunner:
         )
 
     def _call_sinks(self, epoch: int, rows_out: dict[tuple[str, str | None], int]) -> None:
-        self._enter(phases.Phase.OUTPUT, epoch)
+        self._enter(phases.ProcessPhase.OUTPUT, epoch)
         for node in self._graph.sinks:
             if isinstance(node.sink, FileSink) or not rows_out.get((node.operator, node.tag)):
                 continue
@@ -345,7 +345,7 @@ class EpochRunner:
 
     def _commit(self, epoch: int) -> float:
         self._wait()
-        self._enter(phases.Phase.COMMIT, epoch)
+        self._enter(phases.ProcessPhase.COMMIT, epoch)
         request = protocol.Commit(incarnation=self._group.incarnation, epoch=epoch)
         replies = self._group.each(lambda _: request, protocol.Committed)
         event = [reply.next_event_timer for reply in replies if reply.next_event_timer is not None]
@@ -373,7 +373,7 @@ class EpochRunner:
             None if fed.nothing else self._held_bytes,  # a checkpoint may have subtracted the last figure
         )
 
-    def _enter(self, phase: phases.Phase, epoch: int) -> None:
+    def _enter(self, phase: phases.ProcessPhase, epoch: int) -> None:
         self._phases.enter(phase, epoch=epoch, incarnation=self._group.incarnation)
 
     def close(self) -> None:

@@ -142,7 +142,7 @@ class FeedTask:
             for batch in batches:
                 sender.send(batch)
                 if not rows:
-                    _enter(phases.Phase.FEED, self.epoch, self.incarnation)
+                    _enter(phases.ProcessPhase.FEED, self.epoch, self.incarnation)
                 rows += batch.num_rows
                 self.parts.note_largest(batch, largest)
             sender.end()
@@ -187,10 +187,10 @@ class OutputTask:
             for number, batch in enumerate(slot_batches.receive(connection)):
                 yield batch
                 if number == 0:
-                    _enter(phases.Phase.OUTPUT, self.epoch, self.incarnation)
+                    _enter(phases.ProcessPhase.OUTPUT, self.epoch, self.incarnation)
 
 
-def _enter(phase: phases.Phase, epoch: int, incarnation: int) -> None:
+def _enter(phase: phases.ProcessPhase, epoch: int, incarnation: int) -> None:
     """A worker's phases begin when the first batch is under way: before that the worker has done nothing."""
     worker = phases.Phases("worker", clock.SystemClock(), os.environ)
     worker.enter(phase, epoch=epoch, incarnation=incarnation)

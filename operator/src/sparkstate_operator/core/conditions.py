@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sparkstate_operator.core import phases
 from sparkstate_operator.model.snapshot import SnapshotPhase
-from sparkstate_operator.model.status import Condition, Phase
+from sparkstate_operator.model.status import Condition, JobPhase
 
 WORDS = {True: "True", False: "False"}
 
@@ -32,7 +32,7 @@ class Facts:
     failure, told while the phase is one of failing.
     """
 
-    phase: Phase
+    phase: JobPhase
     generation: int
     message: str = ""
     invalid: Trouble | None = None

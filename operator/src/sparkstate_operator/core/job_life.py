@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from sparkstate_operator.core.transitions import NEW, Cause, Who
-from sparkstate_operator.model.status import Phase
+from sparkstate_operator.model.status import JobPhase
 
 
-def _of(*phases: Phase) -> frozenset[str]:
+def _of(*phases: JobPhase) -> frozenset[str]:
     return frozenset(phases)
 
 
-ATTEMPT: Final[tuple[Phase, ...]] = ("Starting", "Running", "Failing")
+ATTEMPT: Final[tuple[JobPhase, ...]] = ("Starting", "Running", "Failing")
 """Phases in which an attempt lives, or is followed by the next one."""
 _UNTIL_STOPPED: Final = _of("Upgrading", "Suspending")
 _OVER: Final = _of("RestoreBlocked", "Failed", "Finished")

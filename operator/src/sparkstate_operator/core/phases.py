@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from sparkstate_operator.model.snapshot import SnapshotPhase
-from sparkstate_operator.model.status import Phase
+from sparkstate_operator.model.status import JobPhase
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Meaning:
     stuck: bool = False
 
 
-JOB: dict[Phase, Meaning] = {
+JOB: dict[JobPhase, Meaning] = {
     "Pending": Meaning(progressing=True),
     "Starting": Meaning(progressing=True),
     "Running": Meaning(as_wanted=True),
@@ -42,4 +42,4 @@ SNAPSHOT: dict[SnapshotPhase, Meaning] = {
     "Deleting": Meaning(progressing=True),
 }
 
-assert set(JOB) == set(get_args(Phase)) and set(SNAPSHOT) == set(get_args(SnapshotPhase))
+assert set(JOB) == set(get_args(JobPhase)) and set(SNAPSHOT) == set(get_args(SnapshotPhase))

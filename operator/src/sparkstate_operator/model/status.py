@@ -7,7 +7,7 @@ from typing import Literal
 
 from sparkstate_operator.model.base import Model, status_field
 
-Phase = Literal[
+JobPhase = Literal[
     "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing",
     "RestoreBlocked", "Failed", "Finished", "Deleting",
 ]  # fmt: skip
@@ -128,7 +128,7 @@ class Memory(Model):
 class StatefulSparkJobStatus(Model):
     """What the operator knows. It can be rebuilt from storage and the job's children."""
 
-    phase: Phase | None = status_field("Where the job stands, in one word.")
+    phase: JobPhase | None = status_field("Where the job stands, in one word.")
     observed_generation: int | None = status_field("The newest generation that was judged.")
     attempt: int | None = status_field("Number of the newest driver pod.")
     cluster: str | None = status_field(

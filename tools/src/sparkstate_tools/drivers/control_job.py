@@ -23,7 +23,7 @@ class InMemoryJob:
     def reset(self, status: documents.JobStatus | None = None) -> None:
         """As new."""
         self.current = status or documents.JobStatus(
-            job_uid="uid-1", name="rotations", phase=documents.Phase.RUNNING
+            job_uid="uid-1", name="rotations", phase=documents.DriverPhase.RUNNING
         )
         self.history: list[documents.CheckpointInfo] = []
         self.samples: list[port.Sample] = []

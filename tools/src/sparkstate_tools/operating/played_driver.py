@@ -22,7 +22,7 @@ class PlayedDriver(control_job.InMemoryJob):
                 job_uid=uid,
                 name="orders",
                 attempt=attempt,
-                phase=documents.Phase.RUNNING,
+                phase=documents.DriverPhase.RUNNING,
                 backend="hashmap",
                 lineage="00aa11bb22cc33dd",
                 slots=(control_job.slot(0), control_job.slot(1)),
