@@ -240,7 +240,7 @@ def register(cluster: Cluster, folder: Path, job: str, count: int) -> None:
     """So many savepoints of a job, whose registration has ended; the kubelet is played for the engine's commands."""
     marks = next(one["metadata"]["labels"] for one in cluster.items("pods", scale.NAMESPACE, DRIVER))
     kept = {name: marks[name] for name in (labels.JOB, labels.JOB_UID)}
-    played = operated.Operated(cluster, scale.NAMESPACE, folder)
+    played = operated.OperatedNamespace(cluster, scale.NAMESPACE, folder)
     for number in range(count):
         body = {
             "apiVersion": "/".join(scale.GROUP), "kind": "StateSnapshot",

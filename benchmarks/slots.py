@@ -56,7 +56,7 @@ from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SinkPlan, SlotPlan
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 
 RESULT = Path(__file__).parent / "results" / "slots.json"
@@ -175,7 +175,7 @@ class Driver:
         """One epoch's commit and its checkpoint; seconds from its beginning to its end."""
         self.group.each(lambda _: protocol.Commit(incarnation=1, epoch=epoch), protocol.Committed)
         began = time.monotonic()
-        self.checkpoints.start(epoch, Watermarks(()), Captured()).settle()
+        self.checkpoints.start(epoch, Watermarks(()), CapturedPosition()).settle()
         return time.monotonic() - began
 
     def close(self) -> None:

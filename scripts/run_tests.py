@@ -48,7 +48,7 @@ class Stage:
     """After that long the stage is ended: a hung process must not hide what the other stages say."""
     fetches: str = ""
     """What its tests start beside Python, as a group of ``fetch_parts``; fetched before the first stage."""
-    again: second_run.Which = second_run.Which.NONE
+    again: second_run.Selection = second_run.Selection.NONE
     """Which failures are tried once more, alone, when all stages have ended; the report lists them."""
     beside: bool = False
     """Whether it runs beside the other stages."""
@@ -60,9 +60,9 @@ STAGES = (
     Stage("stateful", 900),
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
-    Stage("cluster", 2400, fetches="cluster", again=second_run.Which.ANY),
-    Stage("examples", 1800, fetches="tests", again=second_run.Which.SLOW),
-    Stage("integration", 3600, fetches="tests", again=second_run.Which.SLOW, beside=True),
+    Stage("cluster", 2400, fetches="cluster", again=second_run.Selection.ANY),
+    Stage("examples", 1800, fetches="tests", again=second_run.Selection.SLOW),
+    Stage("integration", 3600, fetches="tests", again=second_run.Selection.SLOW, beside=True),
 )
 
 

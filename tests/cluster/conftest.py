@@ -15,7 +15,7 @@ import pytest
 from sparkstate_tools.kubernetes import cluster as clusters
 from sparkstate_tools.kubernetes import control_plane
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
@@ -57,14 +57,14 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def operated(cluster: Cluster, crds: None, namespace: str, tmp_path: Path) -> Iterator[Operated]:
+def operated(cluster: Cluster, crds: None, namespace: str, tmp_path: Path) -> Iterator[OperatedNamespace]:
     """A namespace for an operator; none runs yet, unless ``running_operator`` is used too."""
-    found = Operated(cluster, namespace, tmp_path)
+    found = OperatedNamespace(cluster, namespace, tmp_path)
     yield found
     found.end()
 
 
 @pytest.fixture
-def running_operator(operated: Operated) -> None:
+def running_operator(operated: OperatedNamespace) -> None:
     """The operator of ``operated`` runs."""
     operated.start()

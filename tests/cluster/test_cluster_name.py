@@ -6,32 +6,32 @@ import json
 
 import pytest
 
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("crds")
 
 
-def name_of(operated: Operated, attempt: int = 1) -> str:
+def name_of(operated: OperatedNamespace, attempt: int = 1) -> str:
     """The name that the attempt's driver is given."""
     (container,) = operated.until_pod(attempt)["spec"]["containers"]
     return str(next(one["value"] for one in container["env"] if one["name"] == "SPARKSTATE_CLUSTER"))
 
 
-def lease(operated: Operated) -> str:
+def lease(operated: OperatedNamespace) -> str:
     """The note on the operator's Lease, which the tests name like the namespace."""
     found = operated.cluster.get("lease", operated.namespace, "default") or {"metadata": {}}
     return str((found["metadata"].get("annotations") or {}).get("sparkstate.io/cluster", ""))
 
 
-def uid(operated: Operated, namespace: str) -> str:
+def uid(operated: OperatedNamespace, namespace: str) -> str:
     return str((operated.cluster.get("namespace", namespace) or {})["metadata"]["uid"])
 
 
-def begin(operated: Operated, cluster: str = "") -> None:
+def begin(operated: OperatedNamespace, cluster: str = "") -> None:
     operated.start(options=[f"--cluster={cluster}"])
 
 
-def test_a_new_installation_is_called_by_a_uid_and_keeps_it(operated: Operated) -> None:
+def test_a_new_installation_is_called_by_a_uid_and_keeps_it(operated: OperatedNamespace) -> None:
     begin(operated)
     operated.apply()
     name = name_of(operated)
@@ -50,7 +50,7 @@ def test_a_new_installation_is_called_by_a_uid_and_keeps_it(operated: Operated) 
 
 @pytest.mark.parametrize("known_by", ["lease", "job"])
 def test_an_installation_of_before_keeps_the_name_that_every_cluster_had(
-    operated: Operated, known_by: str
+    operated: OperatedNamespace, known_by: str
 ) -> None:
     if known_by == "lease":
         old = {
@@ -72,7 +72,7 @@ def test_an_installation_of_before_keeps_the_name_that_every_cluster_had(
     assert lease(operated) == "default"
 
 
-def test_a_name_that_was_told_stays_when_it_is_told_no_more(operated: Operated) -> None:
+def test_a_name_that_was_told_stays_when_it_is_told_no_more(operated: OperatedNamespace) -> None:
     begin(operated, "blue")
     operated.apply()
     assert name_of(operated) == "blue"

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from sparkstate_tools.operating import kubelet
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
-def owners(operated: Operated, attempt: int) -> list[tuple[str, str, str, bool]]:
+def owners(operated: OperatedNamespace, attempt: int) -> list[tuple[str, str, str, bool]]:
     """Kind, name, uid of those whose the driver's pod is, and whether each is its controller."""
     found = operated.until_pod(attempt)["metadata"].get("ownerReferences") or []
     return [(one["kind"], one["name"], one["uid"], one.get("controller", False)) for one in found]
 
 
-def test_the_controller_of_a_driver_is_its_attempt_s_config_map(operated: Operated) -> None:
+def test_the_controller_of_a_driver_is_its_attempt_s_config_map(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     uid = (operated.cluster.get("configmap", "orders-1", operated.namespace) or {})["metadata"]["uid"]
@@ -29,7 +29,7 @@ def test_the_controller_of_a_driver_is_its_attempt_s_config_map(operated: Operat
 
 
 def test_a_config_map_deleted_by_hand_ends_its_driver_and_the_next_attempt_follows(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     operated.apply()
     operated.running()
@@ -41,7 +41,7 @@ def test_a_config_map_deleted_by_hand_ends_its_driver_and_the_next_attempt_follo
 
 
 def test_a_driver_of_an_earlier_version_has_no_controller_and_is_followed_by_one_that_has(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     operated.apply()
     operated.running()
@@ -65,7 +65,7 @@ OURS_LEFT_OUT = {
 """As docs/kubernetes.md has it."""
 
 
-def web(operated: Operated) -> dict[str, Any]:
+def web(operated: OperatedNamespace) -> dict[str, Any]:
     """Somebody's Deployment of two pods."""
     labels = {"app": "web"}
     pod = {"containers": [{"name": "web", "image": "web:1"}]}
@@ -81,7 +81,7 @@ def web(operated: Operated) -> dict[str, Any]:
     }
 
 
-def executor(operated: Operated) -> dict[str, Any]:
+def executor(operated: OperatedNamespace) -> dict[str, Any]:
     """A pod with the driver as its controller, as Spark makes it of the operator's template."""
     driver = operated.until_pod(1)["metadata"]
     owner = {
@@ -97,7 +97,7 @@ def executor(operated: Operated) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def budget(operated: Operated, name: str, selector: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def budget(operated: OperatedNamespace, name: str, selector: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """What Kubernetes makes of such a PodDisruptionBudget."""
     meta = {"name": name, "namespace": operated.namespace}
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta}
@@ -113,7 +113,7 @@ def budget(operated: Operated, name: str, selector: dict[str, Any], **spec: Any)
 
 @pytest.mark.parametrize("spec", [{"maxUnavailable": 1}, {"minAvailable": "50%"}], ids=["maximum", "share"])
 def test_a_budget_of_a_whole_namespace_works_when_it_leaves_our_pods_out(
-    operated: Operated, spec: dict[str, Any]
+    operated: OperatedNamespace, spec: dict[str, Any]
 ) -> None:
     operated.apply()
     operated.running()

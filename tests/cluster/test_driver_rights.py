@@ -17,7 +17,7 @@ from sparkstate_operator.core import naming
 from sparkstate_operator.objects import children, parts
 from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 ACCOUNT = naming.service_account("rotations")
 GROUP = "rbac.authorization.k8s.io"
@@ -57,7 +57,7 @@ def test_what_is_not_granted_is_refused(cluster: Cluster, namespace: str) -> Non
 
 @pytest.mark.own_cluster
 def test_the_operator_can_neither_make_a_role_nor_bind_one_that_holds_more(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     account = operator_account.make(cluster, namespace)
@@ -108,7 +108,9 @@ def always_allowed(cluster: Cluster, namespace: str, account: Path) -> Iterator[
     when="a driver with executors runs",
     expected="the driver may see its executors at any moment; what gave it the right before goes",
 )
-def test_a_driver_of_an_older_operator_is_never_without_rights_and_its_role_goes(operated: Operated) -> None:
+def test_a_driver_of_an_older_operator_is_never_without_rights_and_its_role_goes(
+    operated: OperatedNamespace,
+) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     name = naming.service_account(operated.name)
     kubeconfig = operator_account.make(cluster, namespace)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 from sparkstate_tools.processes import free_port
 
 
@@ -44,7 +44,7 @@ class Web:
 
 
 @pytest.mark.own_cluster
-def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operated: Operated) -> None:
+def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operated: OperatedNamespace) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     web = Web()
     with operated.cluster.faults() as proxy:
@@ -64,7 +64,7 @@ def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operate
 
 
 @pytest.mark.own_cluster
-def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: Operated) -> None:
+def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "600", "--progress-seconds", "5"])
     operated.apply()
@@ -89,7 +89,7 @@ def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: Operat
     assert spent == []
 
 
-def test_snapshots_attempts_and_requests_are_counted(operated: Operated) -> None:
+def test_snapshots_attempts_and_requests_are_counted(operated: OperatedNamespace) -> None:
     web = Web()
     operated.start(options=web.options)
     operated.apply()

@@ -10,12 +10,12 @@ from support.storage import stored_job
 
 from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
-def test_a_job_gets_its_children_and_runs(operated: Operated) -> None:
+def test_a_job_gets_its_children_and_runs(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     status = operated.until_phase("Running")
@@ -42,7 +42,7 @@ def test_a_job_gets_its_children_and_runs(operated: Operated) -> None:
     }
 
 
-def test_a_cluster_deployment_gets_rights_and_an_executor_template(operated: Operated) -> None:
+def test_a_cluster_deployment_gets_rights_and_an_executor_template(operated: OperatedNamespace) -> None:
     operated.apply(deployment="cluster", slots=4)
     operated.until_pod(1)
     data = operated.cluster.get("configmap", "orders-1", operated.namespace)["data"]
@@ -53,7 +53,7 @@ def test_a_cluster_deployment_gets_rights_and_an_executor_template(operated: Ope
     assert binding["subjects"][0]["name"] == "orders-spark"
 
 
-def test_a_failed_driver_is_followed_by_the_next_attempt(operated: Operated) -> None:
+def test_a_failed_driver_is_followed_by_the_next_attempt(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone", "exit_code": 1})
@@ -65,7 +65,7 @@ def test_a_failed_driver_is_followed_by_the_next_attempt(operated: Operated) -> 
     operated.cluster.until_gone("pod", "orders-driver-1", operated.namespace)
 
 
-def test_a_deleted_driver_pod_is_followed_at_once_when_its_end_was_seen(operated: Operated) -> None:
+def test_a_deleted_driver_pod_is_followed_at_once_when_its_end_was_seen(operated: OperatedNamespace) -> None:
     operated.apply(fenceTimeout="10m")
     operated.running()
     operated.cluster.kubectl("delete", "pod", "orders-driver-1", "-n", operated.namespace, "--wait=false")
@@ -74,7 +74,7 @@ def test_a_deleted_driver_pod_is_followed_at_once_when_its_end_was_seen(operated
 
 
 def test_the_next_pod_is_made_beside_the_end_of_a_deleted_one_and_hears_of_its_death(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     operated.apply(fenceTimeout="10m")
     operated.running()
@@ -94,7 +94,7 @@ def test_the_next_pod_is_made_beside_the_end_of_a_deleted_one_and_hears_of_its_d
         operated.cluster.until(lambda: driver.alone, "the driver is told that it is alone")
 
 
-def test_a_pod_that_vanishes_is_replaced_only_after_the_fence(operated: Operated) -> None:
+def test_a_pod_that_vanishes_is_replaced_only_after_the_fence(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.kubelet.gone("orders-driver-1")
@@ -105,7 +105,7 @@ def test_a_pod_that_vanishes_is_replaced_only_after_the_fence(operated: Operated
     operated.until_pod(2)
 
 
-def test_crash_loops_become_a_new_attempt(operated: Operated) -> None:
+def test_crash_loops_become_a_new_attempt(operated: OperatedNamespace) -> None:
     operated.apply(restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 10, "delay": "1s"}})
     operated.running()
     operated.kubelet.crash_loop(
@@ -118,7 +118,7 @@ def test_crash_loops_become_a_new_attempt(operated: Operated) -> None:
     assert (restarts["kubelet"], restarts["operator"]) == (2, 1)
 
 
-def test_a_blocked_restore_waits_for_a_person(operated: Operated) -> None:
+def test_a_blocked_restore_waits_for_a_person(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.kubelet.end(
@@ -133,7 +133,7 @@ def test_a_blocked_restore_waits_for_a_person(operated: Operated) -> None:
     assert '"startEmpty": true' in data
 
 
-def test_a_finished_job_rests(operated: Operated) -> None:
+def test_a_finished_job_rests(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
@@ -150,7 +150,7 @@ SIDECAR = {"name": "logs", "image": "example/logs:1"}
     when="the driver has finished",
     expected="the job is Finished, and the pod is ended",
 )
-def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: Operated) -> None:
+def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: OperatedNamespace) -> None:
     operated.apply(driverTemplate={"spec": {"containers": [SIDECAR]}})
     operated.running()
     told = {"reason": "Finished", "message": "all is committed"}
@@ -161,7 +161,9 @@ def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: Operated) -> No
     assert operated.status()["message"] == "all is committed"
 
 
-def test_a_driver_that_fails_beside_a_sidecar_is_followed_by_the_next_attempt(operated: Operated) -> None:
+def test_a_driver_that_fails_beside_a_sidecar_is_followed_by_the_next_attempt(
+    operated: OperatedNamespace,
+) -> None:
     operated.apply(
         driverTemplate={"spec": {"containers": [SIDECAR]}},
         restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 3, "delay": "1s"}},
@@ -176,7 +178,7 @@ def test_a_driver_that_fails_beside_a_sidecar_is_followed_by_the_next_attempt(op
     operated.until_deleting("orders-driver-1")
 
 
-def test_an_init_container_that_fails_is_told_with_its_reason(operated: Operated) -> None:
+def test_an_init_container_that_fails_is_told_with_its_reason(operated: OperatedNamespace) -> None:
     operated.apply(
         driverTemplate={"spec": {"initContainers": [{"name": "fetch", "image": "example/fetch:1"}]}}
     )
@@ -196,7 +198,7 @@ def test_an_init_container_that_fails_is_told_with_its_reason(operated: Operated
     operated.until_phase("Running")
 
 
-def test_a_spec_that_cannot_run_leaves_the_last_valid_revision_running(operated: Operated) -> None:
+def test_a_spec_that_cannot_run_leaves_the_last_valid_revision_running(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     template = {"spec": {"containers": [{"name": "driver", "resources": {"limits": {"memory": "64Mi"}}}]}}
@@ -209,7 +211,7 @@ def test_a_spec_that_cannot_run_leaves_the_last_valid_revision_running(operated:
     operated.until_pod(2)
 
 
-def test_a_new_pod_that_is_refused_leaves_the_old_one_running(operated: Operated) -> None:
+def test_a_new_pod_that_is_refused_leaves_the_old_one_running(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.apply(driverTemplate={"spec": {"nodeSelector": {"a": "not a label value"}}})
@@ -219,7 +221,7 @@ def test_a_new_pod_that_is_refused_leaves_the_old_one_running(operated: Operated
     assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
 
 
-def test_a_nonce_is_a_restart_and_nothing_else(operated: Operated) -> None:
+def test_a_nonce_is_a_restart_and_nothing_else(operated: OperatedNamespace) -> None:
     operated.apply(restartNonce=1)
     operated.running()
     before = operated.until_pod(1)["spec"]["containers"][0]
@@ -230,7 +232,7 @@ def test_a_nonce_is_a_restart_and_nothing_else(operated: Operated) -> None:
     assert (after["image"], after["resources"]) == (before["image"], before["resources"])
 
 
-def test_a_new_image_is_taken_over_from_the_last_checkpoint(operated: Operated) -> None:
+def test_a_new_image_is_taken_over_from_the_last_checkpoint(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.apply(image="example/job:2")
@@ -241,7 +243,7 @@ def test_a_new_image_is_taken_over_from_the_last_checkpoint(operated: Operated) 
     assert pod["spec"]["containers"][0]["image"] == "example/job:2"
 
 
-def test_an_upgrade_with_savepoint_stops_the_driver_by_it(operated: Operated) -> None:
+def test_an_upgrade_with_savepoint_stops_the_driver_by_it(operated: OperatedNamespace) -> None:
     operated.apply(upgradeMode="savepoint")
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -257,7 +259,7 @@ def test_an_upgrade_with_savepoint_stops_the_driver_by_it(operated: Operated) ->
     assert operated.status()["lastSavepoint"]["uri"] == "s3://bucket/state/savepoints/savepoint-1"
 
 
-def test_scale_is_a_rescale(operated: Operated) -> None:
+def test_scale_is_a_rescale(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver():
@@ -271,7 +273,7 @@ def test_scale_is_a_rescale(operated: Operated) -> None:
     assert '"slots": 3' in data
 
 
-def test_suspend_and_resume(operated: Operated) -> None:
+def test_suspend_and_resume(operated: OperatedNamespace) -> None:
     """Nothing of the state is touched or forgotten, and the next attempt is told to go on from the lineage."""
     operated.apply()
     operated.until_pod(1)
@@ -293,7 +295,7 @@ def test_suspend_and_resume(operated: Operated) -> None:
     assert {"restoreFrom", "startEmpty"}.isdisjoint(spec), "the lineage says what to go on from"
 
 
-def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operated) -> None:
+def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     before = operated.status()["revision"]
@@ -302,7 +304,7 @@ def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operate
     assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
 
 
-def test_progress_of_the_driver_is_told(operated: Operated) -> None:
+def test_progress_of_the_driver_is_told(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -317,7 +319,7 @@ def test_progress_of_the_driver_is_told(operated: Operated) -> None:
     assert status["lineage"] == "00aa11bb22cc33dd"
 
 
-def test_restore_from_a_snapshot_waits_for_it(operated: Operated) -> None:
+def test_restore_from_a_snapshot_waits_for_it(operated: OperatedNamespace) -> None:
     """Until the engine has read the savepoint; one that was made up is waited for without end."""
     url = stored_job.StoredJob((operated.folder / "state").as_uri(), "old", 1).take_savepoint("a", 5)
     operated.apply(restoreFrom={"snapshotRef": {"name": "old"}})
@@ -338,7 +340,7 @@ def test_restore_from_a_snapshot_waits_for_it(operated: Operated) -> None:
 
 def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path) -> None:
     with cluster.namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"}) as namespace:
-        operated = Operated(cluster, namespace, tmp_path)
+        operated = OperatedNamespace(cluster, namespace, tmp_path)
         operated.start()
         operated.apply(deployment="cluster", localStorage={"sizeLimit": "1Gi"})
         operated.until_pod(1)
@@ -359,7 +361,7 @@ def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path)
         operated.end()
 
 
-def test_a_quota_is_told_and_the_attempt_keeps_its_number(operated: Operated) -> None:
+def test_a_quota_is_told_and_the_attempt_keeps_its_number(operated: OperatedNamespace) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

@@ -14,7 +14,7 @@ from sparkstate.control.documents import DriverPhase
 from sparkstate_operator import hooks
 from sparkstate_operator.actions import Write
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 from sparkstate_tools.operating.operator_process import Operator
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
@@ -40,7 +40,7 @@ DELETION = (Write.DELETE_CHILD, Write.DELETE_REVISION, Write.REMOVE_FINALIZER)
 class Restarted:
     """A namespace whose operator dies once, at one write, and is started again without that."""
 
-    def __init__(self, operated: Operated, moment: str, write: Write) -> None:
+    def __init__(self, operated: OperatedNamespace, moment: str, write: Write) -> None:
         self.operated = operated
         self.moment, self.write = moment, write
         self.crashed = False
@@ -227,17 +227,17 @@ def deletion_life(restarted: Restarted) -> None:
 
 
 @contextlib.contextmanager
-def namespaced(cluster: Cluster, folder: Path) -> Iterator[Operated]:
+def namespaced(cluster: Cluster, folder: Path) -> Iterator[OperatedNamespace]:
     with cluster.namespace() as namespace:
         folder.mkdir()
-        operated = Operated(cluster, namespace, folder)
+        operated = OperatedNamespace(cluster, namespace, folder)
         try:
             yield operated
         finally:
             operated.end()
 
 
-def one_attempt_one_pod(operated: Operated) -> None:
+def one_attempt_one_pod(operated: OperatedNamespace) -> None:
     """No two pods ever bore the same name."""
     if operated.cluster.foreign:
         return

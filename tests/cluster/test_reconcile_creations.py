@@ -9,14 +9,14 @@ import pytest
 
 from sparkstate_tools.kubernetes.api_faults import FaultProxy, Loss
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 SOON_S = 25.0
 """Less than the 14 s of the fence in these jobs, with their waits between two tries, would leave."""
 
 
 @pytest.fixture
-def proxied(operated: Operated) -> Iterator[FaultProxy]:
+def proxied(operated: OperatedNamespace) -> Iterator[FaultProxy]:
     """The operator's way to the API server; the operator runs."""
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
@@ -28,7 +28,7 @@ def proxied(operated: Operated) -> Iterator[FaultProxy]:
         operated.operator.stop()
 
 
-def one_attempt(operated: Operated, within_s: float = SOON_S) -> None:
+def one_attempt(operated: OperatedNamespace, within_s: float = SOON_S) -> None:
     begun = time.monotonic()
     operated.running(1)
     assert time.monotonic() - begun < within_s
@@ -45,7 +45,7 @@ def one_attempt(operated: Operated, within_s: float = SOON_S) -> None:
 @pytest.mark.own_cluster
 @pytest.mark.parametrize("answer", [429, 500, 503, Loss.BEFORE, Loss.AFTER], ids=str)
 def test_a_creation_that_fails_costs_no_attempt(
-    operated: Operated, proxied: FaultProxy, answer: int | Loss
+    operated: OperatedNamespace, proxied: FaultProxy, answer: int | Loss
 ) -> None:
     for pattern in ("/configmaps$|/configmaps\\?", "/pods$|/pods\\?"):
         if isinstance(answer, Loss):
@@ -64,7 +64,7 @@ def test_a_creation_that_fails_costs_no_attempt(
 )
 @pytest.mark.own_cluster
 @pytest.mark.usefixtures("running_operator")
-def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated: Operated) -> None:
+def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated: OperatedNamespace) -> None:
     """The API server calls a webhook that nobody answers, before it would write the pod."""
     hook = {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -107,7 +107,7 @@ def test_a_webhook_that_fails_for_a_while_is_told_and_costs_no_attempt(operated:
     expected="the old one runs on, and the dry run is made again until it passes",
 )
 @pytest.mark.usefixtures("running_operator")
-def test_a_refused_upgrade_is_made_when_what_it_lacked_is_there(operated: Operated) -> None:
+def test_a_refused_upgrade_is_made_when_what_it_lacked_is_there(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     operated.apply(serviceAccountName="mine")
@@ -123,7 +123,7 @@ def test_a_refused_upgrade_is_made_when_what_it_lacked_is_there(operated: Operat
 
 
 @pytest.mark.usefixtures("running_operator")
-def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: Operated) -> None:
+def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: OperatedNamespace) -> None:
     account = {"name": "mine", "namespace": operated.namespace}
     operated.cluster.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     operated.apply(serviceAccountName="mine")
@@ -142,7 +142,7 @@ def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: Operat
     expected="the old pod is stopped and the new one made; one that is too large even then is refused",
 )
 @pytest.mark.usefixtures("running_operator")
-def test_a_quota_that_the_old_pod_fills_does_not_refuse_the_new_one(operated: Operated) -> None:
+def test_a_quota_that_the_old_pod_fills_does_not_refuse_the_new_one(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     limit = operated.until_pod(1)["spec"]["containers"][0]["resources"]["limits"]["memory"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 CASCADES = ("background", "foreground", "orphan")
 URI = "s3://bucket/state/savepoints/savepoint-9"
@@ -15,7 +15,7 @@ URI = "s3://bucket/state/savepoints/savepoint-9"
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
-def nothing_is_left(operated: Operated) -> None:
+def nothing_is_left(operated: OperatedNamespace) -> None:
     for kind in (
         "pods",
         "configmaps",
@@ -31,7 +31,7 @@ def nothing_is_left(operated: Operated) -> None:
 
 
 @pytest.mark.parametrize("cascade", CASCADES)
-def test_retain_ends_the_driver_and_keeps_the_state(operated: Operated, cascade: str) -> None:
+def test_retain_ends_the_driver_and_keeps_the_state(operated: OperatedNamespace, cascade: str) -> None:
     operated.apply(deletion={"policy": "retain"}, deployment="cluster")
     operated.running()
     operated.delete(cascade=cascade)
@@ -44,7 +44,7 @@ def test_retain_ends_the_driver_and_keeps_the_state(operated: Operated, cascade:
 
 
 @pytest.mark.parametrize("cascade", CASCADES)
-def test_savepoint_is_taken_before_the_driver_goes(operated: Operated, cascade: str) -> None:
+def test_savepoint_is_taken_before_the_driver_goes(operated: OperatedNamespace, cascade: str) -> None:
     operated.apply(deletion={"policy": "savepoint"})
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -64,7 +64,7 @@ def test_savepoint_is_taken_before_the_driver_goes(operated: Operated, cascade: 
 
 @pytest.mark.parametrize("cascade", CASCADES)
 def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
-    operated: Operated, cascade: str
+    operated: OperatedNamespace, cascade: str
 ) -> None:
     operated.apply(deletion={"policy": "purge", "deadline": "12s"})
     operated.running()
@@ -80,7 +80,9 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     assert "DeletionDegraded" in operated.reasons()
 
 
-def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline(operated: Operated) -> None:
+def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline(
+    operated: OperatedNamespace,
+) -> None:
     operated.apply(deletion={"policy": "savepoint", "deadline": "5s"}, fenceTimeout="10m")
     operated.running()
     operated.delete()
@@ -88,7 +90,7 @@ def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline
 
 
 @pytest.mark.parametrize("policy", ["retain", "savepoint", "purge"])
-def test_a_namespace_can_be_deleted_with_its_jobs(operated: Operated, policy: str) -> None:
+def test_a_namespace_can_be_deleted_with_its_jobs(operated: OperatedNamespace, policy: str) -> None:
     operated.apply(deletion={"policy": policy, "deadline": "10m"})
     operated.running()
     operated.cluster.kubectl("delete", "namespace", operated.namespace, "--wait=false")
@@ -97,7 +99,7 @@ def test_a_namespace_can_be_deleted_with_its_jobs(operated: Operated, policy: st
     operated.cluster.until_gone("namespace", operated.namespace, timeout_s=60)
 
 
-def test_a_job_that_never_ran_is_deleted_at_once(operated: Operated) -> None:
+def test_a_job_that_never_ran_is_deleted_at_once(operated: OperatedNamespace) -> None:
     small = {"spec": {"containers": [{"name": "driver", "resources": {"limits": {"memory": "64Mi"}}}]}}
     operated.apply(driverTemplate=small, deletion={"policy": "purge"})
     operated.cluster.until(lambda: operated.status().get("conditions"), "the job is judged")
@@ -114,7 +116,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("containers", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_template_that_cannot_be_read_holds_neither_the_failover_nor_the_deletion(
-    operated: Operated, containers: Any
+    operated: OperatedNamespace, containers: Any
 ) -> None:
     operated.apply()
     operated.running()
@@ -131,7 +133,7 @@ def test_a_template_that_cannot_be_read_holds_neither_the_failover_nor_the_delet
     nothing_is_left(operated)
 
 
-def test_a_job_whose_stored_revision_cannot_be_read_is_deleted(operated: Operated) -> None:
+def test_a_job_whose_stored_revision_cannot_be_read_is_deleted(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     assert operated.operator
@@ -151,7 +153,7 @@ def test_a_job_whose_stored_revision_cannot_be_read_is_deleted(operated: Operate
     nothing_is_left(operated)
 
 
-def test_a_job_of_the_same_name_never_meets_the_pods_of_the_one_before(operated: Operated) -> None:
+def test_a_job_of_the_same_name_never_meets_the_pods_of_the_one_before(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
     uid = operated.job()["metadata"]["uid"]

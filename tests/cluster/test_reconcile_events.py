@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
-def events(operated: Operated, reason: str) -> list[dict[str, Any]]:
+def events(operated: OperatedNamespace, reason: str) -> list[dict[str, Any]]:
     found = operated.cluster.items("events", operated.namespace)
     return [event for event in found if event["reason"] == reason]
 
 
-def quota(operated: Operated) -> dict[str, Any]:
+def quota(operated: OperatedNamespace) -> dict[str, Any]:
     operated.cluster.apply(
         {
             "apiVersion": "v1",
@@ -32,7 +32,7 @@ def quota(operated: Operated) -> dict[str, Any]:
     return {}
 
 
-def stranger(operated: Operated) -> dict[str, Any]:
+def stranger(operated: OperatedNamespace) -> dict[str, Any]:
     operated.cluster.apply(
         {
             "apiVersion": "v1",
@@ -44,7 +44,7 @@ def stranger(operated: Operated) -> dict[str, Any]:
     return {}
 
 
-def wrong(_operated: Operated) -> dict[str, Any]:
+def wrong(_operated: OperatedNamespace) -> dict[str, Any]:
     return {"driverTemplate": {"spec": {"nodeSelector": {"a": "not a label value"}}}}
 
 
@@ -58,7 +58,7 @@ def wrong(_operated: Operated) -> dict[str, Any]:
     ids=["a quota", "a name that is taken", "a field that the API server refuses"],
 )
 def test_what_the_api_server_does_not_take_is_told(
-    operated: Operated, reason: str, prepare: Any, words: str
+    operated: OperatedNamespace, reason: str, prepare: Any, words: str
 ) -> None:
     operated.apply(**prepare(operated))
     (event, *_) = operated.cluster.until(lambda: events(operated, reason), f"{reason} is told", 60)

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from sparkstate_tools.operating.kubelet import Kubelet
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 
 @pytest.mark.fault_on("Kubernetes")
@@ -20,7 +20,7 @@ from sparkstate_tools.operating.operated import Operated
 @pytest.mark.slow
 @pytest.mark.own_cluster
 @pytest.mark.usefixtures("running_operator")
-def test_on_a_lost_node_the_grace_period_is_not_waited_for(operated: Operated) -> None:
+def test_on_a_lost_node_the_grace_period_is_not_waited_for(operated: OperatedNamespace) -> None:
     """Nobody renews the node's lease: the node controller taints it, and the pod is deleted, with 120 s of grace. The
     fence of these jobs is 14 s; the node was silent for longer when the deletion was asked for."""
     at_once = [

@@ -9,7 +9,7 @@ import pytest
 from support.storage import stored_job
 
 from sparkstate.storage import naming
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 from sparkstate_tools.operating.played_driver import PlayedDriver
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
@@ -18,12 +18,12 @@ URI = "s3://bucket/state/savepoints/savepoint-1"
 pytestmark = pytest.mark.usefixtures("running_operator")
 
 
-def complete_next(operated: Operated, driver: PlayedDriver, known: int, location: str) -> None:
+def complete_next(operated: OperatedNamespace, driver: PlayedDriver, known: int, location: str) -> None:
     operated.cluster.until(lambda: len(driver.requests()) > known, "the next one is asked for")
     driver.complete(driver.requests()[-1], location)
 
 
-def finish_task(operated: Operated) -> dict[str, Any]:
+def finish_task(operated: OperatedNamespace) -> dict[str, Any]:
     """The engine command that is there ends well."""
     task = operated.cluster.until(
         lambda: next(iter(operated.cluster.items("jobs", operated.namespace)), None), "an engine command runs"
@@ -33,7 +33,7 @@ def finish_task(operated: Operated) -> dict[str, Any]:
     return task
 
 
-def test_a_snapshot_is_triggered_once_and_completes(operated: Operated) -> None:
+def test_a_snapshot_is_triggered_once_and_completes(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -48,7 +48,9 @@ def test_a_snapshot_is_triggered_once_and_completes(operated: Operated) -> None:
     assert status["access"]["serviceAccountName"] == "orders-spark"
 
 
-def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answer(operated: Operated) -> None:
+def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answer(
+    operated: OperatedNamespace,
+) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -63,7 +65,7 @@ def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answe
         assert len(driver.requests()) == 1
 
 
-def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: Operated) -> None:
+def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.snapshot("early", timeout="8s")
     operated.until_snapshot("early", "Pending")
@@ -71,7 +73,7 @@ def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: Op
     assert status["reason"] == "JobNotRunning"
 
 
-def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operated) -> None:
+def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: OperatedNamespace) -> None:
     operated.apply(savepoints={"interval": "3s", "maxCount": 1})
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -90,7 +92,7 @@ def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operat
     assert arguments[3].startswith(URI)
 
 
-def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None:
+def test_two_savepoints_of_a_job_are_never_in_flight(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver() as driver:
@@ -114,7 +116,7 @@ def test_two_savepoints_of_a_job_are_never_in_flight(operated: Operated) -> None
     assert marks["sparkstate.io/job-uid"] == uid
 
 
-def stored(operated: Operated) -> tuple[str, str]:
+def stored(operated: OperatedNamespace) -> tuple[str, str]:
     """A job's state in a folder, with two savepoints of it, the older one first."""
     job = stored_job.StoredJob((operated.folder / "state").as_uri(), "elsewhere", 1)
     return job.take_savepoint("a", 5, content=b"rows"), job.take_savepoint("b", 6)
@@ -124,7 +126,7 @@ def is_there(url: str) -> bool:
     return (naming.local_path(url) / "_metadata").exists()
 
 
-def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operated) -> None:
+def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: OperatedNamespace) -> None:
     """The engine's own commands read the savepoint, and delete its files."""
     url, newest = stored(operated)
     operated.register("old", url, deletionPolicy="Delete")
@@ -144,7 +146,9 @@ def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operate
     when="a StateSnapshot is deleted with its data",
     expected="it is tried again until the deadline; the Event says where the data lies",
 )
-def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(operated: Operated) -> None:
+def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(
+    operated: OperatedNamespace,
+) -> None:
     """What the job would restore from is refused, again and again."""
     _old, newest = stored(operated)
     operated.register("old", newest, deletionPolicy="Delete", deadline="15s")
@@ -163,7 +167,7 @@ def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(opera
     assert is_there(newest)
 
 
-def ask_for(operated: Operated, driver: PlayedDriver, store: str) -> str:
+def ask_for(operated: OperatedNamespace, driver: PlayedDriver, store: str) -> str:
     """A savepoint of the running job is asked for; its trigger."""
     operated.snapshot("one", deletionPolicy="Delete")
     trigger = str(driver.until_asked().trigger_id)
@@ -180,7 +184,9 @@ def ask_for(operated: Operated, driver: PlayedDriver, store: str) -> str:
     when="its savepoint is being taken",
     expected="the object stays until the savepoint is complete, and goes with its data",
 )
-def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(operated: Operated) -> None:
+def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(
+    operated: OperatedNamespace,
+) -> None:
     store = (operated.folder / "state").as_uri()
     operated.apply(checkpointing={"storage": store, "timeout": "60s"})
     operated.until_pod(1)
@@ -207,7 +213,7 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(
     expected="the engine finds the savepoint by its trigger, and deletes it",
 )
 def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_driver_are_gone(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     store = (operated.folder / "state").as_uri()
     operated.apply(checkpointing={"storage": store, "timeout": "60s"})
@@ -229,7 +235,7 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_drive
     assert not is_there(url)
 
 
-def test_a_savepoint_that_completes_after_its_timeout_is_known(operated: Operated) -> None:
+def test_a_savepoint_that_completes_after_its_timeout_is_known(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)
     with operated.driver() as driver:

@@ -11,14 +11,14 @@ import yaml
 from sparkstate_operator import lease, rbac
 from sparkstate_tools.kubernetes.api_faults import Loss
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 QUICK = ["--resync-seconds", "2"]
 SHORT = ["--lease-seconds", "8"]
 
 
 @pytest.mark.own_cluster
-def test_further_reconciles_write_nothing(operated: Operated) -> None:
+def test_further_reconciles_write_nothing(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=QUICK)
     operated.apply(deployment="cluster")
@@ -39,7 +39,7 @@ def test_further_reconciles_write_nothing(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
-def test_progress_costs_one_write_and_no_look(operated: Operated) -> None:
+def test_progress_costs_one_write_and_no_look(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=["--resync-seconds", "180"])
     operated.apply()
@@ -59,7 +59,7 @@ def test_progress_costs_one_write_and_no_look(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
-def test_a_look_lists_what_a_job_has_without_a_limit(operated: Operated) -> None:
+def test_a_look_lists_what_a_job_has_without_a_limit(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=QUICK)
     operated.apply()
@@ -73,7 +73,9 @@ def test_a_look_lists_what_a_job_has_without_a_limit(operated: Operated) -> None
 
 
 @pytest.mark.own_cluster
-def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(operated: Operated) -> None:
+def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(
+    operated: OperatedNamespace,
+) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     first = operated.start(kubeconfig=kubeconfig)
     operated.apply()
@@ -98,7 +100,7 @@ def test_an_operator_that_starts_looks_at_no_job_whose_driver_says_nothing_new(o
 
 
 @pytest.mark.own_cluster
-def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
+def test_a_restarted_operator_writes_nothing_either(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     first = operated.start(kubeconfig=kubeconfig)
     operated.apply()
@@ -119,7 +121,7 @@ def test_a_restarted_operator_writes_nothing_either(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
-def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
+def test_the_table_of_rights_is_what_a_life_uses(operated: OperatedNamespace) -> None:
     """Every request is allowed, and no verb of the table is never used by a job's whole life."""
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     mark = operated.cluster.audit.mark()
@@ -161,7 +163,7 @@ def test_the_table_of_rights_is_what_a_life_uses(operated: Operated) -> None:
 
 
 @pytest.mark.parametrize("resource", ["services", "serviceaccounts", "rolebindings"])
-def test_an_apply_needs_the_right_to_create_too(operated: Operated, resource: str) -> None:
+def test_an_apply_needs_the_right_to_create_too(operated: OperatedNamespace, resource: str) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace, without=("create", resource))
     process = operated.start(kubeconfig=kubeconfig)
     operated.apply(deployment="cluster")
@@ -194,7 +196,7 @@ NOT_IN_EVERY_LIFE = {
 """Rights that only other tests use; each is named there."""
 
 
-def test_a_restarted_operator_goes_on_with_what_runs(operated: Operated) -> None:
+def test_a_restarted_operator_goes_on_with_what_runs(operated: OperatedNamespace) -> None:
     first = operated.start()
     operated.apply()
     operated.running()
@@ -207,7 +209,7 @@ def test_a_restarted_operator_goes_on_with_what_runs(operated: Operated) -> None
 
 @pytest.mark.own_cluster
 @pytest.mark.parametrize("status", [409, 429, 500])
-def test_errors_of_the_api_server_delay_and_change_nothing(operated: Operated, status: int) -> None:
+def test_errors_of_the_api_server_delay_and_change_nothing(operated: OperatedNamespace, status: int) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
         kubeconfig = operated.cluster.kubeconfig_of(
@@ -227,7 +229,7 @@ def test_errors_of_the_api_server_delay_and_change_nothing(operated: Operated, s
 
 
 @pytest.mark.own_cluster
-def test_lost_answers_make_nothing_twice(operated: Operated) -> None:
+def test_lost_answers_make_nothing_twice(operated: OperatedNamespace) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
         kubeconfig = operated.cluster.kubeconfig_of(
@@ -250,7 +252,7 @@ def test_lost_answers_make_nothing_twice(operated: Operated) -> None:
 
 
 @pytest.mark.own_cluster
-def test_dropped_watches_miss_nothing(operated: Operated) -> None:
+def test_dropped_watches_miss_nothing(operated: OperatedNamespace) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:
         kubeconfig = operated.cluster.kubeconfig_of(
@@ -266,7 +268,7 @@ def test_dropped_watches_miss_nothing(operated: Operated) -> None:
         operated.operator.stop()
 
 
-def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) -> None:
+def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: OperatedNamespace) -> None:
     operated.apply()
     first = operated.start(name="first", options=SHORT)
     operated.running()
@@ -283,7 +285,7 @@ def test_a_paused_leader_is_followed_and_ends_when_it_wakes(operated: Operated) 
     assert holder["spec"]["holderIdentity"] == "second"
 
 
-def test_a_leader_that_ends_hands_over_at_once(operated: Operated) -> None:
+def test_a_leader_that_ends_hands_over_at_once(operated: OperatedNamespace) -> None:
     operated.apply()
     long = ["--lease-seconds", "90"]
     first = operated.start(name="first", options=long)

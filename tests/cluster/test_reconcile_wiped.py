@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkstate_tools.kubernetes.cluster import CommandFailed
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 QUICK = ["--resync-seconds", "2"]
 KINDS = (
@@ -45,7 +45,7 @@ STORED: dict[str, Any] = {
 NOTHING: dict[str, Any] = {"ok": True, "found": False, "message": "no lineage of the job"}
 
 
-def wipe(operated: Operated) -> None:
+def wipe(operated: OperatedNamespace) -> None:
     """Take the whole status away; the operator may write at the same moment."""
     for _ in range(20):
         body = operated.job()
@@ -57,7 +57,7 @@ def wipe(operated: Operated) -> None:
     raise AssertionError("the operator wrote between each read and write")
 
 
-def forget(operated: Operated) -> None:
+def forget(operated: OperatedNamespace) -> None:
     """Whatever a job has is gone, its status too."""
     for kind in KINDS:
         where = ["-n", operated.namespace, "-l", "sparkstate.io/job=orders"]
@@ -66,7 +66,7 @@ def forget(operated: Operated) -> None:
     wipe(operated)
 
 
-def answer(operated: Operated, word: dict[str, Any]) -> None:
+def answer(operated: OperatedNamespace, word: dict[str, Any]) -> None:
     """The engine's look into the storage ends with this answer. Nothing is started before."""
     tasks = operated.cluster.until(
         lambda: operated.cluster.items("jobs", operated.namespace), "the storage is asked"
@@ -77,7 +77,7 @@ def answer(operated: Operated, word: dict[str, Any]) -> None:
     operated.finish_task(tasks[0]["metadata"]["name"], word)
 
 
-def manifest(operated: Operated, attempt: int) -> dict[str, Any]:
+def manifest(operated: OperatedNamespace, attempt: int) -> dict[str, Any]:
     """What that attempt is told."""
     operated.until_pod(attempt)
     found = operated.cluster.get("configmap", f"orders-{attempt}", operated.namespace)
@@ -85,7 +85,7 @@ def manifest(operated: Operated, attempt: int) -> dict[str, Any]:
     return dict(json.loads(found["data"]["job.yaml"]))
 
 
-def ran_and_lost(operated: Operated, **spec: Any) -> None:
+def ran_and_lost(operated: OperatedNamespace, **spec: Any) -> None:
     """A job that ran, and of which nothing is left in the cluster but its object; the operator was away."""
     first = operated.start()
     operated.apply(**spec)
@@ -96,7 +96,7 @@ def ran_and_lost(operated: Operated, **spec: Any) -> None:
 
 
 def test_without_status_and_children_the_newest_state_counts_and_no_old_instruction(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     ran_and_lost(operated, startEmpty=True)
     answer(operated, STORED)
@@ -113,14 +113,14 @@ def test_without_status_and_children_the_newest_state_counts_and_no_old_instruct
 
 
 def test_without_status_and_children_a_job_that_stored_nothing_starts_as_its_spec_says(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     ran_and_lost(operated, restoreFrom={"uri": "s3://bucket/old"})
     answer(operated, NOTHING)
     assert manifest(operated, 1)["spec"]["restoreFrom"] == {"uri": "s3://bucket/old"}
 
 
-def test_without_status_and_children_a_suspended_job_rests_on(operated: Operated) -> None:
+def test_without_status_and_children_a_suspended_job_rests_on(operated: OperatedNamespace) -> None:
     ran_and_lost(operated, state="running")
     operated.apply(state="suspended")
     answer(operated, STORED)
@@ -131,7 +131,7 @@ def test_without_status_and_children_a_suspended_job_rests_on(operated: Operated
 
 
 @pytest.mark.parametrize("phase", ["Suspended", "Finished", "Failed", "RestoreBlocked"])
-def test_a_status_wiped_while_the_job_rests_is_rebuilt(operated: Operated, phase: str) -> None:
+def test_a_status_wiped_while_the_job_rests_is_rebuilt(operated: OperatedNamespace, phase: str) -> None:
     ends = {
         "Finished": (0, {"reason": "Finished", "message": "all is committed"}),
         "Failed": (1, {"reason": "UserCodeError", "message": "a bug"}),
@@ -156,7 +156,9 @@ def test_a_status_wiped_while_the_job_rests_is_rebuilt(operated: Operated, phase
     assert operated.cluster.get("pod", "orders-driver-2", operated.namespace) is None
 
 
-def test_a_status_wiped_when_the_pod_is_gone_leaves_the_wait_for_the_fence(operated: Operated) -> None:
+def test_a_status_wiped_when_the_pod_is_gone_leaves_the_wait_for_the_fence(
+    operated: OperatedNamespace,
+) -> None:
     first = operated.start()
     operated.apply()
     operated.running()
@@ -174,7 +176,7 @@ def test_a_status_wiped_when_the_pod_is_gone_leaves_the_wait_for_the_fence(opera
     assert manifest(operated, 2)["spec"]["image"] == "example/job:2"
 
 
-def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: Operated) -> None:
+def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: OperatedNamespace) -> None:
     operated.start(options=QUICK)
     operated.apply()
     operated.running()
@@ -189,7 +191,7 @@ def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: Operated) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Starting", "Failing", "Upgrading", "Suspending", "Deleting"])
-def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: Operated, phase: str) -> None:
+def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: OperatedNamespace, phase: str) -> None:
     operated.start(options=QUICK)
     operated.apply()
     operated.until_pod(1)

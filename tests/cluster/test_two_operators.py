@@ -11,14 +11,14 @@ import pytest
 
 from sparkstate_operator import labels
 from sparkstate_tools.operating import operator_account, operator_process
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 from sparkstate_tools.operating.operator_process import Operator
 
 pytestmark = pytest.mark.own_cluster
 
 
 @contextmanager
-def second(operated: Operated, **options: str) -> Iterator[Operator]:
+def second(operated: OperatedNamespace, **options: str) -> Iterator[Operator]:
     """Another operator over the namespace, as another release installs it; its ServiceAccount is its own."""
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)
     told = {"lease-name": f"{operated.namespace}-second", "driver-port": str(operated.port), **options}
@@ -37,7 +37,7 @@ def marks(body: dict[str, Any]) -> str:
     return str((body["metadata"].get("annotations") or {}).get(labels.MANAGER, ""))
 
 
-def told(operated: Operated, name: str) -> bool:
+def told(operated: OperatedNamespace, name: str) -> bool:
     """Whether an Event says that the object of that name is another operator's."""
     return any(
         event["reason"] == "ManagedByAnother" and event["involvedObject"]["name"] == name
@@ -45,7 +45,7 @@ def told(operated: Operated, name: str) -> bool:
     )
 
 
-def touched(operated: Operated, mark: int) -> list[tuple[str, str, str]]:
+def touched(operated: OperatedNamespace, mark: int) -> list[tuple[str, str, str]]:
     """What the second one has written since, beside its Lease and Events."""
     user = operator_account.user(operated.namespace)
     return [
@@ -55,7 +55,9 @@ def touched(operated: Operated, mark: int) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_a_second_operator_of_the_same_class_leaves_jobs_alone_and_says_so(operated: Operated) -> None:
+def test_a_second_operator_of_the_same_class_leaves_jobs_alone_and_says_so(
+    operated: OperatedNamespace,
+) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     first = operated.start()
     operated.apply()
@@ -85,7 +87,7 @@ def test_a_second_operator_of_the_same_class_leaves_jobs_alone_and_says_so(opera
 
 
 def test_operators_of_two_classes_share_a_namespace_and_a_job_changes_hands_by_its_label(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     operated.start()
@@ -123,7 +125,7 @@ def test_operators_of_two_classes_share_a_namespace_and_a_job_changes_hands_by_i
 
 
 def test_a_deletion_that_has_begun_is_ended_by_its_operator_whatever_class_the_job_has_then(
-    operated: Operated,
+    operated: OperatedNamespace,
 ) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     first = operated.start()
@@ -136,7 +138,7 @@ def test_a_deletion_that_has_begun_is_ended_by_its_operator_whatever_class_the_j
     assert first.errors() == []
 
 
-def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: Operated) -> None:
+def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: OperatedNamespace) -> None:
     cluster, namespace = operated.cluster, operated.namespace
     first = operated.start()
     operated.apply()
@@ -157,7 +159,9 @@ def test_a_job_that_was_given_away_while_no_operator_ran_is_let_go(operated: Ope
     when="the job's driver has progress to tell",
     expected="the second one writes nothing about it",
 )
-def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(operated: Operated) -> None:
+def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(
+    operated: OperatedNamespace,
+) -> None:
     cluster = operated.cluster
     # The first one writes no progress, so that there is some left to write.
     operated.start(options=["--progress-seconds", "3600"])
@@ -183,7 +187,7 @@ def test_a_job_of_another_operator_is_not_taken_over_by_who_finds_it_running(ope
     when="its driver's progress is written without a look",
     expected="its operator lets it go, and writes nothing else about it",
 )
-def test_of_a_job_that_was_given_away_no_progress_is_written(operated: Operated) -> None:
+def test_of_a_job_that_was_given_away_no_progress_is_written(operated: OperatedNamespace) -> None:
     cluster = operated.cluster
     kubeconfig = operator_account.make(cluster, operated.namespace)
     operated.start(kubeconfig=kubeconfig, options=["--progress-seconds", "1", "--resync-seconds", "100000"])

@@ -9,7 +9,7 @@ import pytest
 
 from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating import operated, operator_account
-from sparkstate_tools.operating.operated import Operated
+from sparkstate_tools.operating.operated import OperatedNamespace
 
 GROUP = "rbac.authorization.k8s.io"
 pytestmark = [pytest.mark.own_cluster, pytest.mark.usefixtures("crds")]
@@ -45,11 +45,11 @@ def let_in(cluster: Cluster, namespace: str, home: str) -> None:
 def test_the_others_are_looked_after_and_its_new_jobs_too_once_it_is_back(
     cluster: Cluster, namespace: str, going: str, tmp_path: Path
 ) -> None:
-    here = Operated(cluster, namespace, tmp_path)
+    here = OperatedNamespace(cluster, namespace, tmp_path)
     kubeconfig = operator_account.make(cluster, namespace)
     let_in(cluster, going, namespace)
     here.start(kubeconfig=kubeconfig, options=["--namespace", going])
-    there = Operated(cluster, going, tmp_path, operator=here.operator)
+    there = OperatedNamespace(cluster, going, tmp_path, operator=here.operator)
     here.apply()
     here.running()
     there.apply()

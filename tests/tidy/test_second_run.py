@@ -8,7 +8,7 @@ import pytest
 import run_tests
 
 from sparkstate_tools.verdicts import junit, second_run
-from sparkstate_tools.verdicts.second_run import Which
+from sparkstate_tools.verdicts.second_run import Selection
 
 
 def case(name: str, outcome: str = "failed", message: str = "Failed: Timeout") -> junit.Case:
@@ -21,22 +21,22 @@ SLOW, WRONG = case("test_slow"), case("test_wrong", message="AssertionError: ass
 @pytest.mark.parametrize(
     ("which", "failed", "again"),
     [
-        pytest.param(Which.NONE, [SLOW], [], id="never"),
-        pytest.param(Which.SLOW, [SLOW], [SLOW], id="slow"),
-        pytest.param(Which.SLOW, [SLOW, WRONG], [], id="a-wrong-result-is-final"),
-        pytest.param(Which.SLOW, [case("test_c", message="assert 1 == 2")], [], id="also-without-a-name"),
+        pytest.param(Selection.NONE, [SLOW], [], id="never"),
+        pytest.param(Selection.SLOW, [SLOW], [SLOW], id="slow"),
+        pytest.param(Selection.SLOW, [SLOW, WRONG], [], id="a-wrong-result-is-final"),
+        pytest.param(Selection.SLOW, [case("test_c", message="assert 1 == 2")], [], id="also-without-a-name"),
         pytest.param(
-            Which.SLOW,
+            Selection.SLOW,
             [case("test_d", message='failed on setup with "AssertionError: no"')],
             [],
             id="in-setup",
         ),
-        pytest.param(Which.ANY, [SLOW, WRONG], [SLOW, WRONG], id="any"),
-        pytest.param(Which.ANY, [SLOW] * (second_run.AT_MOST + 1), [], id="too-many-for-an-accident"),
+        pytest.param(Selection.ANY, [SLOW, WRONG], [SLOW, WRONG], id="any"),
+        pytest.param(Selection.ANY, [SLOW] * (second_run.AT_MOST + 1), [], id="too-many-for-an-accident"),
     ],
 )
 def test_what_a_slow_machine_may_have_caused_is_tried_once_more(
-    which: Which, failed: list[junit.Case], again: list[junit.Case]
+    which: Selection, failed: list[junit.Case], again: list[junit.Case]
 ) -> None:
     assert second_run.worth_it(which, failed) == again
 
@@ -73,7 +73,7 @@ def test_a_failed_test_runs_again_by_its_own_address(
     monkeypatch.setattr(run_tests, "REPORTS", tmp_path / "build")
     monkeypatch.setattr(run_tests, "PYTEST", (*run_tests.PYTEST, "-p", "no:cacheprovider", "--rootdir=."))
     result = run_tests.try_again(
-        run_tests.run_stage(run_tests.Stage("shaky", 60, again=Which.SLOW), extras=True)
+        run_tests.run_stage(run_tests.Stage("shaky", 60, again=Selection.SLOW), extras=True)
     )
     assert (tmp_path / "runs").read_text() == "121"
     assert result.exit_code == exit_code

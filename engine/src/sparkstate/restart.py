@@ -45,13 +45,13 @@ class Restart:
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class NoRestart:
     """Do not start again; ``reason`` is a sentence that names the strategy and the setting to change."""
 
     reason: str
 
 
-Decision = Restart | GiveUp
+Decision = Restart | NoRestart
 
 
 class RestartStrategy:
@@ -65,7 +65,7 @@ class RestartStrategy:
         """Answer a failure at ``now_s``; ``history`` holds the earlier ones that counted, oldest first."""
         match self._settings.strategy:
             case "none":
-                return GiveUp("restart strategy `none`: a failure ends the job")
+                return NoRestart("restart strategy `none`: a failure ends the job")
             case "fixed-delay":
                 return self._fixed_delay(history)
             case "exponential-delay":
@@ -76,14 +76,16 @@ class RestartStrategy:
     def _fixed_delay(self, history: Sequence[Failure]) -> Decision:
         allowed = self._settings.attempts
         if len(history) >= allowed:
-            return GiveUp(f"restart strategy `fixed-delay`: all {allowed} restarts (`attempts`) are used up")
+            return NoRestart(
+                f"restart strategy `fixed-delay`: all {allowed} restarts (`attempts`) are used up"
+            )
         return Restart(self._settings.delay_s)
 
     def _failure_rate(self, history: Sequence[Failure], now_s: float) -> Decision:
         allowed, interval = self._settings.max_failures_per_interval, self._settings.failure_rate_interval_s
         recent = 1 + sum(1 for failure in history if now_s - failure.at_s <= interval)
         if recent >= allowed:
-            return GiveUp(
+            return NoRestart(
                 f"restart strategy `failure-rate`: {recent} failure(s) within {interval:g} s "
                 f"reach `maxFailuresPerInterval` ({allowed})"
             )
@@ -95,7 +97,7 @@ class RestartStrategy:
         streak = self._failures_since_reset(history, now_s)
         allowed = self._settings.max_attempts
         if allowed is not None and streak >= allowed:
-            return GiveUp(
+            return NoRestart(
                 f"restart strategy `exponential-delay`: all {allowed} restarts (`maxAttempts`) are used up"
             )
         return Restart(self._backoff(streak))

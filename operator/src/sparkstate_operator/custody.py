@@ -11,7 +11,7 @@ from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.leaving import OTHERS_S, Leaving
-from sparkstate_operator.queue import Later
+from sparkstate_operator.queue import Requeue
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ class Custody:
         """The object with this key is no other operator's."""
         self._leaving.forget(key)
 
-    async def leave(self, key: Hashable, kind: k.Kind, others: Others | None, namespace: str) -> Later | None:
+    async def leave(
+        self, key: Hashable, kind: k.Kind, others: Others | None, namespace: str
+    ) -> Requeue | None:
         """Another operator's is left alone. One of our own class is told of, and looked at again: that operator may go.
         Of another class it is left for good; if it was ours, it is let go. None: there is no such object."""
         if others is None:
@@ -57,10 +59,10 @@ class Custody:
             if self._leaving.is_ours(others):
                 await self._applier.let_go(kind, others.about, namespace)
                 await self.tell(kind, others.about, namespace, self._leaving.to_class(others))
-            return Later(OTHERS_S) if others.waits else None
+            return Requeue(OTHERS_S) if others.waits else None
         if note := self._leaving.note(key, others):
             await self.tell(kind, others.about, namespace, note)
-        return Later(self._leaving.pause_s)
+        return Requeue(self._leaving.pause_s)
 
     async def tell(
         self, kind: k.Kind, about: observed.Job | observed.Snapshot, namespace: str, note: actions.Note

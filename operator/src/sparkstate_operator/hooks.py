@@ -33,7 +33,7 @@ class NoHooks:
         pass
 
 
-class CrashAt:
+class Crash:
     """Ends the process, as ``kill -9`` would, at one write."""
 
     def __init__(
@@ -63,4 +63,4 @@ def from_environment(environment: Mapping[str, str]) -> Hooks:
     moment, name, *count = text.split(":")
     if moment not in ("before", "after"):
         raise ValueError(f"{VARIABLE} is {text!r}; write before:WRITE or after:WRITE")
-    return CrashAt(moment, Write(name), int(count[0]) if count else 1)
+    return Crash(moment, Write(name), int(count[0]) if count else 1)

@@ -35,7 +35,7 @@ class _Pod(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundJob:
     """One job that runs, as a look would have seen it."""
 
     namespace: str
@@ -51,11 +51,11 @@ class Found:
     """Versions of its snapshots."""
 
 
-async def take(kube: k.Kube, config: Config, now: datetime, longest_s: float = LONGEST_S) -> list[Found]:
+async def take(kube: k.Kube, config: Config, now: datetime, longest_s: float = LONGEST_S) -> list[FoundJob]:
     """Of all jobs that run and are this operator's, in its namespaces. Where the lists are refused, every job is looked
     at; one that cannot be read, or whose pods or snapshots cannot, is looked at, and costs the others nothing. After
     ``longest_s`` seconds what has been found is all."""
-    found: list[Found] = []
+    found: list[FoundJob] = []
     try:
         async with asyncio.timeout(longest_s):
             for namespace in config.namespaces or (None,):
@@ -68,7 +68,7 @@ async def take(kube: k.Kube, config: Config, now: datetime, longest_s: float = L
 
 
 async def _try(
-    found: list[Found], kube: k.Kube, namespace: str | None, config: Config, now: datetime
+    found: list[FoundJob], kube: k.Kube, namespace: str | None, config: Config, now: datetime
 ) -> None:
     try:
         await _add(found, kube, namespace, config, now)
@@ -80,7 +80,7 @@ async def _try(
 
 
 async def _add(
-    found: list[Found], kube: k.Kube, namespace: str | None, config: Config, now: datetime
+    found: list[FoundJob], kube: k.Kube, namespace: str | None, config: Config, now: datetime
 ) -> None:
     """The jobs of one namespace, one by one: each one found counts, even where the rest of a list is refused."""
     pods: dict[tuple[str, str], list[_Pod | None]] = defaultdict(list)
@@ -121,7 +121,7 @@ def _found(
     snapshots: list[observed.Snapshot | None],
     config: Config,
     now: datetime,
-) -> Found | None:
+) -> FoundJob | None:
     """None, too, where one of the job's pods or snapshots could not be read."""
     read = [one for one in pods if one is not None]
     mine = tuple(one for one in snapshots if one is not None)
@@ -136,7 +136,7 @@ def _running(
     snapshots: tuple[observed.Snapshot, ...],
     config: Config,
     now: datetime,
-) -> Found | None:
+) -> FoundJob | None:
     """None where anything is under way, or not as it usually is; a job that does not bear our mark is looked at, which
     finds out whose it is."""
     drivers = tuple(one.pod for one in pods if one.role == "driver")
@@ -155,7 +155,7 @@ def _running(
         return None  # its name in storage was wiped from the status: a look puts it back
     executors = tuple(one.pod for one in pods if one.role == "executor")
     seen = observed.Observed(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
-    return Found(
+    return FoundJob(
         job.namespace, job.name, job.uid, job.resource_version,
         observed.DriverEndpoint(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept.pack(seen),
         tuple((one.pod.uid, one.pod.resource_version) for one in pods),

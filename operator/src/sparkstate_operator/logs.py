@@ -45,7 +45,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(document, ensure_ascii=False)
 
 
-class TriedAgain(logging.Filter):
+class RetryFilter(logging.Filter):
     """kopf calls it an error when a request failed that it will send again. Here that is a warning: nobody has to do
     anything, and an alert on errors should not ring when an API server or this operator restarts."""
 
@@ -65,7 +65,7 @@ def configure(level: str) -> None:
     formatter = JsonLines()
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
-    handler.addFilter(TriedAgain())
+    handler.addFilter(RetryFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

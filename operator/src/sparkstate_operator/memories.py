@@ -45,7 +45,7 @@ class Memories:
         """Of all jobs that were looked at."""
         return [memory.phase for memory in list(self._of.values()) if memory.phase]
 
-    def adopt(self, one: inventory.Found, look_s: float) -> Key:
+    def adopt(self, one: inventory.FoundJob, look_s: float) -> Key:
         """A job that was found running when the process began: it is as if it had been looked at. In ``look_s`` seconds
         it is, and its children are compared for the first time."""
         key = Key("job", one.namespace, one.name)

@@ -36,7 +36,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Heard:
+class HeardReport:
     """What a driver said between two looks."""
 
     endpoint: observed.DriverEndpoint
@@ -64,7 +64,7 @@ class Observer:
         now: datetime,
         *,
         deep: bool,
-        heard: Heard | None = None,
+        heard: HeardReport | None = None,
     ) -> Look:
         """The job with its children. ``deep`` reads also what hardly ever changes; ``heard``: what a driver has just
         said, so that the same one need not be asked again."""
@@ -187,7 +187,7 @@ class Observer:
         return known.get(str(job.status.get("revision") or ""))
 
     async def _report(
-        self, job: observed.Job, endpoint: observed.DriverEndpoint | None, heard: Heard | None
+        self, job: observed.Job, endpoint: observed.DriverEndpoint | None, heard: HeardReport | None
     ) -> observed.Report | None:
         trigger = (job.status.get("intent") or {}).get("triggerId")
         if heard is not None and heard.endpoint == endpoint and heard.report is not None and not trigger:
@@ -215,9 +215,9 @@ class Observer:
             _log.warning("the driver of attempt %s answers nonsense: %s", endpoint.attempt, error)
             return None
 
-    async def listen(self, endpoint: observed.DriverEndpoint) -> Heard:
+    async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:
         """Ask the driver alone; no request goes to the API server."""
-        return Heard(endpoint, await self._ask(endpoint, None))
+        return HeardReport(endpoint, await self._ask(endpoint, None))
 
     async def _terminating(self, namespace: str) -> bool:
         body = await self._kube.get(k.NAMESPACES, None, namespace)

@@ -49,7 +49,7 @@ class Backoff:
 
 
 @dataclass(frozen=True)
-class Later:
+class Requeue:
     """A reconcile's answer: come back after ``delay_s``. ``exact`` leaves the jitter out; ``patient``: it then waits
     while many others that are patient are under way."""
 
@@ -71,12 +71,12 @@ class _Entry:
 
 
 class KeyedQueue(Generic[Key]):
-    """See the module. ``work`` reconciles one key: returns :class:`Later` or None (not before it is added again).
+    """See the module. ``work`` reconciles one key: returns :class:`Requeue` or None (not before it is added again).
     ``held``: whether patient keys have to wait now."""
 
     def __init__(
         self,
-        work: Callable[[Key], Awaitable[Later | None]],
+        work: Callable[[Key], Awaitable[Requeue | None]],
         *,
         monotonic: Callable[[], float],
         rng: random.Random,
@@ -198,7 +198,7 @@ class KeyedQueue(Generic[Key]):
             return 0.0
         return None if len(self._slow) >= SLOW else slow_in_s
 
-    def done(self, key: Key, result: Later | Exception | None) -> None:
+    def done(self, key: Key, result: Requeue | Exception | None) -> None:
         """The reconcile of ``key`` has ended, with an answer or an error."""
         entry = self._entries[key]
         entry.running = False
@@ -213,11 +213,11 @@ class KeyedQueue(Generic[Key]):
         if again_s is not None and (due_s is None or again_s <= due_s):
             self._schedule(key, entry, again_s, patient=False)
         elif due_s is not None:
-            self._schedule(key, entry, due_s, patient=isinstance(result, Later) and result.patient)
+            self._schedule(key, entry, due_s, patient=isinstance(result, Requeue) and result.patient)
         else:
             del self._entries[key]
 
-    def _due_after(self, key: Key, entry: _Entry, result: Later | Exception | None) -> float | None:
+    def _due_after(self, key: Key, entry: _Entry, result: Requeue | Exception | None) -> float | None:
         now_s = self._monotonic()
         if isinstance(result, Exception):
             entry.failures += 1
@@ -258,7 +258,7 @@ class KeyedQueue(Generic[Key]):
             await self._places.acquire()
 
     async def _one(self, key: Key) -> None:
-        result: Later | Exception | None
+        result: Requeue | Exception | None
         try:
             result = await self._work(key)
         except Exception as error:  # every failure is answered by the key's own backoff

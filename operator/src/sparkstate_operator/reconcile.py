@@ -33,8 +33,8 @@ from sparkstate_operator.events import Recorder
 from sparkstate_operator.memories import UNHEARD, Key, Memories
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Heard, Look, Observer
-from sparkstate_operator.queue import Later
+from sparkstate_operator.observe import HeardReport, Look, Observer
+from sparkstate_operator.queue import Requeue
 from sparkstate_operator.snapshots import Snapshots
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Reconciler:
     def _memory(self, namespace: str, name: str) -> Memory:
         return self.memories.of(Key("job", namespace, name))
 
-    async def reconcile(self, key: Key) -> Later | None:
+    async def reconcile(self, key: Key) -> Requeue | None:
         """One step for one key."""
         started_s = self._clock.monotonic()
         result = "error"
@@ -94,14 +94,14 @@ class Reconciler:
             _log.info(
                 "somebody wrote first: %s", error, extra={"object": key.name, "namespace": key.namespace}
             )
-            return Later(0.2)
+            return Requeue(0.2)
         finally:
             self._metrics.reconciles.labels(key.kind, result).inc()
             self._metrics.reconcile_seconds.labels(key.kind).observe(self._clock.monotonic() - started_s)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    async def _job(self, key: Key) -> Later | None:
+    async def _job(self, key: Key) -> Requeue | None:
         memory = self.memories.of(key)
         heard, now_s = None, self._clock.monotonic()
         if not memory.stirred and memory.driver.endpoint is not None and now_s < memory.dues.timed_s:
@@ -116,7 +116,7 @@ class Reconciler:
                 return self._listening(memory)
         return await self._look_anew(key, memory, heard)
 
-    async def _look_anew(self, key: Key, memory: Memory, heard: Heard | None) -> Later | None:
+    async def _look_anew(self, key: Key, memory: Memory, heard: HeardReport | None) -> Requeue | None:
         memory.stirred, memory.last.kept, memory.last.listed = False, None, {}
         for pace in (self._looks, self._writes):
             pace.drop(key)
@@ -126,17 +126,17 @@ class Reconciler:
             memory.stirred = True
             raise
 
-    def _listening(self, memory: Memory) -> Later:
+    def _listening(self, memory: Memory) -> Requeue:
         """Until the driver is asked again. Polls are patient, but for those of drivers that did not answer last, which
         have few connections of their own to wait for."""
         if memory.stirred:
-            return Later(0.0, exact=True)  # there was an event beside our write
+            return Requeue(0.0, exact=True)  # there was an event beside our write
         now_s = self._clock.monotonic()
         wait_s = memory.dues.within_s(now_s, self._listen_s)
         idle = memory.driver.news != observed.NO_NEWS and memory.dues.timed_s - now_s > wait_s
-        return Later(wait_s, patient=idle)
+        return Requeue(wait_s, patient=idle)
 
-    async def _wrote_progress(self, key: Key, memory: Memory, heard: Heard) -> bool:
+    async def _wrote_progress(self, key: Key, memory: Memory, heard: HeardReport) -> bool:
         """Write what the driver says of its progress by what the last look saw; False if that takes a look."""
         if memory.last.kept is None or heard.report is None:
             return False
@@ -174,7 +174,7 @@ class Reconciler:
             with contextlib.suppress(RecursionError):
                 memory.last.kept = kept.pack(seen)
 
-    async def _took(self, key: Key, memory: Memory, heard: Heard) -> bool:
+    async def _took(self, key: Key, memory: Memory, heard: HeardReport) -> bool:
         """Whether there is no more to do about what the driver said, for now; otherwise it takes a look."""
         if heard.news == memory.driver.news:
             return True
@@ -197,7 +197,7 @@ class Reconciler:
         pause_s = pacing.progress_s(self._config, len(self.memories))
         return memory.last.progress_s is None or now_s - memory.last.progress_s >= pause_s
 
-    async def _look(self, key: Key, memory: Memory, heard: Heard | None) -> Later | None:
+    async def _look(self, key: Key, memory: Memory, heard: HeardReport | None) -> Requeue | None:
         now_s = self._clock.monotonic()
         deep = memory.last.deep_s is None or now_s - memory.last.deep_s > self._config.deep_resync_s
         written_s = memory.last.progress_s
@@ -213,7 +213,7 @@ class Reconciler:
         self._custody.is_ours(key)
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
             memory.stirred = True  # nothing was decided: what caused this look is not done with
-            return Later(_STRAYS_S)
+            return Requeue(_STRAYS_S)
         if deep:
             memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
@@ -246,7 +246,7 @@ class Reconciler:
         if memory.driver.endpoint is not None or memory.stirred:
             return self._listening(memory)
         wait_s = resync_s if wait_s is None else min(wait_s, resync_s)
-        return Later(wait_s, exact=wait_s < 1.0)
+        return Requeue(wait_s, exact=wait_s < 1.0)
 
     def _decide(
         self,
@@ -367,7 +367,7 @@ class Reconciler:
         _log.info("phase %s -> %s", before or "-", after, extra={"job": old.name, "namespace": old.namespace})
 
 
-def _is_first(memory: Memory, heard: Heard) -> bool:
+def _is_first(memory: Memory, heard: HeardReport) -> bool:
     """Whether a driver that this process has not asked before says that it runs, as the job's status has it: there is
     no more to it than progress. One that pauses or recovers waits for no turn."""
     return memory.driver.news is UNHEARD and heard.report is not None and heard.report.phase == "RUNNING"

@@ -171,7 +171,7 @@ class _Operator:
             if memories.stir(key, version):
                 queue.add(key)
 
-        heard = handlers.Heard(enqueue, memories.saw_pod, memories.listed_snapshot)
+        heard = handlers.Listeners(enqueue, memories.saw_pod, memories.listed_snapshot)
         registry = handlers.registry(stop.set, heard, process.kubeconfig, watches, config.operator_class)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
         held = relabelled.find(kube, self._own, config.namespaces, enqueue)

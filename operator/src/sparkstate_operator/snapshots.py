@@ -16,7 +16,7 @@ from sparkstate_operator.memories import Key
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Observer
-from sparkstate_operator.queue import Later
+from sparkstate_operator.queue import Requeue
 
 _TURN_S = 0.5
 
@@ -48,7 +48,7 @@ class Snapshots:
         """Jobs, there or not, one of whose snapshots is being looked at to ask the driver for it: one at a time, so
         that two of them cannot both find that no other is in flight."""
 
-    async def reconcile(self, key: Key) -> Later | None:
+    async def reconcile(self, key: Key) -> Requeue | None:
         """One step for one snapshot."""
         namespace = key.namespace
         found = await self._observer.one_snapshot(namespace, key.name)
@@ -60,14 +60,14 @@ class Snapshots:
         if job is None or found.phase not in ("", "Pending"):
             return await self._step(namespace, found)
         if (namespace, job) in self._asking:
-            return Later(_TURN_S)
+            return Requeue(_TURN_S)
         self._asking.add((namespace, job))
         try:
             return await self._step(namespace, found)
         finally:
             self._asking.discard((namespace, job))
 
-    async def _step(self, namespace: str, found: observed.Snapshot) -> Later | None:
+    async def _step(self, namespace: str, found: observed.Snapshot) -> Requeue | None:
         around = await self._observer.around_snapshot(namespace, found, self._clock.now())
         revision = None
         if around.job is not None:
@@ -89,7 +89,7 @@ class Snapshots:
             await self._custody.tell(k.SNAPSHOTS, one, namespace, note)
         for action in decision.actions:
             await self._carry_out(action, around, one, namespace)
-        return None if decision.wait_s is None else Later(decision.wait_s, exact=decision.wait_s < 1.0)
+        return None if decision.wait_s is None else Requeue(decision.wait_s, exact=decision.wait_s < 1.0)
 
     async def _carry_out(
         self, action: actions.Action, around: observed.AroundSnapshot, one: observed.Snapshot, namespace: str

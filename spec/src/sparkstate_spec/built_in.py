@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkstate_spec import fields, units
-from sparkstate_spec.given import BUILT_IN, Given, Leaves
+from sparkstate_spec.given import BUILT_IN, GivenValue, Leaves
 
 _PLAIN: Mapping[str, Callable[[str], Any]] = {"duration": units.duration_s, "memory": units.quantity_bytes}
 
@@ -31,11 +31,11 @@ def shown(path: str) -> str:
     return str(found).lower() if isinstance(found, bool) else str(found)
 
 
-def fill(given: Leaves) -> dict[str, Given]:
+def fill(given: Leaves) -> dict[str, GivenValue]:
     """``given`` with the built-in values of all fields that nobody gave, so that they are written down: a revision
     shows them, and other built-in values of a later version do not change a running job."""
     filled = dict(given)
     for line in fields.TABLE:
         if line.built_in is not None and line.path not in filled and line.applies(filled):
-            filled[line.path] = Given(line.built_in, BUILT_IN)
+            filled[line.path] = GivenValue(line.built_in, BUILT_IN)
     return filled

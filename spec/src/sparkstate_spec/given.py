@@ -17,7 +17,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValue:
     """A value and the layer that gave it."""
 
     value: Any
@@ -32,7 +32,7 @@ class Given:
         return f"{self.origin} ({self.key})" if self.key else self.origin
 
 
-Leaves = Mapping[str, Given]
+Leaves = Mapping[str, GivenValue]
 """By path below ``spec``."""
 
 

@@ -9,28 +9,28 @@ from typing import Any
 
 from sparkstate_spec import fields, flink
 from sparkstate_spec.flink_tables import METRICS, NATIVE_METRICS, OPTION_KEYS
-from sparkstate_spec.given import Given, Leaves, below, join, leaves
+from sparkstate_spec.given import GivenValue, Leaves, below, join, leaves
 
 
-def fold(spec: Mapping[str, Any], origin: str) -> dict[str, Given]:
+def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     """All leaves of one layer. The rules were asked before: a key that means nothing is left out."""
     plain = {name: value for name, value in spec.items() if name != "configuration"}
-    given = {path: Given(value, origin) for path, value in leaves(plain)}
+    given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
     metrics: list[str] = []
     for key, text in (spec.get("configuration") or {}).items():
         if key in fields.BY_KEY:
             known = fields.BY_KEY[key]
-            given[known.path] = Given(flink.read(known, text), origin, key)
+            given[known.path] = GivenValue(flink.read(known, text), origin, key)
         elif key in OPTION_KEYS:
-            given[join("stateBackend.options", key)] = Given(text, origin, key)
+            given[join("stateBackend.options", key)] = GivenValue(text, origin, key)
         elif text == "true" and key.removeprefix(f"{METRICS}.") in NATIVE_METRICS:
             metrics.append(key.removeprefix(f"{METRICS}."))
     if metrics:
-        given["stateBackend.nativeMetrics"] = Given(metrics, origin, f"{METRICS}.*")
+        given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*")
     return given
 
 
-def merge(job: Leaves, defaults: Leaves) -> dict[str, Given]:
+def merge(job: Leaves, defaults: Leaves) -> dict[str, GivenValue]:
     """The job's leaves over the defaults', without defaults that the job's own choices leave no room for."""
     merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job)}
     for group in fields.EXCLUSIVE:

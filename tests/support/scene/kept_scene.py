@@ -19,8 +19,8 @@ from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.memories import Key
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.observe import Heard, Look, Memory
-from sparkstate_operator.queue import Later
+from sparkstate_operator.observe import HeardReport, Look, Memory
+from sparkstate_operator.queue import Requeue
 from sparkstate_operator.reconcile import Reconciler
 
 KEY = Key("job", "shop", "orders")
@@ -108,8 +108,8 @@ class World:
         seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report, children=children)
         return Look(seen, {revision().name: revision()}, self.strays)
 
-    async def listen(self, endpoint: observed.DriverEndpoint) -> Heard:
-        return Heard(endpoint, self.report)
+    async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:
+        return HeardReport(endpoint, self.report)
 
     async def running_revision(self, _job: observed.Job, memory: Memory) -> plan.Revision:
         return memory.attempts.revisions.setdefault(revision().name, revision())
@@ -170,7 +170,7 @@ class Scene:
         found = asyncio.run(self.reconciler.reconcile(KEY))
         return found.delay_s if found is not None else math.inf
 
-    def result(self) -> Later:
+    def result(self) -> Requeue:
         """What the next step answers."""
         found = asyncio.run(self.reconciler.reconcile(KEY))
         assert found is not None

@@ -74,7 +74,7 @@ class Running:
         )
 
     def start(self, epoch: int) -> PendingCheckpoint:
-        return self.checkpoints.start(epoch, Watermarks(()), capture.Captured())
+        return self.checkpoints.start(epoch, Watermarks(()), capture.CapturedPosition())
 
     def refuse_publication(self, epoch: int) -> None:
         """What is staged up to that epoch has no way to its name: a folder is there."""

@@ -18,7 +18,7 @@ from support.backends import cells
 from sparkstate.backends import loader
 from sparkstate.backends.base import DELETED, TableChanges
 from sparkstate.checkpoint import Downloader, KnownFiles, Uploader, UploadTarget
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.clock import SystemClock
 from sparkstate.driver.durable import Durable
 from sparkstate.handles import ShardHandle
@@ -145,7 +145,7 @@ class Slot:
         number: int,
         settings: JobSettings,
         incarnation: int,
-        restored: Restored,
+        restored: RestoredSnapshot,
     ) -> None:
         self.factory = loader.create_store_factory(settings.backend, place.new_folder())
         shards = KEY_SPACE.shards_of_slot(number, settings.slots)

@@ -15,14 +15,14 @@ from support.storage.life import KEY_SPACE, SINK, ImpatientClock, Killed, Place,
 
 from sparkstate import errors
 from sparkstate.checkpoint import Uploader, UploadTarget
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
 from sparkstate.handles import ShardHandle
 from sparkstate.slots.restoring import state_metas
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.position import PART_BYTES
 from sparkstate.spark.watermarks import Watermarks
 
@@ -30,11 +30,13 @@ PATIENCE = 3
 """How often it looks for the storage before it gives a checkpoint up."""
 
 
-def position_at(taken: int, folder: Path) -> Captured:
+def position_at(taken: int, folder: Path) -> CapturedPosition:
     """The position after so many records, with a large log that only grows now and then."""
     log = folder / "0"
     log.write_bytes(log_at(taken))
-    return Captured(taken, {"taken": json.dumps(taken).encode()}, {"sources/0/9.compact": log}, folder)
+    return CapturedPosition(
+        taken, {"taken": json.dumps(taken).encode()}, {"sources/0/9.compact": log}, folder
+    )
 
 
 def log_at(taken: int) -> bytes:
@@ -222,7 +224,7 @@ class LifeDriver:
                 raise
 
 
-def _base(restored: Restored) -> int | None:
+def _base(restored: RestoredSnapshot) -> int | None:
     metadata = restored.metadata
     return metadata.checkpoint_id if metadata is not None and metadata.kind == "checkpoint" else None
 

@@ -179,13 +179,13 @@ def test_a_second_purge_writes_nothing(root, opened, job) -> None:
     job.checkpoint(1)
     run(root, opened)
     before = keys(root)
-    assert run(root, opened) == purge.Purged((), 0, 0, ())
+    assert run(root, opened) == purge.PurgeResult((), 0, 0, ())
     assert keys(root) == before
 
 
 def test_a_purge_of_an_unknown_job_writes_nothing(root, opened) -> None:
     other = JobName(cluster="c", namespace="n", name="other")
-    assert run(root, opened, other) == purge.Purged((), 0, 0, ())
+    assert run(root, opened, other) == purge.PurgeResult((), 0, 0, ())
     assert keys(root) == []
 
 

@@ -131,7 +131,7 @@ def test_it_can_only_be_read(scraper: httpx.Client, job: control_job.InMemoryJob
     assert not job.requests()
 
 
-def ask(door: scraping.Door) -> int:
+def ask(door: scraping.MetricsApp) -> int:
     told: list[dict] = []
 
     async def send(message: dict) -> None:
@@ -143,7 +143,7 @@ def ask(door: scraping.Door) -> int:
 
 def test_whoever_asks_often_is_given_the_text_of_this_second() -> None:
     time, made = ManualClock(), []
-    door = scraping.Door(lambda: made.append(1) or b"text", time)
+    door = scraping.MetricsApp(lambda: made.append(1) or b"text", time)
     for _ in range(50):
         assert ask(door) == 200
     assert len(made) == 1
@@ -155,7 +155,7 @@ def test_whoever_asks_often_is_given_the_text_of_this_second() -> None:
 def test_a_job_that_cannot_tell_is_not_shown_as_numbers_of_before() -> None:
     time = ManualClock()
     texts = [b"text"]
-    door = scraping.Door(texts.pop, time)
+    door = scraping.MetricsApp(texts.pop, time)
     assert ask(door) == 200
     time.advance(2000)
     assert ask(door) == 503

@@ -17,7 +17,7 @@ from sparkstate.control.documents import SavepointPhase, SavepointRequest, Savep
 from sparkstate.driver import beside, companion, draining
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import open_store
 
@@ -39,7 +39,7 @@ class Job:
         """An epoch, and what is due after it, to its end."""
         self.epoch += 1
         self.running.slot.epoch(self.epoch, slots.rows(("a", 1)))
-        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), Captured, changed=True)
+        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), CapturedPosition, changed=True)
         current = self.running.checkpoints._current
         if current is not None:
             current.wait()
@@ -130,7 +130,7 @@ def test_a_savepoint_that_stops_the_job_is_waited_for(job: Job) -> None:
     job.ask("end", stop=True)
     running = job.running
     running.slot.epoch(0, slots.rows(("a", 1)))
-    started = running.checkpoints.start(0, Watermarks(()), Captured(), running.requests.next_open())
+    started = running.checkpoints.start(0, Watermarks(()), CapturedPosition(), running.requests.next_open())
     assert not started.ended.wait(0.5)
     job.may_store.set()
     started.wait()
@@ -225,7 +225,7 @@ def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_chec
     job.run()
     job.checkpoint()
     job.stored()
-    monkeypatch.setattr(beside.Beside, "record", lambda self: self._durable.record_savepoint(
+    monkeypatch.setattr(beside.LongSavepoint, "record", lambda self: self._durable.record_savepoint(
         self._stored.record, lambda: False) or refuse("the next record")())  # fmt: skip
     job.run()
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
@@ -242,11 +242,11 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
     part.start()
     part.join(0.3)
     assert part.is_alive() and job.running.checkpoints.is_awaited
-    job.running.checkpoints.start(0, Watermarks(()), Captured()).settle()
+    job.running.checkpoints.start(0, Watermarks(()), CapturedPosition()).settle()
     job.may_store.set()
     part.join(30)
     assert not part.is_alive() and job.running.checkpoints.is_awaited, "its record is missing"
-    job.running.checkpoints.start(0, Watermarks(()), Captured()).settle()
+    job.running.checkpoints.start(0, Watermarks(()), CapturedPosition()).settle()
     assert job.status().status == SavepointPhase.COMPLETED
     assert not job.running.checkpoints.is_awaited
     assert job.records() == [("checkpoint", 0), ("checkpoint", 0), ("savepoint", 0), ("checkpoint", 0)]
@@ -255,7 +255,7 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
 def drain(job: Job) -> None:
     running = job.running
     draining.last_checkpoints(
-        running.checkpoints, job.epoch, Watermarks(()), Captured(), running.requests.ending
+        running.checkpoints, job.epoch, Watermarks(()), CapturedPosition(), running.requests.ending
     )
 
 

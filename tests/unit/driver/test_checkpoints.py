@@ -52,13 +52,13 @@ def test_whose_savepoint_came_with_it_is_told_why_and_who_waits_goes_on_waiting(
     running.refuse_publication(0)
     for name in ("first", "second"):
         running.requests.add(SavepointRequest(trigger_id=name))
-    running.checkpoints.after_commit(0, Watermarks(()), capture.Captured, changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     running.checkpoints.wait()
     first = running.requests.find("first")
     assert first is not None and first.status == SavepointPhase.FAILED
     assert "Is a directory" in (first.failure or "")
     with pytest.raises(errors.StorageError, match="Is a directory"):
-        running.checkpoints.after_commit(1, Watermarks(()), capture.Captured, changed=True)
+        running.checkpoints.after_commit(1, Watermarks(()), capture.CapturedPosition, changed=True)
     second = running.requests.find("second")
     assert second is not None and second.status == SavepointPhase.PENDING
     running.requests.fail_open("the job has ended")
@@ -71,7 +71,7 @@ def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
     for number in range(3):
         running.slot.epoch(number, slots.rows(("a", 1)))
         running.requests.add(SavepointRequest(trigger_id=f"t{number}", target_directory="file:///dev/null/x"))
-        running.checkpoints.after_commit(number, Watermarks(()), capture.Captured, changed=True)
+        running.checkpoints.after_commit(number, Watermarks(()), capture.CapturedPosition, changed=True)
         running.checkpoints.settle()
         found = running.requests.find(f"t{number}")
         assert found is not None and found.status == SavepointPhase.FAILED
@@ -81,7 +81,7 @@ def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
 
 def take_savepoint(running: Running, epoch: int) -> None:
     running.requests.add(SavepointRequest(trigger_id="one"))
-    running.checkpoints.after_commit(epoch, Watermarks(()), capture.Captured, changed=True)
+    running.checkpoints.after_commit(epoch, Watermarks(()), capture.CapturedPosition, changed=True)
     current = running.checkpoints._current
     if current is not None:
         current.wait()  # to its end, also where nobody waits for it any more

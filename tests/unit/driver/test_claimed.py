@@ -10,12 +10,12 @@ from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver.claimed import Claimed, claim
+from sparkstate.driver.claimed import ClaimedLineage, claim
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
 
 
-def next_driver(folder: Path, attempt: int) -> Claimed:
+def next_driver(folder: Path, attempt: int) -> ClaimedLineage:
     return claim(settings(folder), clock.SystemClock(), attempt, "the next")
 
 
@@ -37,7 +37,7 @@ def test_a_savepoint_is_found_by_the_next_driver_before_its_job_is_known(
 ) -> None:
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.requests.add(SavepointRequest(trigger_id="one"))
-    running.checkpoints.after_commit(0, Watermarks(()), capture.Captured, changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     running.checkpoints.settle()
     claimed = next_driver(tmp_path, 2)
     found = claimed.find_savepoint("one")

@@ -12,7 +12,7 @@ from support.storage import checkpoints
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.driver.claimed import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.handles import FileHandle
@@ -32,11 +32,11 @@ def durable(tmp_path: Path) -> Durable:
     return Durable(claim(settings, ManualClock(), 1, "a test"), stored_job(out=tmp_path / "out"))
 
 
-def restored(durable: Durable, archive: position.Archive) -> Restored:
+def restored(durable: Durable, archive: position.Archive) -> RestoredSnapshot:
     data = msgspec.msgpack.encode(archive)
     handle = FileHandle(name="position", size=len(data), checksum=checkpoints.checksum(data), inline=data)
     plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
-    return Restored(
+    return RestoredSnapshot(
         plan,
         checkpoints.metadata([checkpoints.inline_shard(0)], source_position=handle),
         durable.lineage.store,

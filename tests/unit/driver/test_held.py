@@ -45,7 +45,7 @@ def test_an_idle_job_takes_no_further_checkpoint_for_the_output_of_the_last_one(
     for epoch in range(4):
         unsaved.note_held(runner.run(None, epoch).held_bytes)
         assert (unsaved.held_bytes > 0) == (epoch == 0)
-        checkpoints.after_commit(epoch, Watermarks(()), capture.Captured, changed=True)
+        checkpoints.after_commit(epoch, Watermarks(()), capture.CapturedPosition, changed=True)
         checkpoints.wait()
     runner.close()
     assert running.durable.log.state.last_checkpoint_id == 1

@@ -31,7 +31,7 @@ from sparkstate.driver.savepoint_targets import Targets, check_name
 from sparkstate.driver.view import JobView
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, S3Settings
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate_tools.drivers import control_job
 
@@ -131,7 +131,7 @@ class Job:
         number = next(self.epochs)
         self.slot.epoch(number, slots.rows(("a", 1)))
         self.view.note_epoch(number, 1, 0, 0.1)
-        self.checkpoints.after_commit(number, Watermarks(()), Captured, changed=False)
+        self.checkpoints.after_commit(number, Watermarks(()), CapturedPosition, changed=False)
         self.checkpoints.wait()
         self.checkpoints.require_sound()
 

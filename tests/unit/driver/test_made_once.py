@@ -18,12 +18,12 @@ from sparkstate.driver import beside
 from sparkstate.driver.claimed import claim
 from sparkstate.driver.current import Current
 from sparkstate.driver.parts import Parts
-from sparkstate.driver.preparing import Prepared
+from sparkstate.driver.preparing import PreparedJob
 from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import FenceGuard
 from sparkstate.settings import S3Settings
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage.local import LocalStore
 
@@ -53,7 +53,7 @@ def test_an_epoch_does_not_wait_for_the_folder_of_a_savepoint(
     running.requests.add(SavepointRequest(trigger_id="one", target_directory=target))
     began = time.monotonic()
     try:
-        running.checkpoints.after_commit(0, Watermarks(()), Captured, changed=True)
+        running.checkpoints.after_commit(0, Watermarks(()), CapturedPosition, changed=True)
         assert time.monotonic() - began < 10.0
         current = running.checkpoints._current
         assert current is not None
@@ -88,7 +88,7 @@ def test_a_start_that_waits_hears_of_a_newer_driver(running: Running) -> None:
     durable = running.durable
     guard = FenceGuard(durable.log, 10.0, clock.SystemClock())
     context: Any = SimpleNamespace(requests=running.requests)
-    parts = Parts(context=context, prepared=cast("Prepared", None), durable=durable, guard=guard)
+    parts = Parts(context=context, prepared=cast("PreparedJob", None), durable=durable, guard=guard)
     assert not parts.given_up()
     claim(settings(running.out.parent), clock.SystemClock(), 2, "the next")
     with pytest.raises(errors.Fenced):

@@ -12,18 +12,18 @@ import pytest
 from support.slots import slots
 
 from sparkstate import phases
-from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.driver import starting
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import LastHomes, Origin
-from sparkstate.spark.epochs import EpochRunner, Fed
+from sparkstate.spark.epochs import EpochRunner, FedEpoch
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 from sparkstate.testing.manual_clock import ManualClock
 
 IDLE_MS = 30_000
 PAUSE_S = 60.0
-ORIGIN = Origin(Restored(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
+ORIGIN = Origin(RestoredSnapshot(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
 
 
 def sources() -> Watermarks:
@@ -118,7 +118,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         assert is_held(runner, time)
 
 
-def end(runner: EpochRunner, fed: Fed) -> None:
+def end(runner: EpochRunner, fed: FedEpoch) -> None:
     """Without slots, there is nothing to commit."""
     runner.complete(dataclasses.replace(fed, nothing=True))
 

@@ -273,7 +273,7 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     monkeypatch.setattr(running.durable.savepoints, "write", fail)
     paused.commit(0, 1)
     running.requests.add(SavepointRequest(trigger_id="one"))
-    running.checkpoints.after_commit(0, Watermarks(()), capture.Captured, changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     until(lambda: places.away)
     own = running.durable.lineage.store.url
     with places._lock:

@@ -12,7 +12,7 @@ from support.storage import checkpoints
 from support.storage.stores import ManualClock
 
 from sparkstate import errors, keys, phases
-from sparkstate.checkpoint.restore import Restored, RestorePlan
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
 from sparkstate.driver.context import DriverContext
@@ -138,7 +138,7 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     declared.operators["op"] = cast("graph.Operator", None)
     metadata = checkpoints.metadata([checkpoints.inline_shard(0), checkpoints.inline_shard(1)], **stored)
     plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
-    restored = Restored(plan, metadata, LocalStore(str(tmp_path)), same_lineage=True)
+    restored = RestoredSnapshot(plan, metadata, LocalStore(str(tmp_path)), same_lineage=True)
 
     def no_further(*_: object) -> int:
         raise errors.SlotLost("the rest needs slots")

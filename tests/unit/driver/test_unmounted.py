@@ -23,7 +23,7 @@ from sparkstate.driver.durable import Durable
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings
 from sparkstate.slots import protocol
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import naming
 
@@ -233,7 +233,7 @@ def test_the_default_folder_of_savepoints_is_made_again_by_the_same_driver(
 
 def savepoint(running: Running, name: str, target: str | None = None) -> SavepointPhase:
     running.requests.add(SavepointRequest(trigger_id=name, target_directory=target))
-    running.checkpoints.after_commit(0, Watermarks(()), Captured, changed=True)
+    running.checkpoints.after_commit(0, Watermarks(()), CapturedPosition, changed=True)
     current = running.checkpoints._current
     if current is not None:
         current.wait(lambda: False)

@@ -15,7 +15,7 @@ from support.machine import loopback
 from sparkstate_operator import errors
 from sparkstate_operator.core import keys
 from sparkstate_operator.edges import driver
-from sparkstate_operator.queue import KeyedQueue, Later
+from sparkstate_operator.queue import KeyedQueue, Requeue
 
 HEAD = b"HTTP/1.1 200 OK\r\nX-Sparkstate-Job-Uid: uid\r\nX-Sparkstate-Attempt: 1\r\nConnection: close\r\n"
 HEALTHY = "127.0.0.1"
@@ -106,14 +106,14 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
         async with drivers(Clock()) as (found, _):
             loop = asyncio.get_running_loop()
 
-            async def work(ip: str) -> Later:
+            async def work(ip: str) -> Requeue:
                 try:
                     await found.status(ip, KEYS, ip if ip != HEALTHY else "uid", 1)
                 except errors.DriverUnavailable:
                     unanswered.add(ip)
-                    return Later(1.0)
+                    return Requeue(1.0)
                 ends_s.append(loop.time())
-                return Later(0.2, exact=True)
+                return Requeue(0.2, exact=True)
 
             queue = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
             found.aside = queue.aside

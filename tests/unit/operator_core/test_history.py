@@ -65,9 +65,9 @@ def test_failures_before_a_healthy_time_count_no_more() -> None:
         }
     )
     recent = [NOW - timedelta(minutes=2), NOW - timedelta(minutes=1)]
-    assert isinstance(restarts.answer(wanted, recent, NOW), restarts.GiveUp)
-    assert restarts.answer(wanted, recent[1:], NOW) == restarts.Again(4.0)
-    assert restarts.answer(wanted, recent, NOW + timedelta(minutes=10)) == restarts.Again(2.0)
+    assert isinstance(restarts.answer(wanted, recent, NOW), restarts.NoRestart)
+    assert restarts.answer(wanted, recent[1:], NOW) == restarts.Restart(4.0)
+    assert restarts.answer(wanted, recent, NOW + timedelta(minutes=10)) == restarts.Restart(2.0)
 
 
 def test_a_storm_of_failures_ends_the_job_and_the_same_number_spread_out_does_not() -> None:
@@ -75,11 +75,11 @@ def test_a_storm_of_failures_ends_the_job_and_the_same_number_spread_out_does_no
     wanted = revision(restart={"strategy": "failure-rate", "failureRate": rate})
     storm = [NOW - timedelta(seconds=20 * number) for number in (3, 2, 1)]
     given_up = restarts.answer(wanted, storm, NOW)
-    assert isinstance(given_up, restarts.GiveUp)
+    assert isinstance(given_up, restarts.NoRestart)
     assert "4 failures within 120 s" in given_up.why
-    assert restarts.answer(wanted, storm[1:], NOW) == restarts.Again(3.0)
+    assert restarts.answer(wanted, storm[1:], NOW) == restarts.Restart(3.0)
     spread = [NOW - timedelta(minutes=number) for number in (3, 2, 1)]
-    assert restarts.answer(wanted, spread, NOW) == restarts.Again(3.0)
+    assert restarts.answer(wanted, spread, NOW) == restarts.Restart(3.0)
 
 
 def test_jobs_that_failed_together_come_back_at_times_of_their_own() -> None:
@@ -89,7 +89,7 @@ def test_jobs_that_failed_together_come_back_at_times_of_their_own() -> None:
 
     def delay(spread: str, earlier: int = 3) -> float:
         verdict = restarts.answer(wanted, failures[:earlier], NOW, spread)
-        assert isinstance(verdict, restarts.Again)
+        assert isinstance(verdict, restarts.Restart)
         return verdict.delay_s
 
     delays = [delay(f"uid-{number}") for number in range(200)]
@@ -115,4 +115,4 @@ def test_as_many_failures_are_remembered_as_the_strategy_allows(
     wanted = revision(restart=restart)
     assert restarts.kept(wanted) == number
     verdict = restarts.answer(wanted, [NOW - timedelta(seconds=1)] * number, NOW)
-    assert isinstance(verdict, restarts.GiveUp) == (number < restarts.MOST_KEPT)
+    assert isinstance(verdict, restarts.NoRestart) == (number < restarts.MOST_KEPT)

@@ -23,7 +23,9 @@ EXECUTOR = inventory._Pod("executor", "uid-1", pod(name="orders-1-exec-1", uid="
 OURS = Config(mark="ops/ours@blue", operator_class="blue")
 
 
-def taken(found: observed.Job, *pods: inventory._Pod, config: Config | None = None) -> inventory.Found | None:
+def taken(
+    found: observed.Job, *pods: inventory._Pod, config: Config | None = None
+) -> inventory.FoundJob | None:
     return inventory._running(found, list(pods), (), config or Config(), NOW)
 
 
@@ -184,7 +186,7 @@ def listed_snapshot(uid: str = "uid-1") -> dict[str, Any]:
     return {"metadata": {**meta, "labels": marks, "creationTimestamp": "2026-01-01T11:00:00Z"}}
 
 
-def take(server: Server, *namespaces: str) -> list[inventory.Found]:
+def take(server: Server, *namespaces: str) -> list[inventory.FoundJob]:
     config = dataclasses.replace(OURS, namespaces=namespaces)
     taking = inventory.take(server, config, NOW, 2.0)  # type: ignore[arg-type]
     return asyncio.run(asyncio.wait_for(taking, 10.0))

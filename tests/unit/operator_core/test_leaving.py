@@ -14,7 +14,7 @@ from sparkstate_operator.custody import Custody
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Others
 from sparkstate_operator.managing import Manager
-from sparkstate_operator.queue import Later
+from sparkstate_operator.queue import Requeue
 
 THEIRS = Manager("ops", "theirs")
 
@@ -72,12 +72,12 @@ def test_what_is_left_to_another_class_no_longer_counts_as_another_operators() -
     """Neither if nobody makes an event of it afterwards: the pauses of all others go by their number."""
     custody = Custody(Silent(), Recorder(), ManualClock(), "ops/ours")  # type: ignore[arg-type]
 
-    async def leave(manager: Manager | None) -> set[Later | None]:
+    async def leave(manager: Manager | None) -> set[Requeue | None]:
         return {
             await custody.leave(each, k.JOBS, others(f"uid-{each}", manager), "shop") for each in range(1000)
         }
 
-    assert Later(2 * leaving.OTHERS_S) in asyncio.run(leave(THEIRS))
+    assert Requeue(2 * leaving.OTHERS_S) in asyncio.run(leave(THEIRS))
     assert asyncio.run(leave(None)) == {None}
     assert custody._leaving.pause_s == leaving.OTHERS_S
 

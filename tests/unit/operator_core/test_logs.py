@@ -61,7 +61,7 @@ def test_a_request_that_kopf_sends_again_is_no_error(
 
 def test_a_crash_is_at_the_write_that_is_named_and_at_no_other() -> None:
     ended: list[int] = []
-    crash = hooks.CrashAt("after", Write.CREATE_POD, 2, ended.append)
+    crash = hooks.Crash("after", Write.CREATE_POD, 2, ended.append)
     for write in (Write.CREATE_POD, Write.DELETE_POD):
         crash.before(write)
         crash.after(write)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import BEHIND_S, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Later
+from sparkstate_operator.queue import BEHIND_S, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Requeue
 
 
 class Clock:
@@ -77,7 +77,7 @@ def test_failures_in_a_row_wait_longer_and_longer_and_a_success_ends_that() -> N
         clock.now_s += delay_s
     assert waited == [1.0, 2.0, 4.0, 5.0, 5.0]
     assert found.take() == "a"
-    found.done("a", Later(0.0, exact=True))
+    found.done("a", Requeue(0.0, exact=True))
     assert found.take() == "a"
     found.done("a", OSError("no"))
     assert found.next_due_s() == 1.0
@@ -90,7 +90,7 @@ def test_a_healthy_key_comes_back_with_jitter() -> None:
     for name in ("a", "b", "c"):
         found.add(name)
         assert found.take() == name
-        found.done(name, Later(100.0))
+        found.done(name, Requeue(100.0))
     while (due_s := found.next_due_s()) is not None:
         clock.now_s += due_s
         times.add(round(clock.now_s - 100.0, 3))
@@ -237,7 +237,7 @@ def test_few_patient_keys_are_under_way_at_once() -> None:
     assert found.next_due_s() == 0.0
     assert found.take() == "event"
     found.done("event", None)
-    found.done("7", Later(10.0, patient=True))
+    found.done("7", Requeue(10.0, patient=True))
     assert found.next_due_s() == 0.0
     assert found.take() == str(PATIENT)
     assert found.take() is None
@@ -300,7 +300,7 @@ def test_no_event_waits_behind_thousands_of_polls_that_are_overdue() -> None:
         polled = 0
         answered = asyncio.Event()
 
-        async def work(key: int) -> Later | None:
+        async def work(key: int) -> Requeue | None:
             nonlocal polled
             async with found.aside(), processor:
                 await asyncio.sleep(0.001)
@@ -308,7 +308,7 @@ def test_no_event_waits_behind_thousands_of_polls_that_are_overdue() -> None:
                 answered.set()
                 return None
             polled += 1
-            return Later(1000.0, patient=True)
+            return Requeue(1000.0, patient=True)
 
         found: KeyedQueue[int] = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
         for number in range(5000):
@@ -338,15 +338,15 @@ def test_polls_go_on_while_events_hold_all_places() -> None:
         loop = asyncio.get_running_loop()
         polled = 0
 
-        async def work(key: int) -> Later | None:
+        async def work(key: int) -> Requeue | None:
             nonlocal polled
             if key < 0:
                 await asyncio.sleep(0.1)
-                return Later(0.0, exact=True)
+                return Requeue(0.0, exact=True)
             async with found.aside():
                 await asyncio.sleep(0.001)
             polled += 1
-            return Later(1000.0, patient=True)
+            return Requeue(1000.0, patient=True)
 
         found: KeyedQueue[int] = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
         for number in range(1000):

@@ -13,7 +13,7 @@ from sparkstate_operator import labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.memories import Key
 from sparkstate_operator.metrics import Metrics
-from sparkstate_operator.queue import Later
+from sparkstate_operator.queue import Requeue
 from sparkstate_operator.reconcile import Reconciler
 
 
@@ -66,13 +66,13 @@ def test_a_job_that_is_not_there_does_not_count_among_the_jobs() -> None:
 def test_of_two_snapshots_that_ask_for_one_job_the_second_waits_for_its_turn() -> None:
     world = World()
     made = reconciler(world)
-    second: list[Later | None] = []
+    second: list[Requeue | None] = []
 
     async def within() -> None:
         second.append(await made.reconcile(Key("snapshot", "shop", "two")))
 
     world.within = within
     asyncio.run(made.reconcile(Key("snapshot", "shop", "one")))
-    assert (world.steps, second) == (1, [Later(0.5)])
+    assert (world.steps, second) == (1, [Requeue(0.5)])
     asyncio.run(made.reconcile(Key("snapshot", "shop", "two")))
     assert world.steps == 2

@@ -116,7 +116,7 @@ def test_a_snapshot_of_a_list_is_told_to_its_job_where_it_is_news_and_any_other_
     kind: str | None, news: bool
 ) -> None:
     told: list[Any] = []
-    heard = handlers.Heard(lambda key, version="": told.append(key), lambda *_: True, lambda *_: news)
+    heard = handlers.Listeners(lambda key, version="": told.append(key), lambda *_: True, lambda *_: news)
     found = handlers.registry(lambda: None, heard, None, Watches([], Clock()))
     event = next(one.fn for one in found._watching.get_all_handlers() if one.id.endswith("snapshot_event"))
     meta = {"name": "one", "uid": "s-1", "resourceVersion": "1", "labels": {labels.JOB: "orders"}}

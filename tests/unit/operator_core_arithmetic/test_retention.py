@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkstate_operator.core import retention, settings
-from sparkstate_operator.core.retention import Expired, Limits, Snapshot
+from sparkstate_operator.core.retention import ExpiredSnapshot, Limits, Snapshot
 from sparkstate_operator.model.snapshot import SnapshotPhase
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -25,7 +25,7 @@ def snapshot(number: int, phase: str = "Completed", **more: object) -> Snapshot:
 FIVE = [snapshot(number) for number in range(95, 100)]
 
 
-def names(found: tuple[Expired, ...]) -> list[str]:
+def names(found: tuple[ExpiredSnapshot, ...]) -> list[str]:
     return [one.name for one in found]
 
 
@@ -39,7 +39,7 @@ def test_the_count_takes_the_oldest() -> None:
 
 def test_the_age_takes_what_is_older() -> None:
     found = retention.expired(FIVE, Limits(max_age_s=3 * 3600.0), NOW)
-    assert found == (Expired("s95", "age"), Expired("s96", "age"))
+    assert found == (ExpiredSnapshot("s95", "age"), ExpiredSnapshot("s96", "age"))
 
 
 def test_the_newest_stays_however_old_it_is() -> None:
@@ -79,7 +79,7 @@ def test_what_is_needed_is_never_taken(kept: Snapshot, in_use: tuple[str, ...]) 
 def test_of_failed_ones_the_newest_few_stay() -> None:
     failed = [snapshot(number, "Failed") for number in range(10, 20)]
     found = retention.expired([*failed, *FIVE], Limits(), NOW)
-    assert found == tuple(Expired(f"s{number}", "failed") for number in range(10, 15))
+    assert found == tuple(ExpiredSnapshot(f"s{number}", "failed") for number in range(10, 15))
 
 
 def test_the_limits_come_from_the_spec() -> None:

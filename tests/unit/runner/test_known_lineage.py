@@ -159,7 +159,7 @@ def test_a_storage_that_goes_away_during_the_first_look_is_waited_for(
     find, has_had = lineages.find, lineage.has_had
     failures: list[str] = []
 
-    def find_and_lose(one: settings.JobSettings, time: clock.Clock) -> lineages.Found | None:
+    def find_and_lose(one: settings.JobSettings, time: clock.Clock) -> lineages.FoundLineage | None:
         found = find(one, time)
         if how == "its folder is not there" and not failures:
             failures.append(how)

@@ -8,12 +8,12 @@ from sparkstate.runner import retention
 DAY = 86_400
 
 
-def kept(number: int, trigger: str = "periodic", day: int | None = None) -> retention.Kept:
+def kept(number: int, trigger: str = "periodic", day: int | None = None) -> retention.KeptSavepoint:
     completed = (number if day is None else day) * DAY * 1000
-    return retention.Kept(f"file:///s/savepoint-{number}", f"{trigger}-{number}", completed)
+    return retention.KeptSavepoint(f"file:///s/savepoint-{number}", f"{trigger}-{number}", completed)
 
 
-def gone(savepoints: list[retention.Kept], **limits) -> list[str]:
+def gone(savepoints: list[retention.KeptSavepoint], **limits) -> list[str]:
     fields = {"now_ms": 10 * DAY * 1000, "max_age_s": None, "max_count": None} | limits
     return [one.url.rpartition("-")[2] for one in retention.expired(savepoints, **fields)]
 

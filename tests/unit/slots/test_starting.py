@@ -16,7 +16,7 @@ import pytest
 from sparkstate import errors
 from sparkstate.local_state import folders
 from sparkstate.slots import client, protocol
-from sparkstate.slots.starting import Here, Identity, Starting
+from sparkstate.slots.starting import Identity, LocalSlots, Starting
 
 KEY = "a-key-for-starting"
 
@@ -43,7 +43,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_path: Path) -> None:
-    here = Here(tmp_path, 2)
+    here = LocalSlots(tmp_path, 2)
     eventually(lambda: len(slots_of(tmp_path)) >= 2)
     begun = set(slots_of(tmp_path))
     addresses = here.start(7, KEY, ())

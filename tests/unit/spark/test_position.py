@@ -34,12 +34,12 @@ def query_directory(folder: Path, epoch: int, log_entries: int) -> Path:
 
 def taken(
     directory: Path, epoch: int, watermark_ms: int, *, heartbeat: bool, folders: tuple[int, ...] = (0,)
-) -> capture.Captured:
+) -> capture.CapturedPosition:
     """Of a query with one source, unless ``folders`` says otherwise."""
     return capture.take(directory, epoch, watermark_ms, folders, heartbeat=heartbeat)
 
 
-def seed(directory: Path, captured: capture.Captured, *, heartbeat: bool = False) -> int:
+def seed(directory: Path, captured: capture.CapturedPosition, *, heartbeat: bool = False) -> int:
     """By way of what is stored."""
     stored = captured.read()
     parts = {part.name: part.packed() for part in stored.parts}

@@ -12,7 +12,7 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.spark import seen_files, source_log
-from sparkstate.spark.seen_files import Forgotten, Remembered, SeenFiles
+from sparkstate.spark.seen_files import Forgotten, RememberedSource, SeenFiles
 
 PATH = "file:///in/" + "x" * 200
 
@@ -36,7 +36,7 @@ def numbers(content: bytes) -> list[int]:
 def of(tmp_path: Path, *horizons: Forgotten, now_ms: int = 10**12, number: int = 0) -> SeenFiles:
     """A query with one file source, that has the next of ``horizons`` whenever it is asked."""
     left = list(horizons)
-    seen = SeenFiles(tmp_path, lambda: [Remembered(number, lambda: left.pop(0))], lambda: now_ms)
+    seen = SeenFiles(tmp_path, lambda: [RememberedSource(number, lambda: left.pop(0))], lambda: now_ms)
     seen.begin()
     return seen
 

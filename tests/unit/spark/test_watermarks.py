@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparkstate import errors
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.spark import watermarks as module
-from sparkstate.spark.watermarks import SourceTime, Stored, Watermarks
+from sparkstate.spark.watermarks import SourceTime, StoredWatermarks, Watermarks
 
 PARTS = ("topic", "partition")
 P0, P1 = '{"topic":"clicks","partition":0}', '{"topic":"clicks","partition":1}'
@@ -158,7 +158,7 @@ def test_pauses_of_two_threads_at_once_move_nothing_into_the_future() -> None:
 
 def test_parts_are_restored_and_go_on_holding_the_watermark() -> None:
     told = Watermarks((source(delay=10, columns=PARTS),)).advance(parts(9_000, 100), 5)
-    stored = Stored(current=told.current, largest=told.stored_largest(), parts=told.stored_parts())
+    stored = StoredWatermarks(current=told.current, largest=told.stored_largest(), parts=told.stored_parts())
     assert stored.largest == {0: 9_000}
     assert stored.parts == {0: {P0: 9_000, P1: 100}}
     again = Watermarks((source(delay=10, columns=PARTS, active=7),)).restored(stored)
@@ -168,7 +168,7 @@ def test_parts_are_restored_and_go_on_holding_the_watermark() -> None:
 
 
 def test_parts_that_other_columns_told_apart_hold_nothing_after_a_restore() -> None:
-    stored = Stored(current=89, largest={0: 9_000}, parts={0: {P0: 9_000, P1: 100}})
+    stored = StoredWatermarks(current=89, largest={0: 9_000}, parts={0: {P0: 9_000, P1: 100}})
     by_region = Watermarks((source(columns=("region",)),)).restored(stored)
     assert by_region.advance({(0, '{"region":"eu"}'): 20_000}, 0).current == 19_999
     not_told = Watermarks((source(),)).restored(stored)
@@ -177,7 +177,7 @@ def test_parts_that_other_columns_told_apart_hold_nothing_after_a_restore() -> N
 
 
 def test_a_checkpoint_without_parts_goes_on_where_it_was_until_parts_have_shown_rows() -> None:
-    restored = Watermarks((source(columns=PARTS),)).restored(Stored(current=89, largest={0: 9_000}))
+    restored = Watermarks((source(columns=PARTS),)).restored(StoredWatermarks(current=89, largest={0: 9_000}))
     assert restored.advance({}, 0).current == 89
     assert restored.advance(parts(9_100, 95), 0).current == 94
 
@@ -188,7 +188,7 @@ def test_a_checkpoint_without_parts_goes_on_where_it_was_until_parts_have_shown_
 def test_after_the_end_of_the_input_the_next_run_goes_on_where_it_was() -> None:
     first = Watermarks((source(delay=10),)).advance(whole(s0=100), 0).ended().ended()
     assert first.before_end == 89
-    stored = Stored(current=first.current, largest={0: 100}, before_end=first.before_end)
+    stored = StoredWatermarks(current=first.current, largest={0: 100}, before_end=first.before_end)
     again = Watermarks((source(delay=10),)).restored(stored)
     assert again.current == 89
     assert again.before_end is None
@@ -198,16 +198,18 @@ def test_after_the_end_of_the_input_the_next_run_goes_on_where_it_was() -> None:
 def test_an_end_that_an_older_version_stored_goes_on_from_the_largest_event_times() -> None:
     two = Watermarks((source(delay=10, idle=5, active=7), source(delay=20, active=7)))
 
-    def drained(**largest: int) -> Stored:
+    def drained(**largest: int) -> StoredWatermarks:
         by_source = {int(name[1:]): time for name, time in largest.items()}
-        return Stored(current=MAX_WATERMARK, largest=by_source, late_at_watermark=False)
+        return StoredWatermarks(current=MAX_WATERMARK, largest=by_source, late_at_watermark=False)
 
     assert two.restored(drained(s0=100, s1=100)).current == 79
     assert two.restored(drained(s0=100)).current == MIN_WATERMARK
 
 
 def test_what_was_restored_goes_on_where_it_was() -> None:
-    restored = Watermarks((source(delay=10), source())).restored(Stored(current=70, largest={0: 100}))
+    restored = Watermarks((source(delay=10), source())).restored(
+        StoredWatermarks(current=70, largest={0: 100})
+    )
     assert restored.current == 70
     assert restored.advance(whole(s0=500), 0).current == 70
     assert restored.advance(whole(s0=500, s1=300), 0).current == 299
@@ -220,7 +222,7 @@ TIMES = st.integers(-(2**63) + 2, 2**63 - 2)
 def test_after_a_restore_of_the_older_definition_the_same_rows_are_late(
     watermark: int, time: int, drained: bool
 ) -> None:
-    stored = Stored(current=watermark, largest={}, late_at_watermark=False)
+    stored = StoredWatermarks(current=watermark, largest={}, late_at_watermark=False)
     if drained:
         stored = replace(stored, current=MAX_WATERMARK, before_end=watermark)
     was_late, now = time < watermark, Watermarks((source(),)).restored(stored).current
@@ -228,7 +230,7 @@ def test_after_a_restore_of_the_older_definition_the_same_rows_are_late(
 
 
 def test_the_older_definitions_word_for_no_watermark_is_kept() -> None:
-    stored = Stored(current=MIN_WATERMARK, largest={}, late_at_watermark=False)
+    stored = StoredWatermarks(current=MIN_WATERMARK, largest={}, late_at_watermark=False)
     assert Watermarks((source(),)).restored(stored).current == MIN_WATERMARK
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparkstate_spec import given, layers
-from sparkstate_spec.given import Given
+from sparkstate_spec.given import GivenValue
 
 CLUSTER = "cluster default"
 
@@ -41,7 +41,7 @@ def test_maps_fall_apart_and_lists_and_pod_templates_are_taken_whole() -> None:
         "driverTemplate": {"spec": {"nodeSelector": {}}},
         "localStorage.volumeClaimTemplate": {"spec": {}},
     }
-    tree = given.nested({path: Given(value, given.JOB) for path, value in found.items()})
+    tree = given.nested({path: GivenValue(value, given.JOB) for path, value in found.items()})
     assert tree == {name: value for name, value in spec.items() if value not in ({}, None)}
 
 
@@ -79,7 +79,7 @@ def test_flinks_keys_become_fields_options_and_metrics_and_say_which_key_it_was(
     assert {leaf.origin for leaf in found.values()} == {given.JOB}
     assert found["slots"].source == "job (parallelism.default)"
     assert found["stateBackend.nativeMetrics"].source == "job (state.backend.rocksdb.metrics.*)"
-    assert Given(1, given.JOB).source == "job"
+    assert GivenValue(1, given.JOB).source == "job"
 
 
 def test_the_job_wins_key_by_key() -> None:

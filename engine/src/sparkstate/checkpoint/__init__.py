@@ -8,7 +8,7 @@ sinks: the driver tells it what they answered. ``store`` holds the order of writ
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.known import KnownFiles
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
-from sparkstate.checkpoint.restore import Restored, RestorePlan, carry_out, decide_restore
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan, carry_out, decide_restore
 from sparkstate.checkpoint.savepoint import Savepoints, open_snapshot
 from sparkstate.checkpoint.store import CompletedCheckpoint, CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
@@ -21,7 +21,7 @@ __all__ = [
     "Downloader",
     "KnownFiles",
     "RestorePlan",
-    "Restored",
+    "RestoredSnapshot",
     "Savepoints",
     "UploadTarget",
     "Uploader",

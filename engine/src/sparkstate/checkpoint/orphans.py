@@ -49,7 +49,7 @@ class Orphan:
 
 
 @dataclass(frozen=True)
-class Spared:
+class SparedFolder:
     """A folder of the job that stays, and why."""
 
     url: str
@@ -88,7 +88,7 @@ def find(
     *,
     kept: Collection[str],
     least_age_s: float,
-) -> tuple[list[Orphan], list[Spared]]:
+) -> tuple[list[Orphan], list[SparedFolder]]:
     """What is left of the job's savepoints: the orphans, and those that stay. Deletes nothing.
 
     It is looked for in ``parent_urls`` and wherever a log of the job knows one. ``kept``: URLs of folders and trigger
@@ -102,12 +102,12 @@ def find(
     }
     own = {one: state for one, state in states.items() if one.job == job}
     oldest_ms = clock.now_ms() - least_age_s * 1000.0
-    orphans, spared = list[Orphan](), list[Spared]()
+    orphans, spared = list[Orphan](), list[SparedFolder]()
     for folder in _folders({*parent_urls, *_known_parents(own.values())}, opened):
         if not _is_of(folder, job, own):
             continue
         if why := _spared(folder, set(kept), states, oldest_ms):
-            spared.append(Spared(folder.url, why))
+            spared.append(SparedFolder(folder.url, why))
         else:
             orphans.append(folder.orphan())
     return orphans, spared

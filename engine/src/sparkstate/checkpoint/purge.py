@@ -31,7 +31,7 @@ _SAVEPOINT_FOLDER = re.compile(r"savepoint-[0-9a-f]{6}-[0-9A-Za-z._-]+")
 
 
 @dataclass(frozen=True)
-class Purged:
+class PurgeResult:
     """What was deleted."""
 
     lineages: tuple[str, ...]
@@ -40,7 +40,7 @@ class Purged:
     savepoints: tuple[str, ...]
 
 
-def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who: str) -> Purged:
+def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who: str) -> PurgeResult:
     """Delete every checkpoint and savepoint of a job; no effect if there is none.
 
     Only call it when no driver of the job is meant to run: one that does is fenced.
@@ -65,7 +65,7 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
         touched.append(one.id)
     if known and known[-1].id in touched:
         lineage.begin_anew(root, known[-1], clock)
-    return Purged(tuple(touched), files, size, tuple(savepoints))
+    return PurgeResult(tuple(touched), files, size, tuple(savepoints))
 
 
 def _above(log: LineageLog) -> int:

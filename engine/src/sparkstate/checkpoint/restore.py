@@ -43,7 +43,7 @@ class RestorePlan:
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredSnapshot:
     """A plan with what it needs. ``store`` is where the paths of ``metadata``'s handles begin; both None if empty."""
 
     plan: RestorePlan
@@ -115,7 +115,7 @@ def _own(
     return RestorePlan(kind, f"restoring {found}{ignored}", url, point)
 
 
-def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> Restored:
+def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> RestoredSnapshot:
     """Read and verify what the plan names.
 
     Raises ``RestoreBlocked`` for a blocked plan and for anything missing or damaged; ``StorageUnavailable``
@@ -124,13 +124,13 @@ def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> Restore
     if plan.kind == "blocked":
         raise errors.RestoreBlocked(plan.message)
     if plan.kind == "empty":
-        return Restored(plan)
+        return RestoredSnapshot(plan)
     with blocked_by_damage(plan):
         if isinstance(plan.record, CheckpointCommitted):
             metadata = completed.load_metadata(lineage.store, plan.record.path, plan.record.checksum)
-            return Restored(plan, metadata, lineage.store, same_lineage=True)
+            return RestoredSnapshot(plan, metadata, lineage.store, same_lineage=True)
         snapshot = open_snapshot(plan.url, opened)
-    return Restored(
+    return RestoredSnapshot(
         plan, snapshot.metadata, snapshot.store, same_lineage=snapshot.metadata.lineage == lineage.id
     )
 

@@ -37,7 +37,7 @@ class CompletedCheckpoint:
 
 
 @dataclass(frozen=True)
-class Deleted:
+class Deletion:
     """What one deletion removed, for logs and metrics."""
 
     checkpoints: tuple[int, ...] = ()
@@ -131,12 +131,12 @@ class CompletedCheckpointStore:
             named.append(int(number) if number.isdigit() else 0)
         return max(named) + 1
 
-    def subsume(self) -> Deleted:
+    def subsume(self) -> Deletion:
         """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones."""
         with self._lock:
             excess = self._log.state.checkpoints[: -self._retained]
             kept = self._log.state.checkpoints[-self._retained :]
-            deleted = Deleted()
+            deleted = Deletion()
             if excess:
                 reachable = self._reachable(kept)
                 doomed = {path for record in excess for path in self._files_of(record)} - reachable
@@ -149,7 +149,7 @@ class CompletedCheckpointStore:
                 self._given_up.pop(checkpoint_id, None)
             return deleted
 
-    def discard(self, checkpoint_id: int) -> Deleted:
+    def discard(self, checkpoint_id: int) -> Deletion:
         """Give up a checkpoint that was not committed, and delete what was stored for it.
 
         If its commit was open and turns out to have happened, nothing is deleted and ``checkpoints`` is
@@ -188,7 +188,7 @@ class CompletedCheckpointStore:
             or layout.written_by(info.key) == (incarnation, checkpoint_id)
         }
 
-    def sweep(self) -> Deleted:
+    def sweep(self) -> Deletion:
         """Delete what older incarnations left and nothing refers to. Called once after each new incarnation.
 
         Raises ``CorruptData``, and deletes nothing, if a retained checkpoint cannot be read.
@@ -202,7 +202,7 @@ class CompletedCheckpointStore:
                 for info in self._store.list(prefix)
                 if info.key not in reachable and self._is_leftover(info.key, state)
             }
-            return self._bury(doomed, (), "orphans") if doomed else Deleted()
+            return self._bury(doomed, (), "orphans") if doomed else Deletion()
 
     def _is_leftover(self, path: str, state: LogState) -> bool:
         written = layout.written_by(path)
@@ -255,7 +255,7 @@ class CompletedCheckpointStore:
 
     def _bury(
         self, doomed: set[str], ids: tuple[int, ...], reason: str, unless_committed: int | None = None
-    ) -> Deleted:
+    ) -> Deletion:
         # All tombstones come before the first deletion. So a driver that is cut off in between, or a deletion that the
         # storage carries out late, takes no file to which a newer checkpoint could still refer (RFC 0001).
         paths = sorted(doomed)
@@ -270,11 +270,11 @@ class CompletedCheckpointStore:
                 return None if unless_committed in committed else stone
 
             if self._log.append_if(decide) is None:
-                return Deleted()
+                return Deletion()
         self._store.delete(paths)
         for checkpoint_id in ids:
             self._metadata.pop(checkpoint_id, None)
-        return Deleted(ids, tuple(paths))
+        return Deletion(ids, tuple(paths))
 
 
 def load_metadata(store: ObjectStore, path: str, checksum: str = "") -> CheckpointMetadata:

@@ -146,7 +146,7 @@ def purge_job(
             root, name = stored.one_job(place)
         except errors.NotFound:
             mounts.require_reachable(place.url)
-            return asdict(purge.Purged((), 0, 0, ()))
+            return asdict(purge.PurgeResult((), 0, 0, ()))
         if not (yes or as_json):
             click.confirm(f"Delete all checkpoints and savepoints of {name} in {place.url}?", abort=True)
         return asdict(purge.purge(root, name, place.open, clocks.SystemClock(), "sparkstate purge"))

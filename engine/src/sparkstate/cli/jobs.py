@@ -37,7 +37,7 @@ def status(link: bool, form: str, **target: Any) -> None:
       sparkstate status job.yaml --open
       SPARKSTATE_TOKEN=… sparkstate status --address http://10.0.0.7:8080 -o json
     """
-    with targets.Running(**target).connect() as job:
+    with targets.RunningJob(**target).connect() as job:
         if link:
             click.echo(job.page_url)
             return
@@ -128,7 +128,7 @@ def checkpoints(form: str, **target: Any) -> None:
       sparkstate checkpoints job.yaml
       sparkstate checkpoints job.yaml -o json
     """
-    with targets.Running(**target).connect() as job:
+    with targets.RunningJob(**target).connect() as job:
         history = job.checkpoints()
     if form != "table":
         output.emit([_plain(info) for info in history], form)
@@ -189,7 +189,7 @@ def savepoint(
     request = documents.SavepointRequest(
         trigger_id=trigger_id, target_directory=directory, stop=stop, drain=drain
     )
-    with targets.Running(**target).connect() as job:
+    with targets.RunningJob(**target).connect() as job:
         answer = job.trigger_savepoint(request)
         if not no_wait:
             answer = job.wait_for_savepoint(answer.trigger_id, timeout)
@@ -212,7 +212,7 @@ def cancel(**target: Any) -> None:
     Example:
       sparkstate cancel job.yaml
     """
-    with targets.Running(**target).connect() as job:
+    with targets.RunningJob(**target).connect() as job:
         job.cancel()
     click.echo("the job stops after the epoch that runs")
 
@@ -237,7 +237,7 @@ def get(operator: str, name: str, key: str, namespace: str, form: str, **target:
       sparkstate state get job.yaml --operator rotation --state delay --key '"N14228"'
       sparkstate state get job.yaml --operator visits --state count --key '["de", 7]' -o json
     """
-    with targets.Running(**target).connect() as job:
+    with targets.RunningJob(**target).connect() as job:
         answer = job.key_state(operator, name, _json("--key", key), _json("--namespace", namespace))
     if form == "value":
         click.echo(json.dumps(answer.value, ensure_ascii=False))

@@ -144,7 +144,7 @@ def listed(objects: TextIO) -> list[Mapping[str, Any]]:
     return items
 
 
-def _knows(items: Iterable[Mapping[str, Any]], job: JobName, spared: Iterable[orphans.Spared]) -> bool:
+def _knows(items: Iterable[Mapping[str, Any]], job: JobName, spared: Iterable[orphans.SparedFolder]) -> bool:
     """Whether this can be a list of the job's cluster: it has the job, or names a savepoint of it."""
     return any(_is_of(item, job) for item in items) or any(one.why == orphans.NAMED for one in spared)
 

@@ -28,7 +28,7 @@ class NotRunning(errors.SparkstateError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class RunningJob:
     """How to reach a running job."""
 
     manifest_path: Path | None
@@ -77,7 +77,7 @@ class Running:
 
 
 def running_options(command: Command) -> Command:
-    """``[JOB.YAML] --work-dir --address --token-file --older-image``: the parameters of :class:`Running`."""
+    """``[JOB.YAML] --work-dir --address --token-file --older-image``: the parameters of :class:`RunningJob`."""
     kind = click.Path(exists=True, dir_okay=False, path_type=Path)
     decorated = click.option(
         "--older-image",

@@ -23,7 +23,7 @@ FRESH_S: Final = 1.0
 _SAFE: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
-class Door:
+class MetricsApp:
     """The application. ``render`` makes the text; it may take its time and may fail."""
 
     def __init__(self, render: Callable[[], bytes], clock: clocks.Clock) -> None:

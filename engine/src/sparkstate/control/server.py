@@ -123,7 +123,9 @@ class MetricsServer(HttpServer):
     """Serves the metrics of ``control`` alone, without a token."""
 
     def __init__(self, control: ControlServer, host: str, port: int, clock: clocks.Clock) -> None:
-        super().__init__(scraping.Door(control.metrics.render_open, clock), host, port, "port for metrics")
+        super().__init__(
+            scraping.MetricsApp(control.metrics.render_open, clock), host, port, "port for metrics"
+        )
 
 
 def _config(application: ASGIApp) -> uvicorn.Config:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sparkstate import errors, java, manifest
 from sparkstate.driver import pod, termination
 from sparkstate.local_state import folders, inheritance
-from sparkstate.slots.starting import Here
+from sparkstate.slots.starting import LocalSlots
 
 if TYPE_CHECKING:
     from sparkstate.driver.outcomes import Outcome
@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace) -> Outcome:
     from sparkstate.spark.jvm import Jvm
 
     jvm = Jvm(settings)
-    here = Here(work_dir / folders.SLOTS, settings.slots) if settings.deployment == "local" else None
+    here = LocalSlots(work_dir / folders.SLOTS, settings.slots) if settings.deployment == "local" else None
     from sparkstate.spark.session import Beginning
 
     spark = Beginning(settings, jvm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import clock, errors
-from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.fatal import FatalFailure
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 
@@ -28,7 +28,7 @@ def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = 
     group.each(lambda _: request, protocol.Ok)
 
 
-def tell_ended(group: SlotGroup, checkpoint_id: int, fatal: Fatal, *, completed: bool) -> None:
+def tell_ended(group: SlotGroup, checkpoint_id: int, fatal: FatalFailure, *, completed: bool) -> None:
     """Tell every slot what became of a snapshot. A slot that is lost goes to ``fatal`` and is not raised: whoever feeds
     it next learns of it as well, and the files that it would have named again are uploaded again."""
     request = protocol.CheckpointDone(checkpoint_id=checkpoint_id, completed=completed)

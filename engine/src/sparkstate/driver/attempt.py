@@ -27,7 +27,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
 from sparkstate.settings import JobSettings
-from sparkstate.slots.starting import Here
+from sparkstate.slots.starting import LocalSlots
 from sparkstate.spark.session import Beginning
 
 
@@ -36,7 +36,7 @@ def run(
     settings: JobSettings,
     notices: Sequence[str],
     spark: Beginning,
-    slots_here: Here | None,
+    slots_here: LocalSlots | None,
     last_word: Callable[[str], object],
 ) -> Outcome:
     """Runs until the job ends; raises the error that ended it, if one did. ``last_word``: see

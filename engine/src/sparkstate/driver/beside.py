@@ -33,12 +33,12 @@ _KEEP_S = 0.0
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredSavepoint:
     parts: SnapshotParts
     record: SavepointCommitted
 
 
-class Beside:
+class LongSavepoint:
     """One at a time. :meth:`begin`, :meth:`record` and :meth:`recorded` are called by checkpoints' threads, the rest by
     the epochs'.
 
@@ -63,7 +63,7 @@ class Beside:
         self._requests = requests
         self._ended = ended
         self._pending: PendingCheckpoint | None = None
-        self._stored: _Stored | None = None
+        self._stored: _StoredSavepoint | None = None
 
     @property
     def trigger_id(self) -> str | None:
@@ -114,7 +114,7 @@ class Beside:
         finally:
             pending.ended.set()
 
-    def _store(self, pending: PendingCheckpoint, answers: Answers) -> _Stored:
+    def _store(self, pending: PendingCheckpoint, answers: Answers) -> _StoredSavepoint:
         parts = parts_of(
             pending,
             answers.in_time(self._settings.timeout_s, _KEEP_S),
@@ -122,7 +122,7 @@ class Beside:
             pending.savepoint_id,
             self._group,
         )
-        return _Stored(parts, self.write(pending, parts))
+        return _StoredSavepoint(parts, self.write(pending, parts))
 
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk, if there is a savepoint; its checkpoint waits no longer than for a call that is slow."""

@@ -20,16 +20,16 @@ from sparkstate.driver.companion import Companion
 from sparkstate.driver.completion import Completion
 from sparkstate.driver.due import Due, asked
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import Fatal
+from sparkstate.driver.fatal import FatalFailure
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.told import Told
-from sparkstate.driver.unsaved import Unsaved
+from sparkstate.driver.told import Notifier
+from sparkstate.driver.unsaved import UnsavedWork
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 
 
@@ -53,13 +53,13 @@ class Checkpoints:
         self._settings = settings
         self._due = Due(settings, clock_)
         self._requests = requests
-        self._told = Told(view, requests, durable, clock_)
+        self._told = Notifier(view, requests, durable, clock_)
         self._clock = clock_
         self._key_space = key_space
         self._current: PendingCheckpoint | None = None
-        self._fatal = Fatal()
+        self._fatal = FatalFailure()
         self._abandoned = threading.Event()
-        self.unsaved = Unsaved(clock_)
+        self.unsaved = UnsavedWork(clock_)
         self._companion = Companion(
             group, durable, settings, requests, self._told, self._fatal, clock_, self._abandoned.is_set
         )
@@ -100,7 +100,7 @@ class Checkpoints:
         return self._due.wants_epoch(wanted, self._backlog, under_way=under_way)
 
     def after_commit(
-        self, epoch: int, watermarks: Watermarks, position: Callable[[], Captured], *, changed: bool
+        self, epoch: int, watermarks: Watermarks, position: Callable[[], CapturedPosition], *, changed: bool
     ) -> None:
         """Begin what is due. Raises what a checkpoint's failure means for the job."""
         self.require_sound()
@@ -148,7 +148,7 @@ class Checkpoints:
         self,
         epoch: int,
         watermarks: Watermarks,
-        position: Captured,
+        position: CapturedPosition,
         request: SavepointRequest | None = None,
         *,
         drained: bool = False,

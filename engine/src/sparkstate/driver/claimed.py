@@ -41,7 +41,7 @@ class CheckpointIds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claimed:
+class ClaimedLineage:
     """Made by :func:`claim`."""
 
     settings: JobSettings
@@ -70,7 +70,7 @@ def claim(
     driver: str,
     before_claim: Callable[[LineageLog], object] = lambda log: None,
     places: Places | None = None,
-) -> Claimed:
+) -> ClaimedLineage:
     """Take the job's lineage over, and make it if there is none.
 
     ``driver`` names this one in the log. ``before_claim`` is called when the log is open and not yet claimed. Raises
@@ -99,7 +99,7 @@ def claim(
     token = log.claim(attempt, driver)
     stores = storage.OpenStores(settings.s3)
     completed = CompletedCheckpointStore(own, log, settings.checkpoint.retained)
-    return Claimed(
+    return ClaimedLineage(
         settings=settings,
         clock=clock_,
         places=places or Places(clock_),

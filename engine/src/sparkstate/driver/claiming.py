@@ -10,14 +10,14 @@ from functools import partial
 from sparkstate import errors
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver.away import Ending, heard
-from sparkstate.driver.claimed import Claimed, claim
+from sparkstate.driver.claimed import ClaimedLineage, claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.handover import Handover
 from sparkstate.driver.restarts import STORAGE_RETRY_S
 from sparkstate.storage import naming
 
 
-def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Claimed:
+def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> ClaimedLineage:
     """Claim the lineage; while the storage is away, wait for it. ``meanwhile`` is called while an earlier driver ends.
 
     Raises ``Ending`` if the job is asked to end before.
@@ -29,7 +29,7 @@ def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Clai
     handover = Handover(context.attempt, patience_s, requests.alone, context.clock, view, context.say)
     url = naming.normalise_url(settings.checkpoint.storage)
 
-    def take() -> Claimed:
+    def take() -> ClaimedLineage:
         before = partial(handover.wait, meanwhile=meanwhile)
         return claim(settings, context.clock, context.attempt, who, before, view.places)
 

@@ -15,12 +15,12 @@ from typing import TypeVar
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
-from sparkstate.driver.beside import PATIENCE_S, Beside
+from sparkstate.driver.beside import PATIENCE_S, LongSavepoint
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import OF_THE_JOB, Fatal
+from sparkstate.driver.fatal import OF_THE_JOB, FatalFailure
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.told import Told
+from sparkstate.driver.told import Notifier
 from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
@@ -39,8 +39,8 @@ class Companion:
         durable: Durable,
         settings: CheckpointSettings,
         requests: Requests,
-        told: Told,
-        fatal: Fatal,
+        told: Notifier,
+        fatal: FatalFailure,
         clock_: clock.Clock,
         abandoned: Callable[[], bool],
     ) -> None:
@@ -51,7 +51,7 @@ class Companion:
         self._fatal = fatal
         self._clock = clock_
         self._abandoned = abandoned
-        self.beside = Beside(group, durable, settings, clock_, abandoned, requests, self._ended)
+        self.beside = LongSavepoint(group, durable, settings, clock_, abandoned, requests, self._ended)
         self.closed_by: str | None = None
 
     def begin(self, pending: PendingCheckpoint) -> None:

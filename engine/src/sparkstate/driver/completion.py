@@ -14,10 +14,10 @@ from sparkstate.driver.answers import Answers, tell_ended
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.due import Due
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import OF_THE_JOB, Fatal
+from sparkstate.driver.fatal import OF_THE_JOB, FatalFailure
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
-from sparkstate.driver.told import Told
-from sparkstate.driver.unsaved import Unsaved
+from sparkstate.driver.told import Notifier
+from sparkstate.driver.unsaved import UnsavedWork
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots.group import SlotGroup
 
@@ -31,9 +31,9 @@ class Completion:
         durable: Durable,
         settings: CheckpointSettings,
         due: Due,
-        told: Told,
-        fatal: Fatal,
-        unsaved: Unsaved,
+        told: Notifier,
+        fatal: FatalFailure,
+        unsaved: UnsavedWork,
         companion: Companion,
         clock_: clock.Clock,
         phases_: phases.Phases,

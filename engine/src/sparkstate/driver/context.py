@@ -12,7 +12,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.keys import Keys
 from sparkstate.settings import JobSettings
-from sparkstate.slots.starting import Here
+from sparkstate.slots.starting import LocalSlots
 from sparkstate.spark.session import Beginning
 
 _LOOK_S = 0.05
@@ -26,7 +26,7 @@ class DriverContext:
     attempt: int
     spark: Beginning
     """Spark's session, which is on its way."""
-    slots_here: Here | None
+    slots_here: LocalSlots | None
     """Starts slots beside the driver; None where they live in executors."""
     keys: Keys
     work_dir: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import savepoint_targets
-from sparkstate.driver.claimed import Claimed
+from sparkstate.driver.claimed import ClaimedLineage
 from sparkstate.driver.control import Slots
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
@@ -15,7 +15,7 @@ class Current:
 
     def __init__(self, view: JobView) -> None:
         self._view = view
-        self.claimed: Claimed | None = None
+        self.claimed: ClaimedLineage | None = None
         """None until the job's state is claimed."""
         self.incarnation: Slots | None = None
         """None while none has started."""

@@ -9,12 +9,16 @@ from collections.abc import Callable
 from sparkstate import errors
 from sparkstate.driver import termination_policy
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 
 
 def last_checkpoints(
-    checkpoints: Checkpoints, epoch: int, at: Watermarks, position: Captured, ending: Callable[[], bool]
+    checkpoints: Checkpoints,
+    epoch: int,
+    at: Watermarks,
+    position: CapturedPosition,
+    ending: Callable[[], bool],
 ) -> None:
     """Until no accepted savepoint waits any more, or the job is asked to end. A savepoint is served with a checkpoint,
     one at a time, and no epoch comes after this one. An error of a savepoint alone fails only its request.
@@ -35,7 +39,7 @@ def last_checkpoints(
 
 
 def _served(
-    checkpoints: Checkpoints, epoch: int, at: Watermarks, kept: Captured, ending: Callable[[], bool]
+    checkpoints: Checkpoints, epoch: int, at: Watermarks, kept: CapturedPosition, ending: Callable[[], bool]
 ) -> bool:
     """Whether the next savepoint that waits was served, or has failed alone. A committed checkpoint is not left half
     done: its failure fails the job, which starts again from there."""

@@ -18,7 +18,7 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import savepoint_targets, snapshot_parts
 from sparkstate.driver.away import Ending, briefly, heard
-from sparkstate.driver.claimed import Claimed
+from sparkstate.driver.claimed import ClaimedLineage
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
@@ -37,7 +37,7 @@ class Durable:
     """One lineage, claimed by this driver, and what its declared job stores there. Thread-safe as far as its parts
     are."""
 
-    def __init__(self, claimed: Claimed, job: StoredJob) -> None:
+    def __init__(self, claimed: ClaimedLineage, job: StoredJob) -> None:
         self._claimed = claimed
         self._settings = claimed.settings
         self._clock = claimed.clock
@@ -78,14 +78,14 @@ class Durable:
 
     # -- restoring ----------------------------------------------------------------------------------------------
 
-    def restore_point(self) -> restore.Restored:
+    def restore_point(self) -> restore.RestoredSnapshot:
         """The snapshot that the next incarnation starts from, if any. Raises ``RestoreBlocked``."""
         plan = restore.decide_restore(
             self.log.check(), self.lineage.store.url, self._settings.restore_from, self._settings.start_empty
         )
         return restore.carry_out(plan, self.lineage, self._open_existing)
 
-    def seed_position(self, restored: restore.Restored, directory: Path, *, heartbeat: bool) -> None:
+    def seed_position(self, restored: restore.RestoredSnapshot, directory: Path, *, heartbeat: bool) -> None:
         """Let a query in ``directory`` go on where the snapshot's did; without a position it begins at the beginning.
 
         Raises ``RestoreBlocked`` for one that this version cannot read: trying again would not help.
@@ -110,7 +110,7 @@ class Durable:
 
     def begin_incarnation(
         self,
-        restored: restore.Restored,
+        restored: restore.RestoredSnapshot,
         recorded: Callable[[int], None],
         given_up: Callable[[], bool] = lambda: False,
     ) -> int:

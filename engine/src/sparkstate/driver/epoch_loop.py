@@ -11,7 +11,7 @@ from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.spark import capture
-from sparkstate.spark.epochs import EpochResult, EpochRunner, Fed
+from sparkstate.spark.epochs import EpochResult, EpochRunner, FedEpoch
 from sparkstate.spark.query import DataFrame, Query
 from sparkstate.spark.watermarks import Watermarks
 
@@ -75,7 +75,7 @@ class EpochLoop:
                 checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at))
             )
 
-    def _complete(self, fed: Fed, *, idle: bool) -> EpochResult:
+    def _complete(self, fed: FedEpoch, *, idle: bool) -> EpochResult:
         result = self._runner.complete(fed)
         self._note(result, fed.epoch, idle=idle and result.timers_fired == 0)
         return result
@@ -101,7 +101,7 @@ class EpochLoop:
             result.dropped_rows,
         )
 
-    def _position(self, epoch: int, at: Watermarks) -> capture.Captured:
+    def _position(self, epoch: int, at: Watermarks) -> capture.CapturedPosition:
         """How far the query has read up to that epoch, for a checkpoint."""
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
         return self._running.position(epoch, of_spark)
@@ -145,7 +145,7 @@ class EpochLoop:
     def end_of_input(self) -> None:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
         self._checkpoints.settle()
-        archive = capture.Captured()
+        archive = capture.CapturedPosition()
         offsets = self._running.directory / "offsets"
         if self._last_epoch >= 0 and offsets.is_dir():
             newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())

@@ -12,7 +12,7 @@ OF_THE_JOB: Final = (errors.Fenced, errors.SlotLost)
 
 
 @dataclass
-class Fatal:
+class FatalFailure:
     """Why the job must not go on; None: it may. Written by the threads of checkpoints and savepoints, read by the
     epochs'."""
 

@@ -12,14 +12,14 @@ from functools import partial
 from sparkstate import clock, errors, phases
 from sparkstate.driver import outcomes, preparing, restoring
 from sparkstate.driver.away import Ending, heard
-from sparkstate.driver.claimed import Claimed
+from sparkstate.driver.claimed import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.current import Current
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.outcomes import End, Outcome
 from sparkstate.driver.parts import LastHomes, Origin, Parts
-from sparkstate.driver.preparing import Prepared
+from sparkstate.driver.preparing import PreparedJob
 from sparkstate.driver.restarts import Restarts
 from sparkstate.driver.starting import started
 from sparkstate.local_state import inheritance
@@ -54,7 +54,7 @@ class JobDriver:
             context.spark.claimed(claimed.token.life)
             return self._run(self._parts(claimed, prepare(), ends))
 
-    def _parts(self, claimed: Claimed, prepared: Prepared, ends: contextlib.ExitStack) -> Parts:
+    def _parts(self, claimed: ClaimedLineage, prepared: PreparedJob, ends: contextlib.ExitStack) -> Parts:
         """The claimed lineage and the declared job, together; ``ends`` stops the guard."""
         settings = preparing.with_chosen_backend(self._context.settings, prepared.declared)
         job = preparing.stored_job(settings, prepared.declared)

@@ -14,7 +14,7 @@ from functools import partial
 
 from sparkstate import errors, storage
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.clock import Clock
 from sparkstate.driver.away import Places
 from sparkstate.log.log import LineageLog
@@ -53,7 +53,7 @@ class Outputs:
         """The folders of the job's sinks, each once."""
         return tuple(sorted({naming.normalise_url(path) for path in self._paths.values()}))
 
-    def make_folders(self, restored: Restored, given_up: Callable[[], bool]) -> None:
+    def make_folders(self, restored: RestoredSnapshot, given_up: Callable[[], bool]) -> None:
         """Make those that the lineage never had, and wait for the others."""
         # Held open: a store that was dropped and opened again on a bare mount point marked that for the slots.
         self._stores.hold(self.urls)
@@ -107,7 +107,7 @@ class Outputs:
         for url in self.urls:
             file_sink.sweep_staging(self._stores.get(url), self._lineage_id, incarnation)
 
-    def former(self, restored: Restored) -> tuple[str, ...]:
+    def former(self, restored: RestoredSnapshot) -> tuple[str, ...]:
         """The folders of sinks that have moved or gone since the snapshot: the job does not depend on them."""
         if restored.metadata is None or not restored.same_lineage:
             return ()
@@ -150,7 +150,7 @@ class Outputs:
         return {self._url_of(committable) for committable in staged}
 
 
-def _made_before(restored: Restored) -> set[str]:
+def _made_before(restored: RestoredSnapshot) -> set[str]:
     """The folders of sinks of which the restored snapshot knows; an older version's knows those that it had output
     for."""
     metadata = restored.metadata

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.preparing import Prepared
+from sparkstate.driver.preparing import PreparedJob
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import FenceGuard
 from sparkstate.slots.client import SlotAddress
@@ -20,7 +20,7 @@ class Parts:
 
     context: DriverContext
     """Its settings name the backend that the job's code has chosen, if it has."""
-    prepared: Prepared
+    prepared: PreparedJob
     durable: Durable
     guard: FenceGuard
 
@@ -38,7 +38,7 @@ class Parts:
 class Origin:
     """Where an incarnation begins."""
 
-    restored: Restored
+    restored: RestoredSnapshot
     number: int
     """Of the incarnation, by the log."""
     key_space: KeySpace

@@ -16,7 +16,7 @@ from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark.capture import Captured
+from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 
 _LOOK_S = 0.1
@@ -29,7 +29,7 @@ class PendingCheckpoint:
     checkpoint_id: int
     epoch: int
     watermarks: Watermarks
-    position: Captured
+    position: CapturedPosition
     key_space: KeySpace
     """Of the job's state."""
     drained: bool

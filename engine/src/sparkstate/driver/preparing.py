@@ -17,7 +17,7 @@ from sparkstate.spark.session import SparkSession
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedJob:
     """A job that has declared itself in a session of Spark."""
 
     session: SparkSession
@@ -26,7 +26,7 @@ class Prepared:
     """Folders with the job's modules."""
 
 
-def prepare(context: DriverContext, ends: contextlib.ExitStack) -> Prepared:
+def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     """Wait for Spark and call the job's function. ``ends`` stops the session."""
     settings = context.settings
     spark = context.spark.session()
@@ -39,7 +39,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> Prepared:
         session.begin_workers(spark)
     declared = graph.declare(job, spark, dict(settings.entry.params))
     check_sinks(settings, declared)
-    return Prepared(spark, declared, python_path)
+    return PreparedJob(spark, declared, python_path)
 
 
 def with_chosen_backend(settings: JobSettings, declared: graph.Graph) -> JobSettings:

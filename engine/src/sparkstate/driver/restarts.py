@@ -55,7 +55,7 @@ class Restarts:
 
     def _delay(self, error: errors.SparkstateError) -> float:
         decision = self._failures.failed("job", self._context.clock.monotonic())
-        if isinstance(decision, restart.GiveUp):
+        if isinstance(decision, restart.NoRestart):
             self._context.view.note_failure(error.reason, str(error), recovering=False)
             if isinstance(error, errors.UserCodeError):
                 raise error

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import JobSettings
 from sparkstate.spark import graph
 
 
-def require_operators(settings: JobSettings, restored: Restored, declared: graph.Graph) -> None:
+def require_operators(settings: JobSettings, restored: RestoredSnapshot, declared: graph.Graph) -> None:
     """State without an operator would be dropped silently: refuse unless told to."""
     if restored.metadata is None or settings.allow_non_restored_state:
         return
@@ -24,7 +24,7 @@ def require_operators(settings: JobSettings, restored: Restored, declared: graph
         )
 
 
-def key_space(settings: JobSettings, restored: Restored) -> KeySpace:
+def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:
     """Fixed at the job's creation: a restored snapshot decides; a manifest that says otherwise is refused."""
     maximum = settings.max_parallelism or keygroups.default_max_parallelism(settings.slots)
     if restored.metadata is None:

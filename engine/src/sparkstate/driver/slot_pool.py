@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from sparkstate import errors
 from sparkstate.checkpoint import restore
-from sparkstate.checkpoint.restore import Restored
+from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance
@@ -94,7 +94,7 @@ class SlotPool:
             parameters=settings.entry.params,
         )
 
-    def restore(self, restored: Restored) -> str:
+    def restore(self, restored: RestoredSnapshot) -> str:
         """Fill every slot with its shards, or let it begin empty; then its operators are open. Says what was read."""
         metadata, store = restored.metadata, restored.store
         if metadata is None or store is None:

@@ -25,7 +25,7 @@ class SnapshotParts:
     incarnation: int
     epoch: int
     watermarks: Watermarks
-    position: capture.Captured
+    position: capture.CapturedPosition
     key_space: KeySpace
     shards: tuple[ShardHandle, ...]
     states: tuple[StateMeta, ...]
@@ -57,7 +57,7 @@ class StoredPosition:
 
 
 def store_position(
-    captured: capture.Captured,
+    captured: capture.CapturedPosition,
     uploader: Uploader,
     target: UploadTarget,
     known: Mapping[str, FileHandle],

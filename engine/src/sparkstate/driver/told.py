@@ -15,7 +15,7 @@ from sparkstate.handles import ShardHandle
 _CHECKPOINT, _SAVEPOINT = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT
 
 
-class Told:
+class Notifier:
     """Thread-safe, as view and requests are."""
 
     def __init__(self, view: JobView, requests: Requests, durable: Durable, clock: Clock) -> None:

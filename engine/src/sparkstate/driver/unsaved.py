@@ -16,7 +16,7 @@ class Mark:
     held_bytes: int
 
 
-class Unsaved:
+class UnsavedWork:
     """Of one incarnation. Written by the epochs' thread and the checkpoint's, each with assignments only."""
 
     def __init__(self, clock: Clock) -> None:

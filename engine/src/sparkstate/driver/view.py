@@ -30,7 +30,7 @@ _NOT_SHOWN = (
 
 
 @dataclass
-class _RecoveryUnderWay:
+class _OpenRecovery:
     at_ms: int
     cause: str
     restored_from: str | None = None
@@ -64,7 +64,7 @@ class JobView:
         self._checkpoints: dict[int, CheckpointInfo] = {}
         self._completed = self._failed = self._restarts = 0
         self._recoveries: deque[documents.Recovery] = deque(maxlen=RECOVERIES)
-        self._recovering: _RecoveryUnderWay | None = None
+        self._recovering: _OpenRecovery | None = None
         self._last_failure: documents.Failure | None = None
         self._restored_from: str | None = None
         self._sinks: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class JobView:
                 self._restarts += 1
                 self._progress_at = self._clock.monotonic()
                 mistake = self._go(DriverPhase.RECOVERING)
-                self._recovering = self._recovering or _RecoveryUnderWay(now, f"{reason}: {message}")
+                self._recovering = self._recovering or _OpenRecovery(now, f"{reason}: {message}")
         _log_mistake(mistake)
 
     def _go(self, phase: DriverPhase) -> str:
@@ -193,7 +193,7 @@ class JobView:
         self._phase = phase
         return mistake
 
-    def _end_recovery(self, under_way: _RecoveryUnderWay) -> None:
+    def _end_recovery(self, under_way: _OpenRecovery) -> None:
         self._recoveries.append(
             documents.Recovery(
                 at_ms=under_way.at_ms,

@@ -17,7 +17,7 @@ from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
 from sparkstate_spec import built_in, layers, rules, units
-from sparkstate_spec.given import JOB, Given, Leaves, below, nested
+from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
 
 CLUSTER_DEFAULT = "cluster default"
@@ -53,12 +53,12 @@ def resolve(
     return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values)
 
 
-def _locally(given: dict[str, Given]) -> dict[str, Given]:
+def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
     """``deployment: cluster`` as a machine without a cluster carries it out: locally."""
     wanted = given.get("deployment")
     if wanted is None or wanted.value == "local":
         return given
-    return {**given, "deployment": Given("local", "no cluster here")}
+    return {**given, "deployment": GivenValue("local", "no cluster here")}
 
 
 def _missing(given: Leaves) -> list[Problem]:
@@ -82,7 +82,7 @@ def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
         raise
 
 
-def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Given]:
+def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, GivenValue]:
     found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
     raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
     job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
@@ -95,8 +95,8 @@ def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, Giv
     return given
 
 
-def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, Given]:
-    def origin(path: str, leaf: Given) -> Given:
+def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, GivenValue]:
+    def origin(path: str, leaf: GivenValue) -> GivenValue:
         return replace(leaf, origin="--set", key="") if below(f"spec.{path}", *overridden) else leaf
 
     return {path: origin(path, leaf) for path, leaf in job.items()}

@@ -11,7 +11,7 @@ AUTOMATIC_PREFIXES = (schedule.PERIODIC_PREFIX, schedule.ON_STOP_PREFIX)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSavepoint:
     """One completed savepoint in the storage."""
 
     url: str
@@ -20,13 +20,13 @@ class Kept:
 
 
 def expired(
-    savepoints: Sequence[Kept],
+    savepoints: Sequence[KeptSavepoint],
     *,
     now_ms: int,
     max_age_s: float | None,
     max_count: int | None,
     pinned: Collection[str] = (),
-) -> list[Kept]:
+) -> list[KeptSavepoint]:
     """The savepoints to delete, oldest first.
 
     Only savepoints that the runner took by itself (periodic, or on stop) count and go: one that a person asked for

@@ -134,7 +134,7 @@ class Runner:
     def _periodic(
         self,
         job: settings.JobSettings,
-        found: lineages.Found | None,
+        found: lineages.FoundLineage | None,
         savepoint_store: SavepointStore,
         reporter: progress.Reporter,
     ) -> periodic.PeriodicSavepoints | None:
@@ -154,8 +154,8 @@ class Runner:
         )
 
     def _await_storage(
-        self, look_: Callable[[], lineages.Found | None], reporter: progress.Reporter
-    ) -> lineages.Found | None:
+        self, look_: Callable[[], lineages.FoundLineage | None], reporter: progress.Reporter
+    ) -> lineages.FoundLineage | None:
         """What ``look_`` finds. Waits for a storage that is away, until the owner asks to stop."""
         while True:
             try:
@@ -167,14 +167,14 @@ class Runner:
                 self._clock.sleep(STORAGE_RETRY_S)
 
 
-def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lineages.Found | None:
+def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lineages.FoundLineage | None:
     """The job's lineage in the storage. Raises as :func:`require_known` does, and the errors of the storage."""
     found = lineages.find(job, clock)
     require_known(job, found, folder)
     return found
 
 
-def require_known(job: settings.JobSettings, found: lineages.Found | None, folder: workdir.WorkDir) -> None:
+def require_known(job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir) -> None:
     """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only a lineage that was
     begun beside it (on the disk below a volume that is not mounted); otherwise remember the lineage that it has."""
     storage, name = job.checkpoint.storage, lineage.JobName.of(job)
@@ -191,7 +191,7 @@ def require_known(job: settings.JobSettings, found: lineages.Found | None, folde
         folder.record_lineage(storage, str(name), found.lineage.id)
 
 
-def _opening(job: settings.JobSettings, found: lineages.Found | None, folder: workdir.WorkDir) -> str:
+def _opening(job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir) -> str:
     """The first line: what is started, where its state comes from, where it works."""
     if found is None or found.state.restore_point is None:
         state = "no state yet" if job.restore_from is None else f"from {job.restore_from}"

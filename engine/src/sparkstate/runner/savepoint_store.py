@@ -17,12 +17,12 @@ class SavepointStore:
         self._job = job
         self._clock = clock
 
-    def completed(self) -> list[retention.Kept]:
+    def completed(self) -> list[retention.KeptSavepoint]:
         """All completed savepoints of the job's present lineage; none before the job's first start."""
         found = lineages.find(self._job, self._clock)
         return [] if found is None else kept(found.state)
 
-    def delete(self, expired: retention.Kept) -> None:
+    def delete(self, expired: retention.KeptSavepoint) -> None:
         """Delete one with its files; that it is gone already is no error."""
         found = lineages.find(self._job, self._clock)
         if found is not None and expired in kept(found.state):
@@ -30,9 +30,11 @@ class SavepointStore:
             savepoint.Savepoints(found.lineage, found.log, opened).delete(expired.url)
 
 
-def kept(state: LogState) -> list[retention.Kept]:
+def kept(state: LogState) -> list[retention.KeptSavepoint]:
     """The completed savepoints that a log names, as the retention rules see them."""
     return [
-        retention.Kept(url=record.url, trigger_id=record.trigger_id, completed_ms=record.timestamp_ms)
+        retention.KeptSavepoint(
+            url=record.url, trigger_id=record.trigger_id, completed_ms=record.timestamp_ms
+        )
         for record in state.savepoints
     ]

@@ -121,7 +121,7 @@ class Supervisor:
     def _restart(self, attempt: int, message: str) -> int | None:
         self._show_log(attempt)
         decision = self._counters.failed(FAILURE_CLASS, self._clock.monotonic())
-        if isinstance(decision, restart.GiveUp):
+        if isinstance(decision, restart.NoRestart):
             self._reporter.message(f"error: {message}; {decision.reason}; {self._left_off()}")
             return 1
         self._reporter.message(f"{message}; attempt {attempt + 1} starts in {decision.delay_s:.1f} s")

@@ -94,7 +94,7 @@ _WRITERS: dict[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {
 
 
 @dataclass(frozen=True)
-class Rotated:
+class RotatedOutput:
     """Held output that was set aside: an Arrow file, its rows and its bytes."""
 
     path: Path
@@ -127,7 +127,7 @@ class FileSinkWriter:
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
         self._held = directory / f"held-{uid}.arrow"
         self._rows = 0
-        self._pending: list[Rotated] = []
+        self._pending: list[RotatedOutput] = []
         directory.mkdir(parents=True, exist_ok=True)
 
     def hold(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -146,7 +146,7 @@ class FileSinkWriter:
         current = self._held.stat().st_size if self._writer is not None else 0
         return current + sum(part.size for part in tuple(self._pending))
 
-    def rotate(self, checkpoint_id: int) -> tuple[Rotated, ...]:
+    def rotate(self, checkpoint_id: int) -> tuple[RotatedOutput, ...]:
         """The short part of a checkpoint: set aside what is held. Output that was set aside for failed checkpoints
         comes along, until :meth:`settle`: the epochs that made it are committed and do not run again."""
         if self._writer is not None:
@@ -154,11 +154,11 @@ class FileSinkWriter:
             self._writer = None
             path = self._directory / f"rotated-{self.uid}-{checkpoint_id}.arrow"
             self._held.rename(path)
-            self._pending.append(Rotated(path, self._rows, path.stat().st_size))
+            self._pending.append(RotatedOutput(path, self._rows, path.stat().st_size))
             self._rows = 0
         return tuple(self._pending)
 
-    def stage(self, rotated: Sequence[Rotated], checkpoint_id: int, epoch: int) -> Committable:
+    def stage(self, rotated: Sequence[RotatedOutput], checkpoint_id: int, epoch: int) -> Committable:
         """The long part: write one file in the sink's format and store it under its staging name."""
         target = self._directory / f"staged-{self.uid}-{checkpoint_id}.{self.sink.format}"
         try:
@@ -167,7 +167,7 @@ class FileSinkWriter:
         finally:
             target.unlink(missing_ok=True)
 
-    def _write(self, rotated: Sequence[Rotated], target: Path) -> None:
+    def _write(self, rotated: Sequence[RotatedOutput], target: Path) -> None:
         with contextlib.ExitStack() as stack:
             tables = [
                 pa.ipc.open_file(stack.enter_context(pa.memory_map(str(part.path)))).read_all()
@@ -176,7 +176,7 @@ class FileSinkWriter:
             _WRITERS[self.sink.format](pa.concat_tables(tables), target, self.sink.options)
 
     def _store_staged(
-        self, rotated: Sequence[Rotated], target: Path, checkpoint_id: int, epoch: int
+        self, rotated: Sequence[RotatedOutput], target: Path, checkpoint_id: int, epoch: int
     ) -> Committable:
         store = self._open_store()
         staged = Committable(
@@ -192,7 +192,7 @@ class FileSinkWriter:
         store.put_file(staged.staged, target)
         return staged
 
-    def settle(self, rotated: Sequence[Rotated]) -> None:
+    def settle(self, rotated: Sequence[RotatedOutput]) -> None:
         """The checkpoint that staged these has committed: forget them."""
         for part in rotated:
             self._pending.remove(part)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkstate.operators.base import EpochOverlay, Spec
-from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
+from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import outputs
 from sparkstate.slots.plan import SlotPlan
 
@@ -38,7 +38,7 @@ class HeldOutput:
         self.size_bytes = sum(writer.held_bytes for writer in self.writers.values())
         return self.size_bytes
 
-    def rotate(self, checkpoint_id: int) -> dict[str, tuple[Rotated, ...]]:
+    def rotate(self, checkpoint_id: int) -> dict[str, tuple[RotatedOutput, ...]]:
         """Put what is held aside for this checkpoint; by the uid of the sinks that hold something."""
         rotated = {uid: writer.rotate(checkpoint_id) for uid, writer in self.writers.items()}
         return {uid: parts for uid, parts in rotated.items() if parts}

@@ -16,7 +16,7 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.local_state import folders
 from sparkstate.local_state.local_copy import LocalCopy
-from sparkstate.sinks.file_sink import FileSinkWriter, Rotated
+from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.storage.objectstore import ObjectStore
@@ -38,7 +38,7 @@ class SnapshotJob:
         request: protocol.Snapshot,
         stores: Mapping[int, ShardStore],
         sinks: Mapping[str, FileSinkWriter],
-        rotated: Mapping[str, tuple[Rotated, ...]],
+        rotated: Mapping[str, tuple[RotatedOutput, ...]],
         states: Sequence[StateMeta],
     ) -> None:
         self.request = request

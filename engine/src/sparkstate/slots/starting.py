@@ -105,7 +105,7 @@ class Starting:
         return answer
 
 
-class Here:
+class LocalSlots:
     """Starts the slots of a job whose slots live beside its driver: ``count`` processes, which are begun at once, while
     only their number is known. They end with this process."""
 

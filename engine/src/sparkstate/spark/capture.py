@@ -9,7 +9,7 @@ belong to their files: a missing one fails the query. A directory seeded from a 
 or repeated; a directory is never used twice.
 
 Within the callback the log's entries are only linked (:func:`take`): Spark may delete them at any later time, and
-they are never changed. They are read beside the epochs (:meth:`Captured.read`).
+they are never changed. They are read beside the epochs (:meth:`CapturedPosition.read`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEMPORARY: Final = re.compile(r"\..*\.tmp(\.crc)?")
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedPosition:
     """A position that was taken and not yet read. The default is that of a query that never ran."""
 
     epoch: int = -1
@@ -46,9 +46,9 @@ class Captured:
     folder: Path | None = None
     kept: Position | None = None
 
-    def loaded(self) -> Captured:
+    def loaded(self) -> CapturedPosition:
         """The same in memory, for whom the links will be gone."""
-        return Captured(self.epoch, kept=self.read())
+        return CapturedPosition(self.epoch, kept=self.read())
 
     def read(self) -> Position:
         """What is stored of it. May be called from any thread, until :meth:`release`."""
@@ -80,7 +80,7 @@ def links_of(directory: Path) -> Path:
 
 def take(
     directory: Path, epoch: int, watermark_ms: int, folders: Sequence[int], *, heartbeat: bool
-) -> Captured:
+) -> CapturedPosition:
     """Take the position from within the callback of ``epoch``. Costs links, however much the sources have seen.
 
     ``folders``: for each line of the offsets, the ``<i>`` of its source's ``sources/<i>``. Spark numbers the folders by
@@ -118,7 +118,7 @@ def take(
             os.link(path, link)
         except OSError:  # a file system without links
             shutil.copyfile(path, link)
-    return Captured(epoch, files, linked, folder)
+    return CapturedPosition(epoch, files, linked, folder)
 
 
 def _check_format(entry: str, uses: int) -> None:

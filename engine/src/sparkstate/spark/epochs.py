@@ -50,7 +50,7 @@ class EpochResult:
 
 
 @dataclass(frozen=True)
-class Fed:
+class FedEpoch:
     """An epoch whose rows the slots have taken; what :meth:`EpochRunner.complete` goes on with."""
 
     epoch: int
@@ -171,7 +171,7 @@ class EpochRunner:
         """A whole epoch. ``batch`` None: no new rows, timers only; ``ended``: watermark +∞."""
         return self.complete(self.begin(batch, epoch, ended=ended))
 
-    def begin(self, batch: DataFrame | None, epoch: int, *, ended: bool = False) -> Fed:
+    def begin(self, batch: DataFrame | None, epoch: int, *, ended: bool = False) -> FedEpoch:
         """Bring the rows to the slots, where they wait for the commit of the epoch before."""
         started = self._clock.monotonic()
         before = self.watermarks.current
@@ -189,20 +189,20 @@ class EpochRunner:
                 attempts[uid] = {ack.slot: ack.attempt for ack in acks}
                 after = self._advance(after, acks, now, ended)
         self.watermarks = after
-        return Fed(epoch, before, after, now, attempts, nothing, started)
+        return FedEpoch(epoch, before, after, now, attempts, nothing, started)
 
     def _wait(self) -> None:
         with self.paused.measured():
             self._may_go_on()
 
-    def complete(self, fed: Fed) -> EpochResult:
+    def complete(self, fed: FedEpoch) -> EpochResult:
         """Finish, the operators behind others, commit, sinks."""
         try:
             return self._completed(fed)
         finally:
             self._worked.end(fed.now, self._clock.now_ms())
 
-    def _completed(self, fed: Fed) -> EpochResult:
+    def _completed(self, fed: FedEpoch) -> EpochResult:
         totals = [0, 0, 0, 0]
         if fed.nothing:
             return self._result(fed, totals, 0.0)
@@ -228,7 +228,7 @@ class EpochRunner:
         self._group.each(lambda _: request, protocol.Ok)
 
     def _feed_from_output(
-        self, prepared: _Feed, fed: Fed, rows_out: Mapping[tuple[str, str | None], int]
+        self, prepared: _Feed, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
     ) -> dict[int, int]:
         upstream = prepared.operator.upstream
         if upstream is None or not rows_out.get(upstream):
@@ -358,7 +358,7 @@ class EpochRunner:
         self._held_bytes = max(reply.held_bytes for reply in replies)
         return max(reply.waited_ms for reply in replies)
 
-    def _result(self, fed: Fed, totals: Sequence[int], waited: float) -> EpochResult:
+    def _result(self, fed: FedEpoch, totals: Sequence[int], waited: float) -> EpochResult:
         return EpochResult(
             fed.epoch,
             totals[0],

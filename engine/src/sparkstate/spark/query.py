@@ -99,7 +99,7 @@ class Query:
         with self._in_callback, contextlib.suppress(Exception):
             self._query.stop()
 
-    def position(self, epoch: int, watermark_ms: int) -> capture.Captured:
+    def position(self, epoch: int, watermark_ms: int) -> capture.CapturedPosition:
         """What has been read up to ``epoch``: within that epoch's callback, or after the query's end for its last one.
 
         Raises as :func:`sparkstate.spark.capture.take`.

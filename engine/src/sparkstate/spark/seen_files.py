@@ -49,7 +49,7 @@ class _Entry(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RememberedSource:
     """A running file source: the number of its folder, and what Spark remembers in memory."""
 
     number: int
@@ -64,7 +64,7 @@ class SeenFiles:
     """
 
     def __init__(
-        self, directory: Path, sources: Callable[[], Iterable[Remembered]], now_ms: Callable[[], int]
+        self, directory: Path, sources: Callable[[], Iterable[RememberedSource]], now_ms: Callable[[], int]
     ) -> None:
         self._folder = directory / "sources"
         self._find = sources
@@ -72,7 +72,7 @@ class SeenFiles:
         self._noted: dict[int, Forgotten] = {}
         self._newest_ms: dict[int, int] = {}
         """Of the files in the logs that the position brought, where something was forgotten."""
-        self._sources: list[Remembered] | None = None
+        self._sources: list[RememberedSource] | None = None
         self._look_at: dict[int, int] = {}
         """Bytes of a log's newest compact entry at which it is looked at. Each life begins with a look: where a life
         only looked at double the size that it began with, jobs that are restarted daily never forgot a file."""
@@ -109,7 +109,7 @@ class SeenFiles:
             if size >= self._look_at.get(source.number, _LOOK_BYTES):
                 self._look_at[source.number] = _next_look(self._shorten(source, compact, size))
 
-    def _shorten(self, source: Remembered, compact: Path, size: int) -> int:
+    def _shorten(self, source: RememberedSource, compact: Path, size: int) -> int:
         """Bytes that are left."""
         horizon = source.horizon()
         # A file with a time to come moves Spark's horizon beyond files that were never read. Who raises maxFileAge to

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.spark.seen_files import Forgotten, Remembered
+from sparkstate.spark.seen_files import Forgotten, RememberedSource
 
 _OF_FILES = "FileStreamSource"
 
@@ -35,11 +35,11 @@ def folders(execution: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
-def of_files(execution: Any) -> Iterator[Remembered]:
+def of_files(execution: Any) -> Iterator[RememberedSource]:
     """The file sources, with what each remembers."""
     for source in _uses(execution):
         if _is_of_files(source) and (folder := _folder(source)).isdigit():
-            yield Remembered(int(folder), partial(_horizon, source.seenFiles()))
+            yield RememberedSource(int(folder), partial(_horizon, source.seenFiles()))
 
 
 def _uses(execution: Any) -> list[Any]:

@@ -117,7 +117,7 @@ class SourceTime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredWatermarks:
     """The watermarks in a checkpoint."""
 
     current: int
@@ -131,9 +131,9 @@ class Stored:
     """False in checkpoints from before Flink's definition: (largest − delay), and a row at it is on time."""
 
 
-def stored_in(metadata: CheckpointMetadata) -> Stored:
+def stored_in(metadata: CheckpointMetadata) -> StoredWatermarks:
     """The watermarks of a checkpoint or savepoint of this or an older version."""
-    return Stored(
+    return StoredWatermarks(
         current=metadata.watermark,
         largest={int(i): time for i, time in metadata.source_watermarks.items()},
         parts={int(i): parts for i, parts in metadata.source_parts.items()},
@@ -183,7 +183,7 @@ class Watermarks:
         before = self.current if self.before_end is None else self.before_end
         return replace(self, current=MAX_WATERMARK, before_end=before)
 
-    def restored(self, stored: Stored) -> Watermarks:
+    def restored(self, stored: StoredWatermarks) -> Watermarks:
         """As stored in a checkpoint; a source that the stored job did not have starts without a row.
 
         A job that was stored at the end of its input goes on where the watermark was before that end: +∞ was true of
@@ -233,7 +233,7 @@ def _known(sources: Sequence[SourceTime], now_ms: int, current: int) -> Iterator
             yield watermark
 
 
-def _as_flinks(watermark: int, stored: Stored) -> int:
+def _as_flinks(watermark: int, stored: StoredWatermarks) -> int:
     """The watermark for which the same rows are late as for the stored one."""
     moves = not stored.late_at_watermark and watermark != MIN_WATERMARK
     return watermark - 1 if moves else watermark

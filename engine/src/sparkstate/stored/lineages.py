@@ -14,7 +14,7 @@ from sparkstate.storage.objectstore import ObjectStore
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLineage:
     """A job's lineage and what its log says."""
 
     lineage: lineage.Lineage
@@ -22,7 +22,7 @@ class Found:
     state: LogState
 
 
-def find(job: settings.JobSettings, clock: clocks.Clock) -> Found | None:
+def find(job: settings.JobSettings, clock: clocks.Clock) -> FoundLineage | None:
     """The lineage that the job's name points to; None before its first start.
 
     Raises what the storage raises.
@@ -35,7 +35,7 @@ def find(job: settings.JobSettings, clock: clocks.Clock) -> Found | None:
     if found is None:
         return None
     log = LineageLog(found.store, clock)
-    return Found(found, log, log.refresh())
+    return FoundLineage(found, log, log.refresh())
 
 
 def has_had(job: settings.JobSettings, known: str) -> bool:
@@ -45,7 +45,7 @@ def has_had(job: settings.JobSettings, known: str) -> bool:
     return lineage.has_had(root, lineage.JobName.of(job), known)
 
 
-def last_attempt(found: Found | None) -> int:
+def last_attempt(found: FoundLineage | None) -> int:
     """The highest attempt that ever claimed the lineage; 0 if none did. A new one must be higher."""
     if found is None or found.state.claim is None:
         return 0

@@ -14,7 +14,7 @@ from sparkstate_operator.model import helm
 from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_spec import layers, memory, rules
 from sparkstate_spec.fields import REFUSED_ON_HEAP
-from sparkstate_spec.given import JOB, Given, Leaves, below, join, leaves, nested
+from sparkstate_spec.given import JOB, GivenValue, Leaves, below, join, leaves, nested
 from sparkstate_spec.rules import job
 from sparkstate_spec.rules.rule import Rule, View
 
@@ -31,7 +31,7 @@ def _told(given: Leaves, path: str) -> str:
     return f"{leaf.value}" if leaf.origin == JOB else f"{leaf.value}, from {_source(path, leaf)}"
 
 
-def _source(path: str, leaf: Given) -> str:
+def _source(path: str, leaf: GivenValue) -> str:
     return f"Helm value defaults.{path}" if leaf.origin == HELM else "the built-in value"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparkstate_operator.core.transitions import NEW, Cause, Who
+from sparkstate_operator.core.transitions import NEW, Actor, Cause
 from sparkstate_operator.model.status import JobPhase
 
 
@@ -25,17 +25,17 @@ _STALE: Final = _of("Pending") | _UNTIL_STOPPED
 
 # -- it begins ---------------------------------------------------------------------------------------------------------
 
-CREATED = Cause(Who.USER, "the job is created", "Pending", frozenset({NEW}))
+CREATED = Cause(Actor.USER, "the job is created", "Pending", frozenset({NEW}))
 TRACED = Cause(
     # What left the trace may run or have ended long ago: the next look tells.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "its status was lost, and an attempt has left a trace",
     "Starting",
     frozenset({NEW}),
 )
 ASKED_STORAGE = Cause(
     # Nothing may start before the storage has answered, so it is as if nobody had judged the job yet.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "its status was lost, and no driver is left to ask",
     "Pending",
     frozenset({NEW}),
@@ -44,7 +44,7 @@ ASKED_STORAGE = Cause(
 WORKED_THROUGH = Cause(
     # A finished job must not start again because its status was wiped. It is RestoreBlocked where the storage had no
     # state when it was asked first, and what the spec starts from was not there either.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the storage says that all of the input was worked through",
     "Finished",
     _of("Pending", "Starting", "RestoreBlocked"),
@@ -52,7 +52,7 @@ WORKED_THROUGH = Cause(
 
 STORAGE_ANSWERED = Cause(
     # The job waited for what the spec starts from. That is there now, or the storage has state to go on from.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the storage has answered, and nothing is missing any more",
     "Pending",
     _of("RestoreBlocked"),
@@ -62,16 +62,16 @@ STORAGE_ANSWERED = Cause(
 
 BEGUN = Cause(
     # After a failure, and in an upgrade, a new attempt is a part of those: they say why there is one.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "an attempt gets its number",
     "Starting",
     _of("Pending", "Running", "Suspending", "Suspended") | _OVER,
     keeps=_of("Upgrading", "Failing"),
 )
-MADE = Cause(Who.OPERATOR, "the driver's pod is made", "Starting", _of("Upgrading", "Failing"))
+MADE = Cause(Actor.OPERATOR, "the driver's pod is made", "Starting", _of("Upgrading", "Failing"))
 PREPARES = Cause(
     # A driver that recovers restores first: until it runs again the job is failing.
-    Who.DRIVER,
+    Actor.DRIVER,
     "the driver does not run yet",
     "Starting",
     _of("Running"),
@@ -80,28 +80,28 @@ PREPARES = Cause(
 )
 WAITS = Cause(
     # A container that waits (for its image, after a crash) has no driver whose word could count.
-    Who.KUBERNETES,
+    Actor.KUBERNETES,
     "the driver's container waits",
     "Starting",
     _of("Running", "Failing"),
     stale=_STALE,
 )
-RUNS = Cause(Who.DRIVER, "the driver runs", "Running", _of("Starting", "Failing"), stale=_STALE)
+RUNS = Cause(Actor.DRIVER, "the driver runs", "Running", _of("Starting", "Failing"), stale=_STALE)
 
 # -- it ends, and another follows --------------------------------------------------------------------------------------
 
 RECOVERS = Cause(
-    Who.DRIVER,
+    Actor.DRIVER,
     "the driver goes back to its last checkpoint",
     "Failing",
     _of("Starting", "Running"),
     stale=_STALE,
 )
 TAKEN_AWAY = Cause(
-    Who.KUBERNETES, "the driver's pod is being deleted", "Failing", _of("Starting", "Running"), stale=_STALE
+    Actor.KUBERNETES, "the driver's pod is being deleted", "Failing", _of("Starting", "Running"), stale=_STALE
 )
 AGAIN = Cause(
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the attempt has ended or is gone, and another one follows",
     "Failing",
     _of("Starting", "Running"),
@@ -110,17 +110,17 @@ AGAIN = Cause(
 
 # -- it ends, until its user changes the spec --------------------------------------------------------------------------
 
-FINISHED = Cause(Who.DRIVER, "all of the input is worked through", "Finished", _of(*ATTEMPT), stale=_STALE)
+FINISHED = Cause(Actor.DRIVER, "all of the input is worked through", "Finished", _of(*ATTEMPT), stale=_STALE)
 NOT_RESTORED = Cause(
     # Never started empty instead: only its user may give state up.
-    Who.DRIVER,
+    Actor.DRIVER,
     "the state to restore from is not there, or does not fit",
     "RestoreBlocked",
     _of(*ATTEMPT),
     stale=_STALE,
 )
 GIVEN_UP = Cause(
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "another attempt would end the same way, or none is allowed any more",
     "Failed",
     _of(*ATTEMPT),
@@ -128,7 +128,7 @@ GIVEN_UP = Cause(
 )
 NOT_THERE = Cause(
     # Only where no driver's pod is there. One that runs goes on, and the condition Degraded tells.
-    Who.USER,
+    Actor.USER,
     "the spec starts from a StateSnapshot that is not Completed",
     "RestoreBlocked",
     _of("Pending", *ATTEMPT, "Suspended", "Failed", "Finished") | _UNTIL_STOPPED,
@@ -137,34 +137,34 @@ NOT_THERE = Cause(
 # -- its user wants something else -------------------------------------------------------------------------------------
 
 CHANGED = Cause(
-    Who.USER,
+    Actor.USER,
     "the spec changes so that it takes another attempt",
     "Upgrading",
     _of(*ATTEMPT),
     stale=_STALE - _of("Upgrading"),
 )
 TO_REST = Cause(
-    Who.USER,
+    Actor.USER,
     "state is suspended",
     "Suspending",
     _of(*ATTEMPT, "Upgrading", "RestoreBlocked", "Failed"),
     stale=_STALE - _UNTIL_STOPPED,
 )
 STOPPED = Cause(
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the driver has ended, and its state is kept",
     "Suspended",
     _of("Suspending", "RestoreBlocked"),
 )
 NOTHING_TO_STOP = Cause(
     # One that has finished stays so: there is nothing that could be resumed.
-    Who.USER,
+    Actor.USER,
     "state is suspended, and nothing runs",
     "Suspended",
     _of("Pending", "RestoreBlocked", "Failed"),
 )
 DELETED = Cause(
-    Who.USER,
+    Actor.USER,
     "the job is deleted",
     "Deleting",
     frozenset({NEW}) | _of("Pending", *ATTEMPT, "Suspended") | _UNTIL_STOPPED | _OVER,

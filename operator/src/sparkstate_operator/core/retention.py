@@ -35,7 +35,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Expired:
+class ExpiredSnapshot:
     """A snapshot to delete, and why."""
 
     name: str
@@ -50,7 +50,7 @@ def limits(resolved: Resolved) -> Limits:
 
 def expired(
     snapshots: Collection[Snapshot], wanted: Limits, now: datetime, in_use: Collection[str] = ()
-) -> tuple[Expired, ...]:
+) -> tuple[ExpiredSnapshot, ...]:
     """The periodic snapshots that go, oldest first.
 
     ``in_use`` are names and URIs that something still needs: what a job restores from, what a pending restore
@@ -63,9 +63,9 @@ def expired(
     periodic = [one for one in completed if one.periodic]
     over = [] if wanted.max_count is None else periodic[wanted.max_count :]
     failed = [one for one in _newest_first(snapshots, "Failed") if one.periodic][FAILED_KEPT:]
-    found = {one.name: Expired(one.name, "failed") for one in failed if _free(one, in_use)}
-    found |= {one.name: Expired(one.name, "count") for one in over if _free(one, in_use)}
-    found |= {one.name: Expired(one.name, "age") for one in old if _free(one, in_use)}
+    found = {one.name: ExpiredSnapshot(one.name, "failed") for one in failed if _free(one, in_use)}
+    found |= {one.name: ExpiredSnapshot(one.name, "count") for one in over if _free(one, in_use)}
+    found |= {one.name: ExpiredSnapshot(one.name, "age") for one in old if _free(one, in_use)}
     order = {one.name: one.time for one in snapshots}
     return tuple(
         sorted((e for e in found.values() if e.name != newest), key=lambda e: (order[e.name], e.name))

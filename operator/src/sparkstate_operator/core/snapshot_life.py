@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparkstate_operator.core.transitions import NEW, Cause, Who
+from sparkstate_operator.core.transitions import NEW, Actor, Cause
 from sparkstate_operator.model.snapshot import SnapshotPhase
 
 
@@ -12,44 +12,44 @@ def _of(*phases: SnapshotPhase) -> frozenset[str]:
     return frozenset(phases)
 
 
-CREATED = Cause(Who.USER, "the snapshot is created, by hand or by the clock", "Pending", frozenset({NEW}))
+CREATED = Cause(Actor.USER, "the snapshot is created, by hand or by the clock", "Pending", frozenset({NEW}))
 CHANGED = Cause(
     # What kept the engine from the data (credentials, a volume) may be mended, so it looks once more.
-    Who.USER,
+    Actor.USER,
     "the spec of one that could not be registered changes",
     "Pending",
     _of("Failed"),
 )
 TRIGGERED = Cause(
     # Before the driver is asked, so that a repetition asks for the same savepoint.
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the trigger id is written down",
     "Triggered",
     _of("Pending"),
 )
-TAKEN = Cause(Who.DRIVER, "the driver takes the savepoint", "InProgress", _of("Triggered"))
+TAKEN = Cause(Actor.DRIVER, "the driver takes the savepoint", "InProgress", _of("Triggered"))
 COMPLETED = Cause(
     # Also of one that was told as failed because it took too long: its data needs an owner.
-    Who.DRIVER,
+    Actor.DRIVER,
     "the savepoint is complete",
     "Completed",
     _of("Triggered", "InProgress", "Failed"),
 )
-REGISTERED = Cause(Who.OPERATOR, "the engine has read what uri names", "Completed", _of("Pending"))
+REGISTERED = Cause(Actor.OPERATOR, "the engine has read what uri names", "Completed", _of("Pending"))
 NOT_TAKEN = Cause(
-    Who.OPERATOR,
+    Actor.OPERATOR,
     "the job was not ready in time, or the spec is wrong, or uri cannot be restored",
     "Failed",
     _of("Pending"),
 )
 FAILED = Cause(
-    Who.DRIVER,
+    Actor.DRIVER,
     "the savepoint failed, or was not complete in time, or its job is gone",
     "Failed",
     _of("Triggered", "InProgress"),
 )
 DELETED = Cause(
-    Who.USER,
+    Actor.USER,
     "the snapshot is deleted, by hand or by retention",
     "Deleting",
     frozenset({NEW}) | _of("Pending", "Triggered", "InProgress", "Completed", "Failed"),

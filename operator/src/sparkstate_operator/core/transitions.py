@@ -24,7 +24,7 @@ NEW: Final = ""
 """Where an object stands that has no phase yet."""
 
 
-class Who(enum.StrEnum):
+class Actor(enum.StrEnum):
     """Who causes a transition."""
 
     USER = "user"
@@ -37,7 +37,7 @@ class Who(enum.StrEnum):
 class Cause:
     """Something that happens to a job or a snapshot."""
 
-    who: Who
+    who: Actor
     when: str
     """What happens, for people: it stands on the arrow of the diagram."""
     to: str

@@ -59,7 +59,7 @@ def container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> Non
 def _try_again(draft: Draft, revision: Revision, message: str) -> None:
     """As the restart strategy says."""
     verdict = restarts.answer(revision, failures(draft), draft.now, spread=draft.seen.job.uid)
-    if isinstance(verdict, restarts.GiveUp):
+    if isinstance(verdict, restarts.NoRestart):
         why = f"{verdict.why}; the last failure: {message}"
         _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
         return

@@ -20,14 +20,14 @@ KUBELET_FIRST_S, KUBELET_LONGEST_S = 10.0, 300.0
 
 
 @dataclass(frozen=True)
-class Again:
+class Restart:
     """Start a new attempt after ``delay_s``."""
 
     delay_s: float
 
 
 @dataclass(frozen=True)
-class GiveUp:
+class NoRestart:
     """The strategy allows no other attempt."""
 
     why: str
@@ -35,7 +35,7 @@ class GiveUp:
 
 def answer(
     revision: Revision, failures: Sequence[datetime], now: datetime, spread: str = ""
-) -> Again | GiveUp:
+) -> Restart | NoRestart:
     """Whether and when to start again; ``failures`` are the earlier ones that counted, oldest first.
 
     ``spread`` is what jobs differ in, a uid: it decides where in the range of ``jitterFactor`` a delay falls, so that
@@ -64,35 +64,37 @@ def _strategy(revision: Revision) -> str:
     return str(revision.effective("restart.strategy"))
 
 
-def _none(_revision: Revision, _failures: Sequence[datetime], _now: datetime, _spread: str) -> Again | GiveUp:
-    return GiveUp("restart.strategy is none: the first failure ends the job")
+def _none(
+    _revision: Revision, _failures: Sequence[datetime], _now: datetime, _spread: str
+) -> Restart | NoRestart:
+    return NoRestart("restart.strategy is none: the first failure ends the job")
 
 
 def _fixed_delay(
     revision: Revision, failures: Sequence[datetime], _now: datetime, _spread: str
-) -> Again | GiveUp:
+) -> Restart | NoRestart:
     allowed = int(revision.effective("restart.fixedDelay.attempts"))
     if len(failures) >= allowed:
-        return GiveUp(f"all {allowed} restarts of restart.fixedDelay.attempts are used up")
-    return Again(revision.seconds("restart.fixedDelay.delay"))
+        return NoRestart(f"all {allowed} restarts of restart.fixedDelay.attempts are used up")
+    return Restart(revision.seconds("restart.fixedDelay.delay"))
 
 
 def _failure_rate(
     revision: Revision, failures: Sequence[datetime], now: datetime, _spread: str
-) -> Again | GiveUp:
+) -> Restart | NoRestart:
     allowed = int(revision.effective("restart.failureRate.maxFailuresPerInterval"))
     interval_s = revision.seconds("restart.failureRate.failureRateInterval")
     recent = 1 + sum(1 for failed in failures if (now - failed).total_seconds() <= interval_s)
     if recent >= allowed:
-        return GiveUp(
+        return NoRestart(
             f"{recent} failures within {interval_s:g} s reach restart.failureRate.maxFailuresPerInterval ({allowed})"
         )
-    return Again(revision.seconds("restart.failureRate.delay"))
+    return Restart(revision.seconds("restart.failureRate.delay"))
 
 
 def _exponential_delay(
     revision: Revision, failures: Sequence[datetime], now: datetime, spread: str
-) -> Again | GiveUp:
+) -> Restart | NoRestart:
     section = "restart.exponentialDelay"
     reset_s = revision.seconds(f"{section}.resetBackoffThreshold")
     streak, later = 0, now
@@ -102,7 +104,7 @@ def _exponential_delay(
         streak, later = streak + 1, failed
     allowed = revision.get(f"{section}.attemptsBeforeResetBackoff")
     if allowed is not None and streak >= int(allowed):
-        return GiveUp(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
+        return NoRestart(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
     longest_s = revision.seconds(f"{section}.maxBackoff")
     delay_s = shortest_s = revision.seconds(f"{section}.initialBackoff")
     factor = float(revision.effective(f"{section}.backoffMultiplier"))
@@ -112,7 +114,7 @@ def _exponential_delay(
         jitter = float(revision.effective(f"{section}.jitterFactor"))
         place = int(naming.digest(f"{spread}/{len(failures)}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
         delay_s = max(shortest_s, delay_s * (1 + jitter * (2 * place - 1)))
-    return Again(min(delay_s, longest_s))
+    return Restart(min(delay_s, longest_s))
 
 
 def kubelet_restarts(revision: Revision) -> bool:
@@ -128,7 +130,7 @@ def kubelet_is_too_slow(
     Also true when the restarts in this pod alone use up what the strategy allows.
     """
     verdict = answer(revision, [*failures, *[now] * restarts], now)
-    if isinstance(verdict, GiveUp):
+    if isinstance(verdict, NoRestart):
         return True
     kubelet_s = min(KUBELET_FIRST_S * 2.0 ** max(restarts - 1, 0), KUBELET_LONGEST_S)
     return bool(kubelet_s > max(verdict.delay_s, KUBELET_FIRST_S))

@@ -36,7 +36,7 @@ class Enqueue(Protocol):
 
 
 @dataclass(frozen=True)
-class Heard:
+class Listeners:
     """Who is told of what the watches see."""
 
     enqueue: Enqueue
@@ -54,7 +54,7 @@ KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
 
 def registry(
     stop: Callable[[], None],
-    heard: Heard,
+    heard: Listeners,
     kubeconfig: str | None,
     watches: Watches,
     operator_class: str = "",

@@ -221,7 +221,7 @@ class Restart(Model):
     failure_rate: FailureRate | None = spec_field("For strategy failure-rate.", UPGRADE)
 
 
-class RestoreFrom(Model):
+class RestoreSource(Model):
     """The state to start from. One of the fields. Void once the attempt that used it has completed a
     checkpoint."""
 

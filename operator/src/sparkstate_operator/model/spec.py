@@ -17,7 +17,7 @@ from sparkstate_operator.model.progress import (
     Checkpointing,
     Deletion,
     Restart,
-    RestoreFrom,
+    RestoreSource,
     Savepoints,
     Trigger,
 )
@@ -183,7 +183,7 @@ class StatefulSparkJobSpec(Model):
         ge=0,
         le=2**31 - 1,
     )
-    restore_from: RestoreFrom | None = spec_field(
+    restore_from: RestoreSource | None = spec_field(
         "The state to start from, where the job has no completed checkpoint of its own, or when changed.",
         SAVEPOINT,
     )

@@ -33,7 +33,7 @@ class Loss(Enum):
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRequest:
     """A request that came to the proxy."""
 
     method: str
@@ -55,7 +55,7 @@ class Seen:
 class Rule:
     """What happens to the requests that ``matches`` chooses; the first rule with ``times`` left counts."""
 
-    matches: Callable[[Seen], bool]
+    matches: Callable[[SeenRequest], bool]
     action: int | Loss | Callable[[], object]
     """A status to answer with, a loss, or something to call while the request waits and before it is passed on."""
     times: int
@@ -73,7 +73,7 @@ class FaultProxy:
     upstream: tuple[str, int]
     trust: ssl.SSLContext
     rules: list[Rule] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SeenRequest] = field(default_factory=list)
     """Every request, in the order of arrival."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: set[socket.socket] = field(default_factory=set)
@@ -163,7 +163,7 @@ class FaultProxy:
         lines = head.split(b"\r\n")
         method, path = (word.decode() for word in lines[0].split()[:2])
         body = _read_body(down, lines[1:], rest)
-        request = Seen(method, path)
+        request = SeenRequest(method, path)
         rule = self._judge(request)
         action = rule.action if rule else None
         if isinstance(action, int):
@@ -183,7 +183,7 @@ class FaultProxy:
                     return
                 self._relay(up, down, request)
 
-    def _relay(self, up: ssl.SSLSocket, down: ssl.SSLSocket, request: Seen) -> None:
+    def _relay(self, up: ssl.SSLSocket, down: ssl.SSLSocket, request: SeenRequest) -> None:
         with self._lock:
             if request.watch:
                 self._watches.add(down)
@@ -196,7 +196,7 @@ class FaultProxy:
             with self._lock:
                 self._watches.discard(down)
 
-    def _judge(self, request: Seen) -> Rule | None:
+    def _judge(self, request: SeenRequest) -> Rule | None:
         with self._lock:
             self.seen.append(request)
             for rule in self.rules:
@@ -217,7 +217,7 @@ class FaultProxy:
                 self._open.discard(connection)
 
 
-def _chooses(pattern: str, method: str) -> Callable[[Seen], bool]:
+def _chooses(pattern: str, method: str) -> Callable[[SeenRequest], bool]:
     wanted = re.compile(pattern)
     return lambda seen: (not method or seen.method == method) and wanted.search(seen.path) is not None
 

@@ -2,7 +2,7 @@
 
 A cluster with nodes must not touch the host's network: its control plane, its nodes and their pods live in
 namespaces of their own, joined by veth pairs, with no way out. A socket belongs to the namespace of the thread
-that made it, so one thread inside (``Door``) makes sockets for everybody outside.
+that made it, so one thread inside (``SocketFactory``) makes sockets for everybody outside.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def remove(namespace: str) -> None:
         ip("netns", "delete", namespace)
 
 
-class Door:
+class SocketFactory:
     """Makes sockets inside of a namespace, for use by any thread."""
 
     def __init__(self, namespace: str) -> None:
@@ -170,12 +170,12 @@ class Forward:
                     self._open -= {here, there}
 
 
-def into(door: Door, address: Address) -> Forward:
+def into(door: SocketFactory, address: Address) -> Forward:
     """From a free port of the host's loopback to an address inside."""
     return Forward(socket.create_server(("127.0.0.1", 0), backlog=128), lambda: door.connect(address))
 
 
-def out_of(door: Door, address: Address, target: Address) -> Forward:
+def out_of(door: SocketFactory, address: Address, target: Address) -> Forward:
     """From an address inside to one on the host, for servers that run here."""
     return Forward(door.listen(address), lambda: socket.create_connection(target, 10))
 

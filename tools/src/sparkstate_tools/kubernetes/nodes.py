@@ -54,7 +54,7 @@ class NodeCluster:
 
     cluster: Cluster
     nodes: list[Node]
-    door: netns.Door
+    door: netns.SocketFactory
     """Makes sockets beside the control plane, where pods reach them at ``ADDRESS``."""
     run: str
     folder: Path
@@ -183,7 +183,7 @@ def _start(stack: contextlib.ExitStack, run: str, folder: Path, manager_flags: S
     netns.ip("-n", middle, "link", "add", "br0", "type", "bridge")
     netns.ip("-n", middle, "addr", "add", f"{ADDRESS}/{addresses.HERE.bits}", "dev", "br0", *netns.NO_PROBING)
     netns.ip("-n", middle, "link", "set", "br0", "up")
-    door = netns.Door(middle)
+    door = netns.SocketFactory(middle)
     stack.callback(door.close)
     forward = netns.into(door, ("127.0.0.1", 6443))
     stack.callback(forward.close)

@@ -40,7 +40,7 @@ def job(namespace: str, name: str = NAME, **spec: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Operated:
+class OperatedNamespace:
     """One namespace under one operator at a time."""
 
     cluster: Cluster

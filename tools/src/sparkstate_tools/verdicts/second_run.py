@@ -19,7 +19,7 @@ WRONG = re.compile(r"(^|failed on (setup|teardown) with \")(AssertionError|asser
 """How the message of a failed assertion begins."""
 
 
-class Which(enum.Enum):
+class Selection(enum.Enum):
     """Which failures of a stage are tried once more."""
 
     NONE = enum.auto()
@@ -29,11 +29,11 @@ class Which(enum.Enum):
     """On a cluster leases and garbage collection go by the wall clock, also in what a test finds wrong."""
 
 
-def worth_it(which: Which, failed: Sequence[junit.Case]) -> list[junit.Case]:
+def worth_it(which: Selection, failed: Sequence[junit.Case]) -> list[junit.Case]:
     """The cases that run again; none where one of them is final."""
-    if which is Which.NONE or len(failed) > AT_MOST:
+    if which is Selection.NONE or len(failed) > AT_MOST:
         return []
-    final = which is Which.SLOW and any(WRONG.match(case.message) for case in failed)
+    final = which is Selection.SLOW and any(WRONG.match(case.message) for case in failed)
     return [] if final else list(failed)
 
 

@@ -17,13 +17,13 @@ def job(spark: Any, params: dict[str, str]) -> None:
     raising = {
         int(number): int(times) for number, times in (each.split("x") for each in params["raise"].split())
     }
-    shaky = F.udf(_Shaky(str(folder), raising), "bigint")
+    shaky = F.udf(_ShakyFunction(str(folder), raising), "bigint")
     rows = totals.source(spark, params).withColumn("v", shaky("id", "v"))
     totals.declare(rows.select("k", "id", "v", "at"), params)
     threading.Thread(target=_cancel_when_told, args=(spark, folder / "cancel"), daemon=True).start()
 
 
-class _Shaky:
+class _ShakyFunction:
     """Passes ``v`` on, but raises at certain rows the first few times that Spark asks."""
 
     def __init__(self, folder: str, raising: dict[int, int]) -> None:

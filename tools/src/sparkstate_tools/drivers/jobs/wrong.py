@@ -10,7 +10,7 @@ import totals
 from sparkstate import Types, ValueStateDescriptor
 
 
-class Twice(totals.Totals):
+class DoubleDeclaration(totals.Totals):
     """Declares one state as two."""
 
     def open(self, ctx: Any) -> None:
@@ -18,7 +18,7 @@ class Twice(totals.Totals):
         self.other = ctx.get_state(ValueStateDescriptor("total", Types.STRING()))
 
 
-class Unpicklable(totals.Totals):
+class UnpicklableTotals(totals.Totals):
     """Holds a lock, which cannot travel."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -27,5 +27,5 @@ class Unpicklable(totals.Totals):
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    function = {"twice": Twice, "unpicklable": Unpicklable}[params["wrong"]]
+    function = {"twice": DoubleDeclaration, "unpicklable": UnpicklableTotals}[params["wrong"]]
     totals.declare(totals.source(spark, params), params, function)
