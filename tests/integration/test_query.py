@@ -100,3 +100,33 @@ def test_the_names_of_spark_s_sockets_do_not_pile_up_in_the_driver(tmp_path: Pat
     after = exit_hook.names(spark._jvm)
     assert other in after
     assert not [name for name in after if name.endswith(".sock")]
+
+
+def test_a_source_that_is_used_twice_and_the_heartbeat_have_the_folders_of_spark(tmp_path: Path) -> None:
+    spark = spark_session.get()
+    spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
+
+    def both(session: Any, params: dict[str, str]) -> None:
+        files = session.readStream.schema("k long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+        beats = session.readStream.format("rate").load().selectExpr("value as k")
+        rows = files.union(beats).union(files)
+        dropped = sparkstate.keyed(rows, "k").process(Nothing(), uid="nothing", output_schema="k long")
+        dropped.sink(sparkstate.FileSink(params["input"] + "-out"))
+
+    declared = graph.declare(both, spark, {"input": str(tmp_path / "input")})
+    taken: list[set[str]] = []
+
+    def epoch(_: DataFrame | None, number: int) -> None:
+        assert query._folders == (0, 1, 0, 2)
+        position = query.position(number, 0)
+        taken.append({path.split("/")[1] for path in position.linked})
+
+    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
+    query.start()
+    deadline = time.monotonic() + 60
+    while not taken and query.failure is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    query.stop()
+    assert query.failure is None
+    assert {folder.name for folder in (tmp_path / "query/sources").iterdir()} == {"0", "1", "2"}
+    assert taken[0] == {"0", "1"}

@@ -100,6 +100,14 @@ def test_offsets_whose_lines_are_not_the_sources_are_refused(tmp_path: Path, ent
         taken(folder, 1, 0, heartbeat=False)
 
 
+def test_a_line_separator_of_unicode_within_an_offset_ends_no_line(tmp_path: Path) -> None:
+    folder = query_directory(tmp_path / "query", 1, 2)
+    entry = 'v1\n{}\n{"logOffset":1,"note":"one\u2028two\u0085three"}'
+    (folder / "offsets/1").write_text(entry)
+    seed(tmp_path / "seeded", taken(folder, 1, 0, heartbeat=False))
+    assert (tmp_path / "seeded/offsets/1").read_text() == entry
+
+
 def test_a_directory_is_never_seeded_twice(tmp_path: Path) -> None:
     captured = taken(query_directory(tmp_path / "query", 1, 2), 1, 0, heartbeat=False)
     seed(tmp_path / "seeded", captured)

@@ -51,6 +51,7 @@ def files_as_spark_reads_them(folder: Path, default: int) -> list[str]:
 @given(st.integers(0, 130), st.integers(1, 21), st.integers(1, 21))
 @example(89, 20, 10)
 @example(15, 20, 4)
+@example(116, 97, 10)
 def test_whatever_interval_a_log_was_written_with_spark_reads_all_of_it(
     tmp_path_factory: pytest.TempPathFactory, last: int, written: int, default: int
 ) -> None:
@@ -86,10 +87,18 @@ def test_the_spacing_stays_near_the_configured_one(
     assert source_log.interval_of(compact_numbers(folder), default) == interval
 
 
-def test_a_log_with_a_hole_is_refused(tmp_path: Path) -> None:
+def test_the_spacing_is_the_configured_one_where_the_log_has_come_so_far(tmp_path: Path) -> None:
+    write_log(tmp_path / "0", 116, 97)
+    source_log.align(tmp_path / "0", 10)
+    assert sorted(compact_numbers(tmp_path / "0")) == [99, 109]
+
+
+@pytest.mark.parametrize("missing", [7, 13], ids=["before the wanted entry", "behind it"])
+def test_a_log_with_a_hole_is_refused(tmp_path: Path, missing: int) -> None:
     write_log(tmp_path / "sources/0", 15, 20)
-    (tmp_path / "sources/0/7").unlink()
-    with pytest.raises(errors.CorruptData, match="lacks the entry 7 of the log in sources/0 and has 0 to 15"):
+    (tmp_path / f"sources/0/{missing}").unlink()
+    told = f"lacks the entry {missing} of the log in sources/0 and has 0 to 15"
+    with pytest.raises(errors.CorruptData, match=told):
         source_log.align_all(tmp_path, 10)
     assert len(content_of(tmp_path / "sources/0")) == 15
 

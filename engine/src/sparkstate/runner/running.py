@@ -167,14 +167,18 @@ class Runner:
                 self._clock.sleep(STORAGE_RETRY_S)
 
 
-def look(job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock) -> lineages.FoundLineage | None:
+def look(
+    job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock
+) -> lineages.FoundLineage | None:
     """The job's lineage in the storage. Raises as :func:`require_known` does, and the errors of the storage."""
     found = lineages.find(job, clock)
     require_known(job, found, folder)
     return found
 
 
-def require_known(job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir) -> None:
+def require_known(
+    job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir
+) -> None:
     """Raise ``RestoreBlocked`` if the storage has nothing of a job that had its state there, or only a lineage that was
     begun beside it (on the disk below a volume that is not mounted); otherwise remember the lineage that it has."""
     storage, name = job.checkpoint.storage, lineage.JobName.of(job)

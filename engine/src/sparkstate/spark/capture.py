@@ -103,7 +103,7 @@ def take(
     for number in (epoch - 1, epoch):
         path = offsets / str(number)
         if path.is_file():
-            lines = path.read_text().splitlines()[: _OFFSETS_HEAD + used]
+            lines = path.read_text().split("\n")[: _OFFSETS_HEAD + used]
             files[f"offsets/{number}"] = "\n".join(lines).encode()
     for path in _with_crc(directory / "commits" / str(epoch - 1)):
         files[f"commits/{path.name}"] = path.read_bytes()
@@ -123,8 +123,7 @@ def take(
 
 def _check_format(entry: str, uses: int) -> None:
     # A manifest cannot ask for another format (`sparkConf` is checked), but a job's code can.
-    head, _, rest = entry.partition("\n")
-    lines = rest.splitlines()
+    head, *lines = entry.split("\n")
     if head == _OFFSETS_VERSION and len(lines) == uses + _OFFSETS_HEAD - 1:
         return
     raise errors.DeclarationError(
@@ -162,7 +161,7 @@ def _commit_entry(watermark_ms: int) -> bytes:
 def log_offsets(offsets_entry: str, folders: Sequence[int]) -> dict[int, int]:
     """Folder of a source → last entry of its log that this epoch uses, for sources that keep a log (files)."""
     limits = {}
-    for folder, line in zip(folders, offsets_entry.splitlines()[_OFFSETS_HEAD:], strict=True):
+    for folder, line in zip(folders, offsets_entry.split("\n")[_OFFSETS_HEAD:], strict=True):
         try:
             parsed = json.loads(line)
         except ValueError:
@@ -209,8 +208,8 @@ def _within(
 def only_heartbeat(directory: Path, epoch: int) -> bool:
     """Whether from ``epoch - 1`` to ``epoch`` no source moved but the last one, which is the heartbeat."""
     try:
-        before = (directory / "offsets" / str(epoch - 1)).read_text().splitlines()[_OFFSETS_HEAD:]
-        now = (directory / "offsets" / str(epoch)).read_text().splitlines()[_OFFSETS_HEAD:]
+        before = (directory / "offsets" / str(epoch - 1)).read_text().split("\n")[_OFFSETS_HEAD:]
+        now = (directory / "offsets" / str(epoch)).read_text().split("\n")[_OFFSETS_HEAD:]
     except FileNotFoundError:
         return False
     return len(now) > 1 and before[:-1] == now[:-1]

@@ -22,6 +22,8 @@ def forget_sockets(jvm: Any) -> None:
     try:
         files = _files(jvm)
         old = files.get(None)
+        if old is None:  # the JVM is ending
+            return
         # Java adds names under a lock that cannot be taken from here, so the list is replaced, which is atomic, and
         # only then changed. Other names come back by Java's own way.
         files.set(None, jvm.java.util.LinkedHashSet())

@@ -54,7 +54,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.retainedTasks": "10000",
     "spark.sql.ui.retainedExecutions": "100",
     # Each epoch of a file source lists its files, and Spark keeps that list in a cache of up to 250 MB of the heap, in
-    # which nobody finds it again: a kilobyte an epoch, until a driver of 512Mi has half its heap full of them.
+    # which nobody finds it again: a kilobyte an epoch, until a driver of 512Mi has half its heap full of them. A job
+    # that joins a partitioned table of a catalog in each epoch wants the cache, and can have it by its sparkConf.
     "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
     # A stream's thread can overflow the default stack in a regular expression over an error's text.
     "spark.driver.extraJavaOptions": f"-Xss8m {_CALM_COMPILER}",

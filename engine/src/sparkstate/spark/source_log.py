@@ -112,11 +112,15 @@ def align(folder: Path, default: int) -> None:
     """
     entries = {number_of(path): path for path in entries_of(folder)}
     compact = [number for number, path in entries.items() if path.name.endswith(".compact")]
-    newest = max(compact, default=-1)
-    interval = _nearest_interval(newest, default) if len(compact) == 1 else interval_of(compact, default)
-    wanted = (max(entries, default=-1) + 1) // interval * interval - 1
+    newest, last = max(compact, default=-1), max(entries, default=-1)
+    _check_whole(entries, range(max(newest, 0), last + 1), folder)
+    interval = interval_of(compact, default)
+    if len(compact) == 1:
+        fits = _last_boundary(last, default) > newest
+        interval = default if fits else _nearest_interval(newest, default)
+    wanted = _last_boundary(last, interval)
     if wanted > newest:
-        merged = [_entry(entries, number, folder) for number in range(max(newest, 0), wanted + 1)]
+        merged = [entries[number] for number in range(max(newest, 0), wanted + 1)]
         _write_compact(folder / f"{wanted}.compact", _files_of(merged))
         for path in merged:
             path.unlink()
@@ -125,13 +129,18 @@ def align(folder: Path, default: int) -> None:
         _write_compact(folder / f"{wanted - interval}.compact", ())
 
 
-def _entry(entries: Mapping[int, Path], number: int, folder: Path) -> Path:
-    if number not in entries:
-        raise errors.CorruptData(
-            f"the stored source position lacks the entry {number} of the log in {folder.parent.name}/{folder.name} "
-            f"and has {min(entries)} to {max(entries)}: go on from another checkpoint or savepoint"
-        )
-    return entries[number]
+def _last_boundary(last: int, interval: int) -> int:
+    """The last entry up to ``last`` that ends an interval; -1: none does."""
+    return (last + 1) // interval * interval - 1
+
+
+def _check_whole(entries: Mapping[int, Path], expected: range, folder: Path) -> None:
+    for number in expected:
+        if number not in entries:
+            raise errors.CorruptData(
+                f"the stored source position lacks the entry {number} of the log in {folder.parent.name}/{folder.name} "
+                f"and has {min(entries)} to {max(entries)}: go on from another checkpoint or savepoint"
+            )
 
 
 def _files_of(entries: Sequence[Path]) -> Iterator[bytes]:

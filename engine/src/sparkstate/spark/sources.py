@@ -18,21 +18,28 @@ _OF_FILES = "FileStreamSource"
 
 
 def folders(execution: Any) -> tuple[int, ...]:
-    """The folder of each line of the query's offsets, in the lines' order."""
+    """The folder of each line of the query's offsets, in the lines' order.
+
+    Raises ``DeclarationError`` for a source whose folder has a name of the job's own.
+    """
     distinct: list[Any] = []
     found = []
     for source in _uses(execution):
         if source not in distinct:
             distinct.append(source)
-        number = distinct.index(source)
-        if _is_of_files(source) and (folder := _folder(source)) != str(number):
-            raise errors.DeclarationError(
-                f"Spark keeps the log of the job's source {number} in sources/{folder}; sparkstate knows only folders "
-                "that are numbered by source. Remove the names of the sources and "
-                "spark.sql.streaming.queryEvolution.enableSourceEvolution from the job's code"
-            )
-        found.append(number)
+        found.append(_number(source) if _is_of_files(source) else distinct.index(source))
     return tuple(found)
+
+
+def _number(source: Any) -> int:
+    folder = _folder(source)
+    if not folder.isdigit():
+        raise errors.DeclarationError(
+            f"Spark keeps the log of a file source of the job in sources/{folder}; sparkstate knows only folders that "
+            "are numbered by source. Remove the names of the sources and "
+            "spark.sql.streaming.queryEvolution.enableSourceEvolution from the job's code"
+        )
+    return int(folder)
 
 
 def of_files(execution: Any) -> Iterator[RememberedSource]:
