@@ -24,7 +24,7 @@ from sparkstate_operator import actions, labels, observed, rbac
 from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import memory, naming
 from sparkstate_operator.core import settings as operator_settings
-from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide import snapshot_registering
 from sparkstate_operator.objects import children, driver
 from sparkstate_operator.plan import Revision
 
@@ -287,7 +287,7 @@ def test_a_command_that_fails_says_so_in_both_places(
 
 def test_the_operator_repeats_what_the_storage_refused_and_takes_every_other_answer_for_final() -> None:
     passing = {errors.StorageRefused.__name__, errors.StorageUnavailable.__name__}
-    assert not passing & snapshot.FINAL
-    assert set(dir(errors)) >= snapshot.FINAL, "the engine has no such reason"
+    assert not passing & snapshot_registering.FINAL
+    assert set(dir(errors)) >= snapshot_registering.FINAL, "the engine has no such reason"
     for reason in (*passing, "StorageError"):
         assert f"`{reason}`" in PAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +14,7 @@ from sparkstate_operator import labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.core.transitions import Step
-from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide import snapshot, snapshot_registering
 
 Pick = Callable[[Sequence[Any]], Any]
 """Chooses one of several."""
@@ -71,15 +72,16 @@ class Life:
             deleting_at=self.now if self.deleted else None,
         )
         result = self.pick(RESULTS)
+        other = dataclasses.replace(one, name="other", uid="s-2", status={"phase": "InProgress"})
         task = observed.Task(
-            naming.command_job("savepoint", "s-1", snapshot.VERIFY),
+            naming.command_job("savepoint", "s-1", snapshot_registering.VERIFY),
             "t",
             "1",
-            snapshot.VERIFY,
+            snapshot_registering.VERIFY,
             result["ok"],
             not result["ok"] and self.pick((True, False)),
             result,
-            self.now,
+            self.now - timedelta(seconds=self.pick((0, 3600))),
         )
         report = self.pick((None, "RUNNING", "RUNNING", "RESTORING"))
         running = job(self.pick((running_status(), running_status(intent={"action": "upgrade"}))))
@@ -89,5 +91,6 @@ class Life:
             self.pick((running, running, running, None)),
             pod(),
             observed.Report({"phase": report}, self.pick(SAVED)) if report else None,
+            others=(other,) if self.pick(range(8)) == 0 else (),
             tasks=self.pick(((), (task,))),
         )

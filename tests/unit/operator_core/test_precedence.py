@@ -18,7 +18,10 @@ from sparkstate_operator.decide import (
     job_steps,
     last_words,
     precedence,
+    snapshot,
+    snapshot_asking,
     snapshot_following,
+    snapshot_registering,
     troubles,
 )
 from sparkstate_operator.decide.last_words import End, Failure, Meaning
@@ -29,6 +32,9 @@ LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
     "troubles": troubles.TROUBLES,
+    "a snapshot": snapshot.STEPS,
+    "what a savepoint waits for": snapshot_asking.HINDRANCES,
+    "a savepoint that is there": snapshot_registering.REGISTERED,
     "a savepoint": snapshot_following.FOLLOWED,
     "a savepoint that is late": snapshot_following.FOLLOWED_LATE,
 }
@@ -71,6 +77,7 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedence, "first", first)
     for seed in range(200):
         list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
+    for seed in range(400):
         list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None

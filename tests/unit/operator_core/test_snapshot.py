@@ -12,7 +12,7 @@ from support.scene.decisions import NOW, job, pod, revision, running_status
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
-from sparkstate_operator.decide import snapshot, snapshot_following
+from sparkstate_operator.decide import snapshot, snapshot_asking, snapshot_following
 
 RUNNING = observed.Report({"phase": "RUNNING"})
 
@@ -68,6 +68,29 @@ def test_a_savepoint_waits_for_one_that_is_taken_though_its_object_is_being_dele
 def test_a_savepoint_waits_for_no_other_that_no_driver_takes_any_more() -> None:
     given_up = one("s-2", status={"phase": "Deleting", "reason": "GivingUp"})
     assert look(one(), given_up).status["phase"] == "Triggered"
+
+
+READY = observed.AroundSnapshot(one(), NOW, job(running_status()), pod(), RUNNING)
+BUSY = job(running_status(intent={"action": "upgrade"}))
+OTHERS = (one("s-2", "InProgress"),)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        pytest.param({"job": None, "report": None, "others": OTHERS}, "JobNotFound", id="no job"),
+        pytest.param({"job": job(deleting=True), "report": None}, "JobNotFound", id="a job that goes"),
+        pytest.param({"job": BUSY, "report": None, "others": OTHERS}, "JobNotRunning", id="no answer"),
+        pytest.param({"job": BUSY, "pod": None, "others": OTHERS}, "JobNotRunning", id="no driver"),
+        pytest.param({"job": BUSY, "others": OTHERS}, "JobBusy", id="a job that is changed"),
+        pytest.param({"others": OTHERS}, "SavepointInFlight", id="another savepoint"),
+    ],
+)
+def test_of_several_things_that_a_savepoint_waits_for_the_first_is_told(
+    seen: dict[str, Any], reason: str
+) -> None:
+    found = snapshot.decide(dataclasses.replace(READY, **seen), revision(), Config())
+    assert (found.status["phase"], found.status["reason"]) == ("Pending", reason)
 
 
 # -- one that was not complete in time ---------------------------------------------------------------------------------
@@ -220,7 +243,7 @@ def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
 
 @pytest.mark.parametrize(
     ("waited_s", "again_s"),
-    [(0.0, snapshot.POLL_S), (5.0, 5.0), (600.0, snapshot.WAIT_S)],
+    [(0.0, snapshot_asking.POLL_S), (5.0, 5.0), (600.0, snapshot_asking.WAIT_S)],
     ids=["first", "then", "later"],
 )
 def test_a_savepoint_of_a_job_that_recovers_looks_again_soon_and_then_less_often(

@@ -52,6 +52,12 @@ class SnapshotDraft(Pending):
         job = self.seen.job
         return job if job is not None and job.uid == self.status.get("jobUid") else None
 
+    @property
+    def named(self) -> observed.Job | None:
+        """The job that its spec names; None if there is none, or another one has its name by now."""
+        job, reference = self.seen.job, self.snapshot.spec.get("jobRef") or {}
+        return job if job is not None and reference.get("uid") in (None, job.uid) else None
+
     def answer(self) -> observed.Document:
         """What the driver says about the trigger; empty if it does not answer, or knows nothing of it."""
         report = self.seen.report

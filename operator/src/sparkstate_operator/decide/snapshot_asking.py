@@ -1,0 +1,132 @@
+"""Before the trigger: what a savepoint waits for until its driver can be asked for it.
+
+The trigger id is in the status before the driver is asked, and derives from the object's uid (or its spec gives it),
+so that asking twice makes one savepoint. How the data is reached is written down with the trigger: when it has to be
+deleted, the job may be gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparkstate_operator import clock, observed
+from sparkstate_operator.core import naming, snapshot_life
+from sparkstate_operator.decide import precedence, snapshot_deletion, snapshot_following
+from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT, SnapshotDraft
+from sparkstate_operator.plan import Revision
+
+POLL_S = 2.0
+WAIT_S = 15.0
+IN_FLIGHT_S = 4.0
+
+
+@dataclass(frozen=True)
+class Hindrance:
+    """Why it cannot be asked for yet. ``look_s``: look again after so long; None: the longer it has waited, the
+    later."""
+
+    reason: str
+    message: str
+    look_s: float | None = None
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """A driver that can take it."""
+
+    job: observed.Job
+    pod: observed.Pod
+    revision: Revision
+
+
+def intend(draft: SnapshotDraft) -> None:
+    """Write the trigger down, or what it waits for; ask nobody yet."""
+    draft.happened(snapshot_life.CREATED)
+    hindrance = precedence.first(HINDRANCES, draft)
+    if hindrance is not None:
+        _wait(draft, hindrance)
+    elif (taker := _taker(draft)) is not None:
+        _trigger(draft, taker)
+
+
+# -- what hinders it, in this order ------------------------------------------------------------------------------------
+
+
+def _job_is_gone(draft: SnapshotDraft) -> Hindrance | None:
+    """Everything else is said of the job. One that is being deleted takes the savepoint of its own policy only."""
+    if draft.named is not None and draft.named.deleting_at is None:
+        return None
+    name = (draft.snapshot.spec.get("jobRef") or {}).get("name")
+    return Hindrance("JobNotFound", f"there is no job {name} to take it from")
+
+
+def _job_does_not_run(draft: SnapshotDraft) -> Hindrance | None:
+    """Before what the operator is about to do with the job: a user asks first whether it runs."""
+    if draft.named is None or _taker(draft) is not None:
+        return None
+    return Hindrance("JobNotRunning", f"job {draft.named.name} does not run; the savepoint waits for it")
+
+
+def _job_is_changed(draft: SnapshotDraft) -> Hindrance | None:
+    """Its driver runs, but is about to be stopped. Before the other savepoints: they wait for the same."""
+    if draft.named is None or not draft.named.status.get("intent"):
+        return None
+    return Hindrance("JobBusy", f"job {draft.named.name} is being changed; the savepoint waits for that")
+
+
+def _other_is_in_flight(draft: SnapshotDraft) -> Hindrance | None:
+    """Last, for it passes soonest, and is looked at as often."""
+    other = next((one for one in draft.seen.others if _is_in_flight(one)), None)
+    if other is None:
+        return None
+    why = f"StateSnapshot {other.name} of the same job is being taken; two are never in flight"
+    return Hindrance("SavepointInFlight", why, IN_FLIGHT_S)
+
+
+HINDRANCES = (_job_is_gone, _job_does_not_run, _job_is_changed, _other_is_in_flight)
+"""None of them: its trigger is written down."""
+
+
+def _taker(draft: SnapshotDraft) -> _Taker | None:
+    job, pod, revision, report = draft.named, draft.seen.pod, draft.revision, draft.seen.report
+    if job is None or pod is None or revision is None or report is None or report.phase != "RUNNING":
+        return None
+    return _Taker(job, pod, revision)
+
+
+def _is_in_flight(one: observed.Snapshot) -> bool:
+    """Also of one that is being deleted and whose savepoint may be taken yet."""
+    return one.phase in IN_FLIGHT or (
+        one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
+    )
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _wait(draft: SnapshotDraft, hindrance: Hindrance) -> None:
+    waited_s = draft.age_s("triggeredTime", draft.snapshot.created)
+    wait_s = min(max(waited_s, POLL_S), WAIT_S)
+    if waited_s > draft.timeout_s():
+        why = f"not taken within {draft.timeout_s():.0f} s: {hindrance.message}"
+        snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, hindrance.reason, why)
+        draft.wait_s = hindrance.look_s
+        return
+    draft.fill(reason=hindrance.reason, message=hindrance.message)
+    draft.wait_s = wait_s if hindrance.look_s is None else hindrance.look_s
+
+
+def _trigger(draft: SnapshotDraft, taker: _Taker) -> None:
+    spec, job, revision = draft.snapshot.spec, taker.job, taker.revision
+    account = spec.get("serviceAccountName") or revision.service_account or naming.service_account(job.name)
+    draft.happened(snapshot_life.TRIGGERED)
+    draft.fill(
+        reason=None,
+        message=None,
+        triggerId=spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32),
+        jobUid=job.uid,
+        attempt=taker.pod.attempt,
+        access=draft.access(spec.get("s3") or revision.get("s3"), account),
+        triggeredTime=draft.status.get("triggeredTime") or clock.text(draft.seen.now),
+    )
+    draft.wait_s = 0.0
