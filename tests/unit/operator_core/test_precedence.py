@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from support.scene import snapshot_lives
-from support.scene.decisions import ended, pod, revision
+from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
 from support.scene.job_lives import Life
 
 from sparkstate_operator import observed
 from sparkstate_operator.decide import (
+    deletion,
     failover,
     job_steps,
     last_words,
@@ -28,6 +29,7 @@ from sparkstate_operator.decide.last_words import End, Failure, Meaning
 
 LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "steps": job_steps.STEPS,
+    "a deletion": deletion.STEPS,
     "a watched attempt": failover.WATCHED,
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
@@ -62,6 +64,8 @@ def test_every_rule_says_why_it_stands_where_it_does(rules: Sequence[Callable[..
 
 LATE = {"phase": "Failed", "reason": "Timeout", "triggerId": "t-1", "jobUid": "uid-1"}
 """A savepoint that was not complete in time."""
+PURGED = running_status(phase="Deleting", intent={"action": "delete", "policy": "purge"})
+"""A job whose data is to go: no life by chance has that policy."""
 
 
 def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +83,9 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
     for seed in range(400):
         list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
+    look(observed.Observed(job(PURGED, deleting=True), NOW))
+    unknown = {**PURGED, "revision": "gone"}
+    look(observed.Observed(job(unknown, deleting=True), NOW, drivers=(pod(),)), invalid="the spec is wrong")
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []

@@ -7,18 +7,20 @@ policy is then ``retain``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import commanding, starting, stopping
+from sparkstate_operator.decide import commanding, precedence, starting, stopping
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import built_in, units
 
+Step = Callable[[Draft, Config], None]
 POLL_S = 2.0
 PURGE = "purge"
 DEADLINE = built_in.value("deletion.deadline")
@@ -30,18 +32,8 @@ def go_on(draft: Draft, config: Config) -> None:
     if labels.FINALIZER not in draft.seen.job.finalizers:
         return
     draft.happened(job_life.DELETED)
-    if draft.intent.get("action") != "delete":
-        _begin(draft)
-        return
-    late = draft.now >= _deadline(draft)
-    if not late and not (_policy_is_done(draft) and _pods_are_gone(draft)):
-        draft.wait_until(_deadline(draft))
-        return
-    if late:
-        draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
-    if late or draft.intent.get("policy") != PURGE:
-        _tell_name(draft, config)
-    _remove_all(draft)
+    step = precedence.first(STEPS, draft) or _end
+    step(draft, config)
 
 
 def overdue(seen: observed.Observed) -> bool:
@@ -61,7 +53,59 @@ def by_force(seen: observed.Observed, config: Config, why: str) -> actions.Decis
     return draft.decision(seen.job.status)
 
 
-def _begin(draft: Draft) -> None:
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _is_not_begun(draft: Draft) -> Step | None:
+    """The policy that counts is written down before anything is done by it: the spec may be changed meanwhile."""
+    return _begin if draft.intent.get("action") != "delete" else None
+
+
+def _is_late(draft: Draft) -> Step | None:
+    """Before whatever is left to be done: what it waits for may never come, and the job's namespace waits as well."""
+    return _give_up if draft.now >= _deadline(draft) else None
+
+
+def _attempt_may_write(draft: Draft) -> Step | None:
+    """Before the data is deleted: a driver that lives writes more. With ``savepoint`` it is given the time for that
+    before its pod is deleted as all others are."""
+    revision = _of_attempt(draft)
+    return _stop if revision is not None and not stopping.is_over(draft, revision) else None
+
+
+def _data_is_there(draft: Draft) -> Step | None:
+    """While the job is there: the command belongs to it. In a namespace that is being deleted none can be made."""
+    if draft.intent.get("policy") != PURGE or draft.seen.namespace_terminating or _of_attempt(draft) is None:
+        return None
+    return None if _stage(draft, _command(draft)) is Stage.DONE else _purge
+
+
+def _driver_may_live(draft: Draft) -> Step | None:
+    """Last, for it knows no policy: of a driver whose revision nobody knows (its object is gone, and the spec is wrong)
+    only the end can be asked for and waited for."""
+    revision = draft.revision or draft.wanted
+    alive = (pod for pod in draft.seen.drivers if pod.death is not Death.CONFIRMED)
+    dangerous = any(
+        pod.deleting_at is None or revision is None or draft.now < starting.harmless_at(pod, revision)
+        for pod in alive
+    )
+    return _clear if dangerous else None
+
+
+STEPS = (_is_not_begun, _is_late, _attempt_may_write, _data_is_there, _driver_may_live)
+"""None of them: the policy is done, and the job goes."""
+
+
+def _of_attempt(draft: Draft) -> Revision | None:
+    """The revision by which the newest attempt is judged. None where there was no attempt, or its revision is not
+    known: no policy can be carried out then."""
+    return (draft.revision or draft.wanted) if draft.attempt else None
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _begin(draft: Draft, _: Config) -> None:
     policy = _told(draft, "policy")
     if draft.seen.namespace_terminating and policy != "retain":
         draft.note(
@@ -75,6 +119,74 @@ def _begin(draft: Draft) -> None:
         draft.note("DeletionDegraded", told, warning=True)
     stopping.begin(draft, "delete", savepoint=policy == "savepoint")
     draft.status["intent"]["policy"] = policy
+
+
+def _give_up(draft: Draft, config: Config) -> None:
+    draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
+    _tell_name(draft, config)
+    _remove_all(draft)
+
+
+def _stop(draft: Draft, _: Config) -> None:
+    _end_attempt(draft)
+    draft.wait_until(_deadline(draft))
+
+
+def _purge(draft: Draft, _: Config) -> None:
+    """The engine deletes what the lineage has in storage."""
+    _end_attempt(draft)
+    task, revision = _command(draft), draft.revision or draft.wanted
+    stage = _stage(draft, task)
+    if stage is Stage.MISSING and revision is not None:
+        draft.acts.append(actions.EnsureChildren(revision.name))
+        draft.acts.append(actions.CreateTask(_command_name(draft), PURGE, (PURGE, "--json")))
+    elif stage is Stage.DUE and task is not None:
+        draft.acts.append(actions.DeleteTask(task))
+    elif stage is Stage.PAUSES and task is not None:
+        why = f"the data could not be deleted: {commanding.why(task)}; it is tried again until the deadline"
+        draft.say(why)
+        draft.note("PurgeFailed", why, warning=True)
+    draft.wait(POLL_S)
+    draft.wait_until(_deadline(draft))
+
+
+def _clear(draft: Draft, _: Config) -> None:
+    """Every pod is asked to end."""
+    _end_attempt(draft)
+    _delete_pods(draft)
+    draft.wait(POLL_S)
+    draft.wait_until(_deadline(draft))
+
+
+def _end(draft: Draft, config: Config) -> None:
+    _end_attempt(draft)
+    if draft.intent.get("policy") != PURGE:
+        _tell_name(draft, config)
+    _remove_all(draft)
+
+
+# -- what steps have in common -----------------------------------------------------------------------------------------
+
+
+def _end_attempt(draft: Draft) -> None:
+    """What brings the newest attempt's end nearer. In the steps after its end: its last word, which may name a
+    savepoint."""
+    revision = _of_attempt(draft)
+    if revision is not None:
+        left_s = (_deadline(draft) - draft.now).total_seconds() - MARGIN_S
+        stopping.go_on(draft, revision, max(0.0, draft.since() + left_s))
+
+
+def _command_name(draft: Draft) -> str:
+    return naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
+
+
+def _command(draft: Draft) -> observed.Task | None:
+    return draft.seen.task(_command_name(draft))
+
+
+def _stage(draft: Draft, task: observed.Task | None) -> Stage:
+    return commanding.stage(task, draft.seen.job.deleting_at or draft.now, draft.now)
 
 
 def _told(draft: Draft, name: str) -> str:
@@ -114,59 +226,15 @@ def _tell_name(draft: Draft, config: Config) -> None:
     draft.note("StateUnderOtherName", told, warning=True)
 
 
-def _policy_is_done(draft: Draft) -> bool:
-    """Whether the policy has nothing more to do; with ``savepoint`` the driver has ended."""
-    policy = draft.intent.get("policy")
-    revision = draft.revision or draft.wanted
-    if revision is None or draft.attempt == 0:
-        return True
-    left_s = (_deadline(draft) - draft.now).total_seconds() - MARGIN_S
-    if not stopping.stopped(draft, revision, max(0.0, draft.since() + left_s)):
-        return False
-    return policy != PURGE or draft.seen.namespace_terminating or _purged(draft, revision)
-
-
-def _purged(draft: Draft, revision: Revision) -> bool:
-    """Whether the engine has deleted what the lineage has in storage. Its driver is dead by now."""
-    name = naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
-    task = draft.seen.task(name)
-    begun = draft.seen.job.deleting_at or draft.now
-    stage = commanding.stage(task, begun, draft.now)
-    draft.wait(POLL_S)
-    if stage is Stage.MISSING:
-        draft.acts.append(actions.EnsureChildren(revision.name))
-        draft.acts.append(actions.CreateTask(name, PURGE, (PURGE, "--json")))
-    elif stage is Stage.DUE and task is not None:
-        draft.acts.append(actions.DeleteTask(task))
-    elif stage is Stage.PAUSES and task is not None:
-        why = f"the data could not be deleted: {commanding.why(task)}; it is tried again until the deadline"
-        draft.say(why)
-        draft.note("PurgeFailed", why, warning=True)
-    return stage is Stage.DONE
-
-
-def _pods_are_gone(draft: Draft) -> bool:
-    """Whether no pod of the job can do anything any more; asks those that can to end."""
-    for pod in (*draft.seen.drivers, *draft.seen.executors):
-        if pod.deleting_at is None:
-            draft.acts.append(actions.DeletePod(pod, "the job is deleted"))
-    revision = draft.revision or draft.wanted
-    for pod in draft.seen.drivers:
-        if pod.death is Death.CONFIRMED:
-            continue
-        if pod.deleting_at is None or revision is None or draft.now < starting.harmless_at(pod, revision):
-            draft.wait(POLL_S)
-            return False
-    return True
+def _delete_pods(draft: Draft) -> None:
+    pods = (*draft.seen.drivers, *draft.seen.executors)
+    draft.acts.extend(actions.DeletePod(pod, "the job is deleted") for pod in pods if pod.deleting_at is None)
 
 
 def _remove_all(draft: Draft) -> None:
     """Every child, then the finalizer: with it the job is gone."""
     seen = draft.seen
-    done = {action.pod.uid for action in draft.acts if isinstance(action, actions.DeletePod)}
-    for pod in (*seen.drivers, *seen.executors):
-        if pod.deleting_at is None and pod.uid not in done:
-            draft.acts.append(actions.DeletePod(pod, "the job is deleted"))
+    _delete_pods(draft)
     draft.acts.extend(actions.DeleteTask(task) for task in seen.tasks)
     if draft.intent.get("policy") == PURGE:
         own = (one for one in seen.snapshots if one.labels.get(labels.JOB_UID) == seen.job.uid)

@@ -141,6 +141,13 @@ def others_are_over(draft: Draft, revision: Revision, *, or_terminating: bool = 
     return clear
 
 
+def others_are_harmless(draft: Draft, revision: Revision) -> bool:
+    """Whether no driver of an older attempt can do any harm."""
+    return all(
+        pod.deleting_at is not None and draft.now >= harmless_at(pod, revision) for pod in older_alive(draft)
+    )
+
+
 def _predecessor_s(draft: Draft, revision: Revision) -> int:
     """How long the new driver has to wait at most for those that are about to end; it counts from its own begin, which
     is later than now."""

@@ -52,40 +52,56 @@ def stopped(draft: Draft, revision: Revision, patience_s: float) -> bool:
 
     ``patience_s``: how long a savepoint may take before it is given up.
     """
-    return _newest_is_over(draft, revision, patience_s) and starting.others_are_over(draft, revision)
+    go_on(draft, revision, patience_s)
+    return is_over(draft, revision)
 
 
-def _newest_is_over(draft: Draft, revision: Revision, patience_s: float) -> bool:
+def is_over(draft: Draft, revision: Revision) -> bool:
+    """Whether the attempt of the intent is over, and every older one."""
+    return _newest_is_over(draft, revision) and starting.others_are_harmless(draft, revision)
+
+
+def go_on(draft: Draft, revision: Revision, patience_s: float) -> None:
+    """What brings the end of the attempt nearer, then of every older one. Once it has ended its last word is taken."""
+    _end_newest(draft, revision, patience_s)
+    if _newest_is_over(draft, revision):
+        starting.others_are_over(draft, revision)
+
+
+def _newest_is_over(draft: Draft, revision: Revision) -> bool:
     pod = draft.pod
     if pod is None:
-        return _gone(draft, revision)
+        return _gone_s(draft, revision) <= 0
     if pod.death is Death.CONFIRMED:
-        _take_last_word(draft, pod)
         return True
-    trigger = draft.intent.get("triggerId")
-    if trigger and pod.deleting_at is None and not _savepoint_is_over(draft, pod, str(trigger), patience_s):
-        return False
-    if pod.deleting_at is None:
-        draft.acts.append(actions.DeletePod(pod, f"to {draft.intent.get('action')}"))
-        draft.wait(POLL_S)
-        return False
-    harmless = starting.harmless_at(pod, revision)
-    draft.wait_until(harmless)
-    return draft.now >= harmless
+    return pod.deleting_at is not None and draft.now >= starting.harmless_at(pod, revision)
 
 
-def _gone(draft: Draft, revision: Revision) -> bool:
-    """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node."""
+def _gone_s(draft: Draft, revision: Revision) -> float:
+    """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node: for how long
+    yet."""
     sighting = draft.seen.sightings.get(draft.attempt)
     if sighting is not None and sighting.death is Death.CONFIRMED:
-        _take_last_word(draft, sighting)
-        return True
+        return 0.0
     if not any(child.attempt == draft.attempt for child in draft.seen.config_maps):
-        return True  # nothing of this attempt was ever made
-    if draft.since() >= revision.death_s:
-        return True
-    draft.wait(revision.death_s - draft.since() + 0.2)
-    return False
+        return 0.0  # nothing of this attempt was ever made
+    return revision.death_s - draft.since()
+
+
+def _end_newest(draft: Draft, revision: Revision, patience_s: float) -> None:
+    pod, trigger = draft.pod, draft.intent.get("triggerId")
+    last = pod or draft.seen.sightings.get(draft.attempt)
+    if last is not None and last.death is Death.CONFIRMED:
+        _take_last_word(draft, last)
+    elif pod is None:
+        left_s = _gone_s(draft, revision)
+        if left_s > 0:
+            draft.wait(left_s + 0.2)
+    elif pod.deleting_at is not None:
+        draft.wait_until(starting.harmless_at(pod, revision))
+    elif not trigger or _savepoint_is_over(draft, pod, str(trigger), patience_s):
+        draft.acts.append(actions.DeletePod(pod, f"to {draft.intent.get('action')}"))
+        draft.wait(POLL_S)
 
 
 def _take_last_word(draft: Draft, pod: observed.Pod) -> None:

@@ -1,0 +1,108 @@
+"""The deletion of a job, step by step: of two that a look might take, the one that comes first."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, acts, job, look, pod, running_status
+
+from sparkstate_operator import actions, observed
+from sparkstate_operator.core import naming
+
+BEGUN = {"action": "delete", "attempt": 1, "since": "2026-01-01T12:00:00Z"}
+DENIED = {"message": "access denied"}
+
+
+def deleted(policy: str = "purge", *drivers: observed.Pod, **fields: Any) -> observed.Observed:
+    """A look at a job whose deletion has begun."""
+    status = running_status(phase="Deleting", intent={**BEGUN, "policy": policy})
+    return observed.Observed(job(status, deleting=True), NOW, drivers=drivers, **fields)
+
+
+def unjudged(policy: str) -> observed.Observed:
+    """The revision of a driver that lives is gone."""
+    seen = deleted(policy, pod())
+    return dataclasses.replace(
+        seen, job=dataclasses.replace(seen.job, status={**seen.job.status, "revision": "gone"})
+    )
+
+
+def purging(*, failed: bool = False, succeeded: bool = False, **result: Any) -> observed.Task:
+    name = naming.command_job("orders", "uid-1", "purge")
+    return observed.Task(name, "t", "1", "purge", succeeded, failed, result, NOW)
+
+
+def later(seen: observed.Observed) -> observed.Observed:
+    """After the deadline."""
+    return dataclasses.replace(seen, now=NOW + timedelta(days=1))
+
+
+def taken(decision: actions.Decision) -> str:
+    """Which step it was, by what it does."""
+    if acts(decision, actions.RemoveFinalizer):
+        return "given up" if any(note.reason == "DeletionDegraded" for note in decision.notes) else "ended"
+    if acts(decision, actions.CreateTask):
+        return "purged"
+    (act,) = decision.actions
+    assert isinstance(act, actions.DeletePod)
+    return "cleared" if act.why == "the job is deleted" else "stopped"
+
+
+OLDER = deleted("purge", pod())
+OLDER = dataclasses.replace(
+    OLDER, job=dataclasses.replace(OLDER.job, status={**OLDER.job.status, "attempt": 2})
+)
+"""An attempt that has left nothing, and the driver of the one before."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        pytest.param(later(deleted("purge", pod())), "given up", id="late, before the attempt has ended"),
+        pytest.param(later(deleted("purge")), "given up", id="late, before the data is deleted"),
+        pytest.param(deleted("purge", pod()), "stopped", id="an attempt that lives, before its data"),
+        pytest.param(OLDER, "stopped", id="an older driver that lives, before the data"),
+        pytest.param(deleted("purge"), "purged", id="data"),
+        pytest.param(deleted("retain"), "ended", id="nothing is left"),
+        pytest.param(deleted("purge", tasks=(purging(succeeded=True),)), "ended", id="the data is gone"),
+        pytest.param(deleted("purge", namespace_terminating=True), "ended", id="no command can be made"),
+    ],
+)
+def test_of_two_steps_of_a_deletion_the_first_is_taken(seen: observed.Observed, step: str) -> None:
+    assert taken(look(seen)) == step
+
+
+@pytest.mark.parametrize("policy", ["purge", "savepoint", "retain"])
+def test_a_driver_of_which_nothing_is_known_is_ended_without_a_policy(policy: str) -> None:
+    seen = unjudged(policy)
+    waits = look(seen, invalid="the spec is wrong")
+    assert (taken(waits), waits.wait_s) == ("cleared", 2.0)
+    assert taken(look(later(seen), invalid="the spec is wrong")) == "given up"
+
+
+def test_nothing_is_done_before_the_policy_is_written_down() -> None:
+    begins = look(later(observed.Observed(job(running_status(), deleting=True), NOW, drivers=(pod(),))))
+    assert begins.actions == ()
+    assert begins.status["intent"]["action"] == "delete"
+
+
+def test_a_purge_that_failed_is_told_and_made_again_after_its_pause() -> None:
+    pauses = look(deleted(tasks=(purging(failed=True, **DENIED),)))
+    assert pauses.actions == ()
+    assert [note.reason for note in pauses.notes] == ["PurgeFailed"]
+    assert "access denied" in pauses.status["message"]
+    due = dataclasses.replace(
+        deleted(tasks=(purging(failed=True, **DENIED),)), now=NOW + timedelta(seconds=31)
+    )
+    assert [type(act) for act in look(due).actions] == [actions.DeleteTask]
+
+
+def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> None:
+    word = '{"reason": "Suspended", "savepoint": {"location": "s3://bucket/sp-1"}}'
+    over = pod(phase="Succeeded", ready=False, ended=observed.Ended(0, "Completed", word, NOW))
+    told = look(deleted("purge", over))
+    assert taken(told) == "purged"
+    assert told.status["lastSavepoint"]["uri"] == "s3://bucket/sp-1"
