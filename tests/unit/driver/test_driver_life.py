@@ -7,15 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.drivers import driver_lives
 from support.repository import tree
 from support.storage.stores import ManualClock
 
+from sparkstate import errors
 from sparkstate.control import driver_life
 from sparkstate.control.documents import DriverPhase, JobIdentity
+from sparkstate.driver.away import Ending
 from sparkstate.driver.view import JobView
 
 ARROWS = {(before, row.to) for row in driver_life.TABLE for before in row.ends}
@@ -117,6 +121,53 @@ def noted() -> Iterator[DriverPhase]:
                 (phase,) = node.args
                 assert isinstance(phase, ast.Attribute), tree.name(path)
                 yield DriverPhase[phase.attr]
+
+
+LOST = driver_lives.fails(errors.SlotLost("slot 0 is gone"))
+FINAL = driver_lives.fails(errors.SpecInvalid("no"))
+AWAY = driver_lives.fails(errors.StorageUnavailable("it does not answer"))
+CANCELLED = driver_lives.cancelled
+ENDS = driver_lives.both(CANCELLED, driver_lives.fails(Ending("asked to end")))
+LIVES: dict[str, dict[str, list[driver_lives.Event]]] = {
+    "to the end of its input": {},
+    "the storage is away when it claims": {"claim": [AWAY]},
+    "the storage is away, and it is asked to end": {"claim": [AWAY, driver_lives.both(CANCELLED, AWAY)]},
+    "it cannot claim": {"claim": [FINAL]},
+    "the storage is away, and then it cannot claim": {"claim": [AWAY, FINAL]},
+    "it is asked to end before it restores": {"restore": [ENDS]},
+    "a slot is lost before it restores": {"restore": [LOST]},
+    "the storage is away, and then a slot is lost": {"claim": [AWAY], "restore": [LOST]},
+    "it cannot restore": {"restore": [FINAL]},
+    "it cannot restore after a loss": {"restore": [LOST, FINAL]},
+    "it is asked to end after a loss": {"restore": [driver_lives.both(CANCELLED, LOST)]},
+    "a slot is lost while they fill": {"fill": [LOST]},
+    "its slots cannot be filled": {"fill": [FINAL]},
+    "it is asked to end while its slots fill": {"fill": [ENDS]},
+    "the log is away while its slots fill": {"fill": [driver_lives.away]},
+    "a slot is lost while it runs": {"run": [LOST]},
+    "it fails for good while it runs": {"run": [FINAL]},
+    "it is asked to end": {"run": [CANCELLED]},
+    "the log is away while it runs": {"run": [driver_lives.away]},
+    "it is asked to end while the log is away": {"run": [driver_lives.cancelled_while_away]},
+    "it is not stopped, for its savepoint fails": {"run": [driver_lives.stopped_in_vain(drain=False)]},
+    "it is not drained, for its savepoint fails": {"run": [driver_lives.stopped_in_vain(drain=True)]},
+    "the log is away in its last epoch": {"end": [driver_lives.away]},
+    "a slot is lost in its last epoch": {"end": [LOST]},
+    "it fails for good in its last epoch": {"end": [FINAL]},
+}
+"""What happens, by where it happens."""
+
+
+def test_every_arrow_of_the_table_is_gone_by_a_driver_and_no_driver_goes_another_way(tmp_path: Path) -> None:
+    gone: set[driver_lives.Arrow] = set()
+    for number, (life, events) in enumerate(LIVES.items()):
+        made = driver_lives.Life({where: list(each) for where, each in events.items()})
+        with pytest.MonkeyPatch.context() as patch:
+            made.live(tmp_path / str(number), patch)
+        assert driver_lives.told(made.arrows - ARROWS) == [], life
+        assert {after for _, after in made.arrows} & {DriverPhase.FINISHED, DriverPhase.FAILED}, f"{life}: no end"
+        gone |= made.arrows
+    assert driver_lives.told(ARROWS - gone) == [], "no driver goes there"
 
 
 RECOVERY = "tests/integration/test_recovery.py::"
