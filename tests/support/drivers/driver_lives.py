@@ -25,10 +25,10 @@ from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import Verdict
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
-from sparkstate.spark import position
+from sparkstate.spark import capture
 
 Event = Callable[["Life"], object]
-Arrow = tuple[Phase, Phase]
+Arrow = tuple[DriverPhase, DriverPhase]
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Life:
     def _replace_edges(self, monkeypatch: pytest.MonkeyPatch) -> None:
         life, go, clock = self, JobView._go, ManualClock()
 
-        def noted(view: JobView, phase: Phase) -> str:
+        def noted(view: JobView, phase: DriverPhase) -> str:
             if view.phase is not phase:
                 life.arrows.add((view.phase, phase))
             return go(view, phase)
@@ -108,7 +108,7 @@ class Life:
         monkeypatch.setattr(starting, "_runner", runner)
         monkeypatch.setattr(starting, "_checkpoints", lambda *_: self._checkpoints())
         monkeypatch.setattr(starting, "EpochLoop", loop)
-        monkeypatch.setattr(EpochLoop, "_position", lambda *_: position.Captured())
+        monkeypatch.setattr(EpochLoop, "_position", lambda *_: capture.CapturedPosition())
 
     def _slot_pool(self) -> Any:
         made = mock.MagicMock()
@@ -145,6 +145,7 @@ class _Query:
 
     def __init__(self, life: Life) -> None:
         self._life, self.failure = life, cast("BaseException | None", None)
+        self.directory = Path("of no query")
 
     def wait(self, _: float) -> bool:
         try:

@@ -165,7 +165,9 @@ def test_every_arrow_of_the_table_is_gone_by_a_driver_and_no_driver_goes_another
         with pytest.MonkeyPatch.context() as patch:
             made.live(tmp_path / str(number), patch)
         assert driver_lives.told(made.arrows - ARROWS) == [], life
-        assert {after for _, after in made.arrows} & {DriverPhase.FINISHED, DriverPhase.FAILED}, f"{life}: no end"
+        assert {after for _, after in made.arrows} & {DriverPhase.FINISHED, DriverPhase.FAILED}, (
+            f"{life}: no end"
+        )
         gone |= made.arrows
     assert driver_lives.told(ARROWS - gone) == [], "no driver goes there"
 

@@ -31,7 +31,7 @@ class Hindrance:
 
 
 @dataclass(frozen=True)
-class _Taker:
+class _RunningDriver:
     """A driver that can take it."""
 
     job: observed.Job
@@ -45,8 +45,8 @@ def intend(draft: SnapshotDraft) -> None:
     hindrance = precedence.first(HINDRANCES, draft)
     if hindrance is not None:
         _wait(draft, hindrance)
-    elif (taker := _taker(draft)) is not None:
-        _trigger(draft, taker)
+    elif (driver := _running_driver(draft)) is not None:
+        _trigger(draft, driver)
 
 
 # -- what hinders it, in this order ------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _job_is_gone(draft: SnapshotDraft) -> Hindrance | None:
 
 def _job_does_not_run(draft: SnapshotDraft) -> Hindrance | None:
     """Before what the operator is about to do with the job: a user asks first whether it runs."""
-    if draft.named is None or _taker(draft) is not None:
+    if draft.named is None or _running_driver(draft) is not None:
         return None
     return Hindrance("JobNotRunning", f"job {draft.named.name} does not run; the savepoint waits for it")
 
@@ -87,11 +87,11 @@ HINDRANCES = (_job_is_gone, _job_does_not_run, _job_is_changed, _other_is_in_fli
 """None of them: its trigger is written down."""
 
 
-def _taker(draft: SnapshotDraft) -> _Taker | None:
+def _running_driver(draft: SnapshotDraft) -> _RunningDriver | None:
     job, pod, revision, report = draft.named, draft.seen.pod, draft.revision, draft.seen.report
     if job is None or pod is None or revision is None or report is None or report.phase != "RUNNING":
         return None
-    return _Taker(job, pod, revision)
+    return _RunningDriver(job, pod, revision)
 
 
 def _is_in_flight(one: observed.Snapshot) -> bool:
@@ -116,8 +116,8 @@ def _wait(draft: SnapshotDraft, hindrance: Hindrance) -> None:
     draft.wait_s = wait_s if hindrance.look_s is None else hindrance.look_s
 
 
-def _trigger(draft: SnapshotDraft, taker: _Taker) -> None:
-    spec, job, revision = draft.snapshot.spec, taker.job, taker.revision
+def _trigger(draft: SnapshotDraft, driver: _RunningDriver) -> None:
+    spec, job, revision = draft.snapshot.spec, driver.job, driver.revision
     account = spec.get("serviceAccountName") or revision.service_account or naming.service_account(job.name)
     draft.happened(snapshot_life.TRIGGERED)
     draft.fill(
@@ -125,7 +125,7 @@ def _trigger(draft: SnapshotDraft, taker: _Taker) -> None:
         message=None,
         triggerId=spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32),
         jobUid=job.uid,
-        attempt=taker.pod.attempt,
+        attempt=driver.pod.attempt,
         access=draft.access(spec.get("s3") or revision.get("s3"), account),
         triggeredTime=draft.status.get("triggeredTime") or clock.text(draft.seen.now),
     )
