@@ -260,7 +260,7 @@ def test_the_spec_is_changed_by_people_and_the_status_by_its_subresource(
 def test_kubectl_explains_a_field(cluster: Cluster, path: str) -> None:
     wanted = {
         "ssj.spec.checkpointing.interval": "Helm value: defaults.checkpointing.interval",
-        "ssj.status.memory": "How a pod's memory is made up",
+        "ssj.status.memory": "How the pods' memory is made up",
         "snap.spec.deletionPolicy": "What happens to the data",
     }
     said = " ".join(cluster.kubectl("explain", path).split())

@@ -144,7 +144,7 @@ def test_a_setting_given_twice_is_refused_by_both_sides(path: str, manifest: dic
     assert types_fit(manifest)
     found = by_cel(manifest)
     assert found == by_engine(manifest)
-    assert any(message.endswith("say the same; keep one") for _, message in found)
+    assert any(message.endswith("mean the same; keep one") for _, message in found)
 
 
 def test_every_rule_of_the_crd_is_broken_by_some_manifest() -> None:

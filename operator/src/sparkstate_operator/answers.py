@@ -1,7 +1,7 @@
-"""Answers of drivers and engine commands, held against what decisions read of them.
+"""Checks the answers of drivers and engine commands against the fields that decisions read.
 
-User code runs beside whatever answers, and may be what answers. A field of another type would end the decision, or have
-the API server refuse the status that it is written into: then nobody would look after the job any more.
+User code runs beside the driver, and may itself be what answers. A field of another type would end the decision, or
+have the API server refuse the status that it is written into. Nobody would look after the job any more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Document = Mapping[str, Any]
 _LARGEST = 2**63 - 1
 """Of JSON numbers in the API server."""
 _LATEST_MS = 2**46
-"""In the year 4199: the sum of two is a time that can be written, too."""
+"""In the year 4199, so that the sum of two is still a time that can be written."""
 
 CHECKPOINT: dict[str, Any] = {
     "id": int, "path": str, "epoch": int, "trigger_ms": int, "duration_ms": int, "state_bytes": int,
@@ -65,4 +65,4 @@ def _require(value: Any, wanted: Any, where: str) -> None:
     elif wanted is int and not (
         0 <= value <= _LATEST_MS if where.endswith("_ms") else abs(value) <= _LARGEST
     ):
-        raise ValueError(f"{where} is {value}, which cannot be")
+        raise ValueError(f"{where} is {value}, which is out of range")

@@ -1,9 +1,9 @@
 """Carries out what was decided. Every write passes :meth:`Applier._write`, which names it.
 
 Pods, Jobs and Secrets are only created and deleted. "Exists already" is success if the object is this job's and this
-attempt's, and an error if it is anybody else's. Deletions carry uid, those of pods resourceVersion too, and a pod is
-read live before. Other children are applied by server-side apply with their ``metadata.uid`` where they exist, so
-that an object that was deleted meanwhile is not made again under our nose with other fields.
+attempt's, and an error if it is anybody else's. Deletions carry the uid; a pod is read live first, and its deletion
+carries the resourceVersion too. Other children go by server-side apply, with their ``metadata.uid`` if they exist:
+without it, the apply would make an object anew that was deleted in the meantime.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ STANDING: Mapping[str, tuple[k.Kind, Write]] = {
     "RoleBinding": (k.ROLE_BINDINGS, Write.APPLY_ROLE_BINDING),
 }
 DELETED: Mapping[str, k.Kind] = {**{name: kind for name, (kind, _) in STANDING.items()}, "Role": k.ROLES}
-"""Children that are deleted one by one. No Role is made any more: older operators made one for each job."""
+"""Children that are deleted one by one. Roles are among them because older operators made one for each job."""
 _NO_DRY_RUN = "does not support dry run"
-"""Of a webhook with side effects: then nobody can tell before, and the pod itself is tried."""
+"""The API server says so of a webhook with side effects. A dry run then tells nothing, and the pod itself is tried."""
 
 
 class Applier:
@@ -72,6 +72,7 @@ class Applier:
             "spec": dict(body.spec),
             "status": dict(status),
         }
+        # ``meta``: only the version is read of the answer, so the API server need not send the whole object.
         answer = await self._write(
             write, lambda: self._kube.replace(kind, namespace, document, subresource="status", meta=True)
         )
@@ -108,7 +109,7 @@ class Applier:
     async def check(self, context: Context, start: actions.StartAttempt) -> str:
         """Dry-run the attempt's pod; why it is refused, or could not be tried. Empty if it is not refused.
 
-        Its own ServiceAccount is made first: without it every pod is refused.
+        The job's own ServiceAccount is made first, because the API server refuses every pod without it.
         """
         namespace = context.job.namespace
         try:
@@ -198,7 +199,7 @@ class Applier:
                 owning.require_ours(live, {labels.JOB_UID: uid})
                 seen = observed.child_of(live, kind.kind)
         if seen is not None:
-            # An item of a list does not say its kind.
+            # Items of a list come without apiVersion and kind.
             fields = {field: value for field, value in body.items() if field not in ("apiVersion", "kind")}
             if owning.contains(seen.body, fields):
                 return
@@ -206,17 +207,19 @@ class Applier:
         try:
             await self._write(write, lambda: self._kube.apply(kind, namespace, body))
         except errors.NotFound as error:
-            if kind is k.ROLE_BINDINGS:  # so says who may not bind, of a role that is not there
+            # Without the right to bind a role, the API server reads it first, and answers 404 if it does not exist.
+            if kind is k.ROLE_BINDINGS:
                 raise binding.missing(self._config.driver_role) from error
             raise
 
     async def _start(
         self, action: actions.StartAttempt, context: Context, memory: Memory, *, first: bool
     ) -> None:
-        """Secret, ConfigMap, pod. The ConfigMap is the trace that the number is used: it comes right before the pod.
+        """Secret, ConfigMap, pod, in this order. The ConfigMap is the trace that the number is used, so it comes right
+        before the pod.
 
-        ``first``: there was no trace yet, so that no pod was asked for before. Where the answer to the pod's creation
-        leaves open whether it was made, the next look tells.
+        ``first``: there was no trace yet, so no pod has been asked for. If the answer to the pod's creation leaves open
+        whether it was made, the next look tells.
         """
         namespace, ours = context.job.namespace, _of(context.job)
         config = _built(context, lambda: children.config_map(context, action.attempt, action.start))
@@ -276,7 +279,7 @@ class Applier:
         )
 
     async def _delete_attempt(self, child: observed.Child, namespace: str, uid: str) -> None:
-        """The Secret first: the ConfigMap is what leads to it."""
+        """The Secret goes first, because only the ConfigMap leads to it: Secrets are never listed."""
         secret = naming.token_secret(uid, child.attempt or 0)
         await self._write(Write.DELETE_SECRET, lambda: self._kube.delete(k.SECRETS, namespace, secret))
         await self._delete(Write.DELETE_CONFIG_MAP, k.CONFIG_MAPS, namespace, child)
@@ -291,7 +294,7 @@ class Applier:
         )
 
     async def delete_stray(self, kind: k.Kind, child: observed.Child, namespace: str) -> None:
-        """What bears the name of a job that is gone, whatever it is."""
+        """Delete an object that bears the name of a job that is gone, whatever its kind."""
         uid = str(child.body["metadata"]["labels"].get(labels.JOB_UID, ""))
         if kind is k.PODS:
             await self._delete_pod(observed.pod_of(child.body), namespace, uid, "its job is gone")

@@ -1,4 +1,4 @@
-"""``sparkstate-operator``: the command line. The only importer of click."""
+"""``sparkstate-operator``: the command line. It is the only importer of click."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sparkstate_operator.lease import LeaseSettings
 def _class(_context: click.Context, _option: click.Parameter, value: str) -> str:
     if not managing.CLASS.fullmatch(value):
         raise click.BadParameter(
-            f"{value!r} is no class; it has at most 63 characters of a to z, 0 to 9 and -, and neither begins nor "
-            "ends with -"
+            f"{value!r} is not a class; use at most 63 characters of a to z, 0 to 9 and -, and neither begin nor end "
+            "with -"
         )
     return value
 
@@ -29,8 +29,8 @@ def _class(_context: click.Context, _option: click.Parameter, value: str) -> str
 def _cluster(_context: click.Context, _option: click.Parameter, value: str) -> str:
     if value and not kept_name.NAME.fullmatch(value):
         raise click.BadParameter(
-            f"{value!r} is no name in storage; it has at most 253 characters, none of them /, $ or a control "
-            "character, and is neither . nor .."
+            f"{value!r} cannot be a name in storage; use at most 253 characters, none of them /, $ or a control "
+            "character, and neither . nor .."
         )
     return value
 
@@ -43,7 +43,7 @@ def main() -> None:
 def _id(_context: click.Context, _option: click.Parameter, value: str) -> str:
     if value != CLUSTERS_CHOICE and not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
         raise click.BadParameter(
-            f"{value!r} is no user or group; give a number above 0, or {CLUSTERS_CHOICE}"
+            f"{value!r} is not a user or group; give a number above 0, or {CLUSTERS_CHOICE}"
         )
     return value
 
@@ -62,31 +62,35 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
     default="",
     callback=_cluster,
     envvar="SPARKSTATE_CLUSTER",
-    help="The cluster's name in storage.  [default: as before; in a new installation the uid of kube-system]",
+    help="The cluster's name in storage.  [default: the name so far; in a new installation the uid of kube-system]",
 )
 @click.option(
     "--engine-image",
     required=True,
     envvar="SPARKSTATE_ENGINE_IMAGE",
-    help="Image `job`, for the engine's commands.",
+    help="Image `job` of this version, in which the engine's commands run.",
 )
 @click.option(
     "--driver-role",
     default="ClusterRole/sparkstate-driver",
     show_default=True,
     metavar="KIND/NAME",
-    help="Role that drivers with executors are bound to: a ClusterRole, or a Role in each job's namespace.",
+    help="Role to which drivers with executors are bound: a ClusterRole, or a Role in each job's namespace.",
 )
-@click.option("--job-user", default="185", show_default=True, callback=_id, help="Of jobs' pods; or none.")
-@click.option("--job-group", default="185", show_default=True, callback=_id, help="Of jobs' pods; or none.")
 @click.option(
-    "--job-fs-group", default="185", show_default=True, callback=_id, help="Of jobs' volumes; or none."
+    "--job-user", default="185", show_default=True, callback=_id, help="User of jobs' pods, or none."
+)
+@click.option(
+    "--job-group", default="185", show_default=True, callback=_id, help="Group of jobs' pods, or none."
+)
+@click.option(
+    "--job-fs-group", default="185", show_default=True, callback=_id, help="Group of jobs' volumes, or none."
 )
 @click.option(
     "--operator-class",
     default="",
     callback=_class,
-    help="Look after jobs alone whose label sparkstate.io/operator-class is this.  [default: those without it]",
+    help="Look only after jobs with this label sparkstate.io/operator-class.  [default: jobs without the label]",
 )
 @click.option(
     "--defaults-file",
@@ -96,18 +100,18 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Secret key that the drivers' tokens derive from; at least 16 bytes. Or --key-secret.",
+    help="File with the secret key from which drivers' tokens derive, at least 16 bytes. Or use --key-secret.",
 )
 @click.option(
     "--key-secret",
     metavar="NAME",
-    help="Secret with that key, in the Lease's namespace; made where it is not there. Or --key-file.",
+    help="Secret with that key, in the Lease's namespace; made if it does not exist. Or use --key-file.",
 )
 @click.option(
     "--lease-namespace",
     required=True,
     envvar="SPARKSTATE_POD_NAMESPACE",
-    help="Where the operator's Lease is.",
+    help="Namespace of the operator's Lease.",
 )
 @click.option("--lease-name", default="sparkstate-operator", show_default=True)
 @click.option("--lease-seconds", default=15, show_default=True, type=click.IntRange(5, 300))
@@ -115,14 +119,15 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
     "--identity",
     default=lambda: f"{socket.gethostname()}-{os.getpid()}",
     envvar="SPARKSTATE_POD_NAME",
-    help="Name of this process in the Lease; who comes back under the same name leads at once. Default: host and pid.",
+    help="Name of this process in the Lease; a process that comes back under its name leads at once. Default: host and "
+    "pid.",
 )
 @click.option(
     "--listen",
     default=":8081",
     show_default=True,
     metavar="HOST:PORT",
-    help="/livez, /readyz, /metrics. No host: every address; IPv6 in brackets.",
+    help="Address of /livez, /readyz and /metrics. Without a host: every address; write IPv6 in brackets.",
 )
 @click.option(
     "--workers", default=24, show_default=True, type=click.IntRange(1, 64), help="Reconciles at once."
@@ -133,7 +138,7 @@ IDS = {"runAsUser": "job_user", "runAsGroup": "job_group", "fsGroup": "job_fs_gr
     default=60.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Progress is written this often at most.",
+    help="Write progress into a job's status this often at most.",
 )
 @click.option(
     "--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Default: the pod's ServiceAccount."
@@ -146,7 +151,7 @@ def run(**options: Any) -> None:
     """Run the operator until SIGTERM."""
     if bool(options["namespaces"]) == options["all_namespaces"]:
         raise click.UsageError("give either --namespace (once or more) or --all-namespaces")
-    # Imported late: `--help` need not load kopf and the Kubernetes client.
+    # A late import: `--help` should not wait for kopf and the Kubernetes client to load.
     from sparkstate_operator import run as process
 
     logs.configure(options["log_level"])
@@ -187,7 +192,7 @@ def run(**options: Any) -> None:
 
 @main.command()
 @click.option(
-    "--namespace", "namespaces", multiple=True, help="In this namespace; may be given several times."
+    "--namespace", "namespaces", multiple=True, help="Only in this namespace; may be given several times."
 )
 @click.option("--lease-namespace", required=True, envvar="SPARKSTATE_POD_NAMESPACE", help="As for `run`.")
 @click.option("--lease-name", default="sparkstate-operator", show_default=True)
@@ -196,7 +201,7 @@ def run(**options: Any) -> None:
 @click.option("--identity", default=socket.gethostname, envvar="SPARKSTATE_POD_NAME")
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False))
 def release(**options: Any) -> None:
-    """Take the operator's finalizer from all jobs and snapshots, so that they can be deleted without it.
+    """Remove the operator's finalizer from all jobs and snapshots, so that they can be deleted without it.
 
     Waits until no operator leads. The chart runs this when it is uninstalled.
     """

@@ -24,7 +24,7 @@ class SystemClock:
         return datetime.now(UTC)  # noqa: TID251
 
     def monotonic(self) -> float:
-        # Not CLOCK_MONOTONIC: a leader whose machine was suspended must find its lease expired.
+        # Not CLOCK_MONOTONIC, which stops while the machine is suspended: a leader must find its Lease expired then.
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -1,4 +1,4 @@
-"""What the operator is told when it starts. The chart writes these; nothing is read from anywhere else later."""
+"""The operator's settings. The chart passes them on the command line, and nothing is read from anywhere else later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class DriverRole:
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of one operator process. Holds no secret: the key is handed to who derives tokens from it."""
+    """Settings of one operator process. They hold no secret: the key goes only to the code
+    that derives tokens from it."""
 
     namespaces: tuple[str, ...] = ()
     """Namespaces to watch; none means all."""
@@ -69,8 +70,8 @@ class Config:
     progress_writes_per_s: float = 20.0
     """Jobs whose progress is written in a second at most, all together."""
     writes_at_once: int = 4
-    """Of these, under way at once. Fewer than ``workers``, as all that can wait: a slow API server must not hold what
-    cannot."""
+    """Of these, under way at once. Fewer than ``workers``, as for all work that can wait. With a slow API server these
+    writes once held all eight workers, and drivers were asked a quarter as often as they should be (RFC 0024)."""
     looks_per_s: float = 5.0
     """Healthy jobs that are looked at in a second without any event at most, all together."""
     looks_at_once: int = 2

@@ -1,7 +1,7 @@
-"""What a pod says of its containers: of the one that the operator put there, and of those beside it.
+"""What a pod says of its containers: the one that the operator put there, and those beside it.
 
-The pod's phase tells of all containers together: while a sidecar runs, a pod whose driver has ended is ``Running``. So
-the driver's own container is looked at.
+The pod's phase is about all containers together: while a sidecar runs, a pod whose driver has ended is ``Running``.
+Judged by the phase, such a job stayed Starting for ever. So the driver's own container decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkstate_operator import clock
 
 Document = Mapping[str, Any]
 BEGINNING = ("", "PodInitializing", "ContainerCreating")
-"""Reasons to wait that are no trouble."""
+"""Reasons to wait that are not a trouble."""
 INIT_FAILED = "InitContainerFailed"
 
 

@@ -1,5 +1,5 @@
-"""Writes ``crds/``, the chart's and the engine's copies of it, and the chart's schema of job defaults from the
-models: ``python -m sparkstate_operator.crdgen [--check]``."""
+"""Generates ``crds/`` from the models, with the chart's and the engine's copies, the operator's rights, and the chart's
+schema of job defaults: ``python -m sparkstate_operator.crdgen [--check]``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sparkstate_operator.model.resources import Resource
 HEADER = "# Generated from the models by `python -m sparkstate_operator.crdgen`. Do not edit.\n"
 RIGHTS_HEADER = (
     HEADER.replace("the models", "sparkstate_operator.rbac")
-    + """# jobs and bind: in every watched namespace. bind: with the name of the role in --driver-role, which has the
-# rights `driver` (where that is a Role in each watched namespace, and no ClusterRole: resources [roles]).
-# lease and key: in the operator's own. release: as jobs, for an uninstall.
-# key: not with operatorKey.existingSecret; its name is that of the Secret in --key-secret, <full name>-key.
+    + """# jobs, bind: grant them in every watched namespace. bind names the role of --driver-role, which needs the
+# rights `driver`. If that is a Role in each watched namespace instead of a ClusterRole, write resources [roles].
+# lease, key: grant them in the operator's own namespace. release: where jobs is granted, for an uninstall.
+# key: not needed with operatorKey.existingSecret. It names the Secret of --key-secret, <full name>-key.
 """
 )
 CHART = "charts/sparkstate-operator"
@@ -104,7 +104,7 @@ def find_root(start: Path) -> Path:
         if (folder / "crds").is_dir() and (folder / "engine").is_dir():
             return folder
     raise FileNotFoundError(
-        f"{start} lies in no checkout (no folder above it has crds/ and engine/); name it by --root"
+        f"{start} is not in a checkout (no folder above it has crds/ and engine/); name one with --root"
     )
 
 

@@ -1,4 +1,4 @@
-"""Jobs and snapshots are held, left to other operators, let go, and told of."""
+"""Holds jobs and snapshots, lets them go, leaves them to other operators, and writes their Events."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class Custody:
         namespace: str,
         action: actions.AddFinalizer,
     ) -> str:
-        """Finalizer and mark; the object's resourceVersion after it. What is held already is looked after also where
-        the mark cannot be written (a policy may refuse it): then that is told."""
+        """Sets finalizer and mark, and returns the object's resourceVersion. An object that has the finalizer
+        already is looked after even where a policy refuses the mark, and an Event says so. That refusal once ended
+        all care for the job."""
         try:
             return await self._applier.hold(kind, about, namespace, action)
         except holding.REFUSALS as error:
@@ -43,14 +44,15 @@ class Custody:
             return about.resource_version
 
     def is_ours(self, key: Hashable) -> None:
-        """The object with this key is no other operator's."""
+        """The object with this key belongs to no other operator."""
         self._leaving.forget(key)
 
     async def leave(
         self, key: Hashable, kind: k.Kind, others: Others | None, namespace: str
     ) -> Requeue | None:
-        """Another operator's is left alone. One of our own class is told of, and looked at again: that operator may go.
-        Of another class it is left for good; if it was ours, it is let go. None: there is no such object."""
+        """Leaves another operator's object alone. If it has our class, an Event says so, and it is looked at again,
+        because that operator may go. If it has another class, it is left for good, and let go if it was ours. None:
+        there is no such object."""
         if others is None:
             self._leaving.forget(key)
             return None

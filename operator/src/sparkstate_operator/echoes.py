@@ -1,8 +1,8 @@
-"""Which events are only the echo of this process's own writes.
+"""Tells the echoes of this process's own writes from other events.
 
-A status whose progress was written comes back through the watch, and there is nothing in it that the next look should
-be hurried for: with thousands of jobs these echoes would be half of all looks. Known by the resourceVersion: an object
-in that version is what was written, and nobody has touched it since.
+A status whose progress was written comes back through the watch, with nothing in it that calls for a look: with
+thousands of jobs these echoes would cause half of all looks. An echo is known by its resourceVersion. An object in that
+version is what was written, and nobody has touched it since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ class Echo:
     def __init__(self) -> None:
         self._written = ""
         self._before = ""
-        """What was known before the newest write: a list from before it may be heard after it."""
+        """The version before the newest write. A list that was read before that write may arrive after
+        it, and is no event."""
         self._writing = False
         self._heard: set[str] = set()
 

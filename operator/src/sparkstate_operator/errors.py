@@ -1,25 +1,25 @@
-"""What can go wrong between the operator, the API server and a driver; by what the caller can do about it::
+"""What can go wrong between the operator, the API server and a driver, sorted by what the caller can do about it::
 
 OperatorError
-├── SpecInvalid      the spec cannot be run: told in the status, nothing is retried
-├── ApiError         the API server refused
-│   ├── NotFound        gone: look again
-│   ├── Conflict        somebody wrote first: look again, decide again
-│   ├── AlreadyExists   a create that was done before, or a stranger's object
-│   ├── Invalid         the object itself is refused: told in the status
-│   ├── Refused         too many requests, or a webhook that says no or fails: later
-│   └── Forbidden       a right, a quota or a closing namespace
-├── DriverUnavailable   no answer, or not from the driver that was meant: ask later
-├── Foreign          an object of our name belongs to somebody else
-├── DriverRoleMissing  the role that drivers are bound to is not there: told, tried again
-└── BadKey           the operator's own key is none: it does not start
+├── SpecInvalid        the spec cannot run: the status says why, nothing is retried
+├── ApiError           the API server refused, or gave no answer
+│   ├── NotFound          the object is gone: look again
+│   ├── Conflict          somebody wrote first: look again, decide again
+│   ├── AlreadyExists     an earlier create succeeded, or the object is a stranger's
+│   ├── Invalid           the object itself is refused: the status says why
+│   ├── Refused           too many requests, or a webhook that denies or fails: try later
+│   └── Forbidden         a missing right, a quota, or a namespace that is being deleted
+├── DriverUnavailable  no answer, or one of another driver: ask later
+├── Foreign            an object of the name that we need belongs to somebody else
+├── DriverRoleMissing  the role that drivers are bound to does not exist: an Event says so, tried again
+└── BadKey             the operator's own key is unusable: the operator does not start
 """
 
 from __future__ import annotations
 
 
 class OperatorError(Exception):
-    """Base of all errors raised on purpose. ``reason`` is the stable word for conditions, events and logs."""
+    """Base of all errors raised on purpose. ``reason`` is the stable word for conditions, Events and logs."""
 
     @property
     def reason(self) -> str:
@@ -32,7 +32,7 @@ class SpecInvalid(OperatorError):
 
 
 class ApiError(OperatorError):
-    """An answer of the API server other than success. ``status`` 0: there was no answer."""
+    """Any answer of the API server other than success. ``status`` 0: there was no answer."""
 
     def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -87,9 +87,9 @@ class DriverRoleMissing(OperatorError):
 
 
 class BadKey(OperatorError):
-    """What should be the operator's key is too short, or no key; the message says where it is."""
+    """The operator's key is missing or too short; the message says where it was looked for."""
 
 
 TOLD = (Forbidden, Invalid, Refused, Foreign, SpecInvalid, DriverRoleMissing)
-"""A quota, a policy, a webhook, somebody else's object, a revision that an older operator let through, a role that is
-missing: only a person can help, who looks at the job's Events."""
+"""Only a person can help with these: a quota, a policy, a webhook, somebody else's object, a revision that an older
+operator let through, a missing role. People look at the job's Events, so each becomes one."""

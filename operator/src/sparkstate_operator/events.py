@@ -1,4 +1,4 @@
-"""Events: stable reasons, at most one of the same words in a while."""
+"""Makes Events: their reasons are stable, and the same words are not repeated within ten minutes."""
 
 from __future__ import annotations
 

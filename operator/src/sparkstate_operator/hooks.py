@@ -1,4 +1,4 @@
-"""Where tests let the operator die: right before or right after one of its writes."""
+"""Hooks by which tests kill the operator right before or right after one of its writes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Crash:
 
 
 def from_environment(environment: Mapping[str, str]) -> Hooks:
-    """By :data:`VARIABLE`. Raises ValueError for a write or moment that there is not."""
+    """By :data:`VARIABLE`. Raises ValueError for an unknown write or moment."""
     text = environment.get(VARIABLE)
     if not text:
         return NoHooks()

@@ -1,9 +1,9 @@
-"""What a process that begins to lead finds, read in three lists instead of a dozen requests for each job.
+"""What a process that begins to lead finds, read in three lists instead of a dozen requests for each job (RFC 0024).
 
-Most jobs run, and the operator has nothing to do about them. For those, the result of a look is put together from the
-lists, and kept as after a look (``kept``): their drivers are asked, and their children are compared in their turn. The
-operator looks at every other job as always. The watches list anew after this, so that whatever happens meanwhile is an
-event.
+Most jobs run, and the operator has nothing to do for them. For those, the result of a look is put together from the
+lists and kept as after a look (``kept``): their drivers are asked, and their children are compared when their turn
+comes. The operator looks at every other job as always. The watches list anew after this, so that a change in between
+arrives as an event.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sparkstate_operator.edges import kube as k
 _log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
 LONGEST_S = 180.0
-"""For the whole inventory: until it is there nobody watches, and a pod that fails waits. Under a heavy load 5,000 jobs
-took 83 s."""
+"""For the whole inventory: nobody watches before it has ended, and a pod that fails waits. Under a heavy load the lists
+of 5,000 jobs took 83 s."""
 
 
 class _Pod(NamedTuple):
@@ -61,9 +61,7 @@ async def take(kube: k.Kube, config: Config, now: datetime, longest_s: float = L
             for namespace in config.namespaces or (None,):
                 await _try(found, kube, namespace, config, now)
     except TimeoutError:
-        _log.warning(
-            "the inventory has taken %.0f s and is left: it has found %d jobs", longest_s, len(found)
-        )
+        _log.warning("the inventory was stopped after %.0f s; it had found %d jobs", longest_s, len(found))
     return found
 
 
@@ -73,10 +71,10 @@ async def _try(
     try:
         await _add(found, kube, namespace, config, now)
     except errors.ApiError as error:
-        _log.warning("no inventory of %s: %s", namespace or "all namespaces", error)
+        _log.warning("the inventory of %s failed: %s", namespace or "all namespaces", error)
     except Exception:
         # Whatever the lists hold must not keep the operator from starting.
-        _log.exception("no inventory of %s: a list cannot be read", namespace or "all namespaces")
+        _log.exception("the inventory of %s failed: a list cannot be read", namespace or "all namespaces")
 
 
 async def _add(
@@ -106,7 +104,7 @@ def _read(of: Callable[[observed.Document], _Read], what: str, body: observed.Do
         return of(body)
     except Exception as error:
         fields = {"object": body["metadata"]["name"], "namespace": body["metadata"]["namespace"]}
-        _log.warning("the inventory leaves a %s out: %s: %s", what, type(error).__name__, error, extra=fields)
+        _log.warning("the inventory skips a %s: %s: %s", what, type(error).__name__, error, extra=fields)
         return None
 
 
@@ -152,7 +150,8 @@ def _running(
     if not settled or len(drivers) != 1 or drivers[0].attempt != attempt or not _works(drivers[0]):
         return None
     if drivers[0].cluster and not job.status.get("cluster"):
-        return None  # its name in storage was wiped from the status: a look puts it back
+        # A wiped status has lost the name in storage, under which alone the job finds its state. A look puts it back.
+        return None
     executors = tuple(one.pod for one in pods if one.role == "executor")
     seen = observed.Observed(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
     return FoundJob(

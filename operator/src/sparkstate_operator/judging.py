@@ -1,7 +1,8 @@
-"""What a job's spec comes to with the chart's defaults, or why it cannot run.
+"""Judges a job's spec with the chart's defaults: it makes a revision of it, or says why the spec cannot run.
 
-Whatever goes wrong while a spec is judged is said of the spec, by the job's status: a job that ends the judge would be
-one that nobody looks after, and that cannot be deleted.
+Any error in judging is reported as an error of the spec, in the job's status. If it ended the reconcile instead, nobody
+would look after the job and it could not be deleted: a pod template that could not be read once froze its job, failover
+and deletion included.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def judge(job: observed.Job, config: Config) -> tuple[plan.Revision | None, str]
 
 
 def unforeseen(what: str, error: Exception) -> str:
-    """The words for a spec upon which the operator's own code failed."""
+    """The message for a spec on which the operator's own code failed."""
     return f"{what} cannot be turned into pods: {type(error).__name__}: {error}"[:_LONGEST]
 
 
@@ -46,7 +47,7 @@ def _revision(job: observed.Job, config: Config) -> plan.Revision:
 
 
 def _rehearse(context: Context) -> None:
-    """Build the objects of an attempt: an error here would come again when a driver has to be replaced."""
+    """Build the objects of an attempt now. Later the same error would come when a driver has to be replaced."""
     driver.as_text(driver.pod(context, 1))
     children.config_map(context, 1, actions.Start())
     children.revision(context)

@@ -1,11 +1,11 @@
-"""What the last look at a job saw, kept until anything happens to it.
+"""What the last look at a job saw, kept until anything happens to it (RFC 0024).
 
-A job of which there has been no event since is as it was, so what its driver says of its progress is written without
-reading anything: one request to the API server instead of four. Nothing but progress is decided from it
-(:func:`is_quiet`): the watches may be late, so whatever creates, deletes, asks or fences is decided from a fresh
-read. A write from it is a compare-and-set on the version that was seen, as every other one.
+A job without an event since its last look is as it was. So its driver's progress is written without reading anything:
+one request to the API server instead of four. Only progress is decided from a kept look (:func:`is_quiet`). The watches
+may be late, so everything that creates, deletes, asks or fences is decided from a fresh read. A write from a kept look
+is a compare-and-set on the version that was seen, like every other write.
 
-Packed, because thousands lie still: 2 KiB a job, where the objects themselves are some twenty.
+Kept looks are packed, because thousands of jobs are idle: 2 KiB a job, where the objects themselves take some twenty.
 """
 
 from __future__ import annotations

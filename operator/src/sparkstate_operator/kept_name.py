@@ -1,12 +1,12 @@
-"""Under which cluster's name a job's state lies, where the operator's own name may be another one.
+"""The cluster's name under which a job's state lies, which may differ from the operator's own (RFC 0023).
 
-A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``: under another cluster's name it begins
-empty. A name that is *told* to a release (``clusterName``) is meant for the jobs that this release has. A job that
-comes from another operator was not meant. It keeps the name that its status notes: by a pin, an annotation that is
-written with the mark of its new operator, in the same compare-and-set.
+A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``, so under another cluster's name the job
+begins empty. A ``clusterName`` that somebody *tells* a release is meant for the jobs of that release, and not for a job
+that comes from another operator. Such a job keeps the name in its status, by a pin: an annotation that is written with
+the mark of its new operator, in the same compare-and-set.
 
-A backup that is restored in another cluster brings status and annotations with it, and must not write under the name
-of the original. So a pin is for one object, or for one cluster, and a status that is another object's pins nothing.
+A backup that is restored in another cluster brings status and annotations with it, and must not write under the name of
+the original. So a pin is valid for one object, or for one cluster, and the status of another object pins nothing.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def of_job(config: Config, job: observed.Job) -> str:
 
 
 def of_state(config: Config, job: observed.Job) -> str:
-    """The name that this job's state lies under, for what deletes of it: only a start goes over to another name. Under
-    that one there may be another job, of a cluster that shares the storage."""
+    """The name under which this job's state lies now, for commands that delete. Only a start goes over to another name:
+    until then, the state of another cluster's job may lie under the new one, and a purge would delete that."""
     noted = _noted(job)
     return noted if noted and job.status.get("selector") == labels.pods_of(job.uid) else of_job(config, job)
 
 
 def pin(config: Config, job: observed.Job) -> dict[str, str]:
-    """Annotations to write with the mark: the pin, where the job comes with a name that is not ours. Raises
-    ``SpecInvalid`` for a name that no pin holds: under ours the job would begin empty."""
+    """Annotations to write with the mark: the pin, where the job comes with a name that differs from ours. Raises
+    ``SpecInvalid`` for a name that cannot be pinned, because under ours the job would begin empty."""
     noted = _noted(job)
     if noted in ("", config.cluster) or not _comes(config, job) or _pinned(config, job):
         return {}
@@ -46,8 +46,8 @@ def pin(config: Config, job: observed.Job) -> dict[str, str]:
         raise errors.SpecInvalid(
             f"status.cluster is {noted!r}, which cannot be pinned (at most 253 characters, none of them /, $ or a "
             f"control character). Under {config.cluster!r}, the name of the operator {config.mark}, the job would "
-            "begin empty, so it is not taken. Give it back to an operator of that name, or make a new job with "
-            "restoreFrom"
+            "begin empty, so this operator does not take it. Give it back to an operator of that name, or create a new "
+            "job with restoreFrom"
         )
     return {labels.CLUSTER_KEPT: pinned(config, job, noted)}
 

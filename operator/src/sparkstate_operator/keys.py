@@ -1,7 +1,8 @@
-"""The operator's key, which drivers' tokens derive from, where nobody has given it one.
+"""The operator's key, from which drivers' tokens derive, where nobody has given it one.
 
-It is made once, by whichever process leads first, and kept in a Secret of the operator's own namespace: the one Secret
-that it may read. A chart that made the key would make another each time it is rendered without a cluster (Argo CD).
+The first process that leads makes the key and keeps it in a Secret of the operator's own namespace, the only Secret
+that the operator may read. The chart cannot make it: rendered without a cluster (Argo CD), it would make another key
+each time.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ RETRY_S = 3.0
 async def wait(
     kube: k.Kube, namespace: str, name: str, new_key: Callable[[], str], tell: Callable[[str], None]
 ) -> bytes:
-    """The key, as soon as the API server answers and the operator may read it. ``tell`` hears why there is none yet,
-    and nothing once there is one. Raises ``BadKey``."""
+    """The key, as soon as the API server answers and the operator may read it. ``tell`` is told why there is no key
+    yet, and an empty text once there is one. Raises ``BadKey``.
+
+    It waits and keeps the Lease. One refused or failed request used to end the process, and nobody was told which right
+    was missing.
+    """
     while True:
         try:
             found = await obtain(kube, namespace, name, new_key)
         except errors.ApiError as error:
-            why = f"the operator's key is not there yet: {error}{_remedy(error, namespace, name)}"
+            why = f"the operator has no key yet: {error}{_remedy(error, namespace, name)}"
             _log.warning("%s", why, extra={"object": name, "namespace": namespace})
             tell(why)
             await asyncio.sleep(RETRY_S)
@@ -44,7 +49,7 @@ def _remedy(error: errors.ApiError, namespace: str, name: str) -> str:
         return ""
     return (
         f"; in the namespace {namespace} the operator needs the rights to get the Secret {name} and to create Secrets "
-        "(`key` in the chart's files/rules.yaml), or a Secret of yours in operatorKey.existingSecret"
+        "(`key` in the chart's files/rules.yaml); or name a Secret of your own in operatorKey.existingSecret"
     )
 
 
@@ -61,7 +66,7 @@ async def obtain(kube: k.Kube, namespace: str, name: str, new_key: Callable[[], 
         }
         try:
             found = await kube.create(k.SECRETS, namespace, body)
-            _log.info("the operator's key is new", extra={"object": name, "namespace": namespace})
+            _log.info("made a new key for the operator", extra={"object": name, "namespace": namespace})
         except errors.AlreadyExists:
             found = await kube.get(k.SECRETS, namespace, name)
     data = (found or {}).get("data") or {}

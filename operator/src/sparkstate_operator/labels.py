@@ -1,4 +1,4 @@
-"""Labels, annotations and the finalizer: how the operator finds its objects again."""
+"""Labels, annotations and the finalizer, by which the operator finds its objects again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Leadership by a Lease of our own, and the promise that who lost it writes nothing more.
+"""Leadership by a Lease of our own, and the promise that a process that has lost it writes nothing more.
 
 kopf's peering does not elect a leader (two fresh processes are both active for a moment, or none is). Here one
-process holds a ``coordination.k8s.io`` Lease, renewed three times in its duration with the resourceVersion as the
-precondition. A request that hangs is given up long before the Lease is lost, and tried again. Three things keep a
-holder that stalled, was paused or cut off from going on:
+process holds a ``coordination.k8s.io`` Lease, and renews it three times within its duration with the resourceVersion as
+the precondition. A request that hangs is given up long before the Lease is lost, and tried again. Three things keep a
+holder from going on after it stalled, was paused, or was cut off:
 
 * another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
   skewed clocks do not matter;
@@ -40,7 +40,7 @@ class LeaseSettings:
     identity: str
     duration_s: int = 15
     margin_s: float = 3.0
-    """A holder ends this long before its Lease does: a request may be on its way for a moment."""
+    """A holder ends this long before its Lease expires, because its last request may still be on its way."""
 
     @property
     def held_s(self) -> float:
@@ -54,8 +54,9 @@ class LeaseSettings:
 
     @property
     def limit_s(self) -> float:
-        """Of one renewal with all its requests. After a pause and a renewal that hung there is time for another
-        before the holder ends."""
+        """Of one renewal with all its requests. After a pause and a renewal that hung, there is time for another one
+        before the holder ends. The client's own limit (``kube.REQUEST_TIMEOUT_S``, 15 s) is longer than a renewal holds
+        (12 s by default): with that limit alone, a single request that hung ended the leader."""
         return (self.held_s - self.renew_s - self.retry_s) / 2
 
     @property
@@ -120,6 +121,7 @@ class Leadership:
         """Renew for ever; the watching thread ends the process if that fails for too long."""
         before_s: float | None = None
         while True:
+            # After a failed renewal only a short pause: two whole ones would not fit before the holder ends.
             fresh = self._renewed_s != before_s
             before_s = self._renewed_s
             await asyncio.sleep(self._settings.renew_s if fresh else self._settings.retry_s)
@@ -127,7 +129,7 @@ class Leadership:
                 self._exit()
 
     async def release(self) -> None:
-        """Let another process take over at once. The last thing that is done."""
+        """Let another process take over at once. Nothing may be written after this."""
         if self._lease is None or not self.held:
             return
         self._lease["spec"] = {**self._lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
@@ -140,7 +142,8 @@ class Leadership:
         self._lease = None
 
     async def _try(self) -> bool:
-        """One look and, if it is ours to take, one write. While holding, errors of the server count as "still"."""
+        """One read and, if the Lease is ours to take, one write. An error of the server costs a holder nothing until
+        its last renewal is too old."""
         started_s = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._settings.limit_s):
@@ -153,7 +156,7 @@ class Leadership:
             return self.held
         if written is None:
             return False
-        # From before the request: the server may have stamped it at any moment since.
+        # The time from before the request: the server may have stamped the Lease at any moment since.
         self._renewed_s, self._lease = started_s, written
         return True
 

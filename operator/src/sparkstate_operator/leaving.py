@@ -1,4 +1,4 @@
-"""What another operator looks after: how often that is told, and how often it is looked at again."""
+"""Objects that another operator looks after: how often an Event says so, and how often they are looked at again."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from sparkstate_operator import actions, clock, labels, managing
 from sparkstate_operator.edges.neighbours import Others
 
 OTHERS_S = 60.0
-"""What another operator looks after is looked at this often."""
+"""An object of another operator is looked at this often."""
 AT_ONCE = 500
-"""Objects that are looked at in that time; where there are more, each comes less often."""
+"""Objects that are looked at within that time; where there are more, each is looked at less often."""
 AGAIN_S = 3600.0
-"""Whose an object is is told again after this time: the API server keeps Events for an hour."""
+"""The Event about an object's owner is repeated after this time, because the API server keeps Events for an hour. It
+used to come each minute, for thousands of jobs."""
 
 
 class Leaving:
-    """Remembers the objects that are another operator's, by ``key``: as many as the queue holds. ``mark``: our own."""
+    """Remembers the objects of other operators by their ``key``, at most as many as the
+    queue holds. ``mark``: our own."""
 
     def __init__(self, clock_: clock.Clock, mark: str) -> None:
         self._clock = clock_
@@ -25,16 +27,16 @@ class Leaving:
 
     @property
     def pause_s(self) -> float:
-        """Until each of them is looked at again. Two operators that share thousands of jobs by mistake do not load the
-        API server with it."""
+        """Until each of them is looked at again. It grows with their number, so that two operators that share thousands
+        of jobs by mistake do not load the API server."""
         return OTHERS_S * max(1.0, len(self._told) / AT_ONCE)
 
     def forget(self, key: Hashable) -> None:
-        """It is nobody else's any more."""
+        """It belongs to no other operator any more."""
         self._told.pop(key, None)
 
     def note(self, key: Hashable, others: Others) -> actions.Note | None:
-        """What to tell of it; None where that was told not long ago."""
+        """The Event about it; None if the same one was written not long ago."""
         if others.manager is None:
             return None
         now_s = self._clock.monotonic()
@@ -44,26 +46,27 @@ class Leaving:
         self._told[key] = others.about.uid, others.manager.text, now_s
         who = f"the operator {others.manager.namespace}/{others.manager.name}"
         ending = others.about.deleting_at is not None
-        why = f"it is looked after by {who}, and left alone by the operator {self._mark}: " + (
-            "the one that holds it ends its deletion. "
+        why = f"{who} looks after it, so the operator {self._mark} leaves it alone: " + (
+            "the operator that holds it ends its deletion. "
             if ending
             else "two operators watch this namespace. "
-            "Give one of them other namespaces, or another class with its jobs. "
+            "Give one of them other namespaces, or another class together with its jobs. "
         )
-        why += f"If that operator is gone, remove the annotation {labels.MANAGER}"
+        why += f"If the first operator is gone, remove the annotation {labels.MANAGER}"
         return actions.Note("ManagedByAnother", why, warning=True)
 
     def is_ours(self, others: Others) -> bool:
-        """Whether we hold it, by a mark of whatever class we had then, although its class is another's. (One that is
-        being deleted is not another's: ``edges.neighbours``.)"""
+        """Whether we hold it although its class is another's. The mark is compared without its class:
+        an operator that was given another class must still let its old jobs go. (One that is being
+        deleted is not another's: ``edges.neighbours``.)"""
         held, own = managing.marked(others.about), managing.Manager.of(self._mark)
         return held is not None and own is not None and held.is_same(own) and not others.waits
 
     def to_class(self, others: Others) -> actions.Note:
-        """Told when it is let go."""
+        """The Event for an object that we let go."""
         return actions.Note(
             "LeftToClass",
-            f"the operator {self._mark} lets it go: it looks after another class. Operators of the job's class "
-            f"({labels.OPERATOR_CLASS}) look after it from now on. If there is none, nobody does: its pods run on, and "
-            "nobody replaces them. If it is deleted then, they are deleted some time later, without a savepoint",
+            f"the operator {self._mark} lets it go, because it looks after another class. From now on the operators "
+            f"of the job's class ({labels.OPERATOR_CLASS}) look after it. If there is no such operator, its pods run "
+            "on and nobody replaces them; a deletion then removes them some time later, without a savepoint",
         )

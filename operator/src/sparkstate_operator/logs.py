@@ -18,7 +18,7 @@ _TRIED_AGAIN = ("failed; will retry: ", "closed; will re-authenticate: ")
 
 
 def redact(text: str) -> str:
-    """Values that stand behind the name of a secret become ``***``."""
+    """Replaces each value that follows the name of a secret by ``***``."""
     return _SECRETS.sub(r"\1***", text)
 
 
@@ -46,8 +46,8 @@ class JsonLines(logging.Formatter):
 
 
 class RetryFilter(logging.Filter):
-    """kopf calls it an error when a request failed that it will send again. Here that is a warning: nobody has to do
-    anything, and an alert on errors should not ring when an API server or this operator restarts."""
+    """kopf logs an error when a request fails that it will send again. Here that is a warning: nobody has to do
+    anything, and an alert on errors should not fire when an API server or this operator restarts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass."""

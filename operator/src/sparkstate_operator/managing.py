@@ -1,12 +1,14 @@
-"""Which operator a job or a snapshot is looked after by.
+"""Which operator looks after a job or a snapshot (RFC 0023).
 
-Two words say it. The **class** is a label that people set: each operator has one (none is a class too) and sees the
-jobs of its class alone, so operators of different classes share a namespace and never meet. The **mark** is an
-annotation that the operator sets together with its finalizer: whose the object is. Two operators of one class whose
-namespaces overlap meet at it, and the second one leaves the object alone while the first is there.
+Two words say it. The **class** is a label that people set. Each operator has one (none is a class too) and sees only
+the jobs of its class, so operators of different classes can share a namespace and never meet. The **mark** is an
+annotation that the operator sets together with its finalizer, and names the operator that holds the object. Two
+operators of one class whose namespaces overlap meet at the mark, and the second one leaves the object alone while the
+first is there.
 
-An operator is known by its Lease, which all its replicas share and which an upgrade and a new installation of the same
-release keep. Whether it is still there, and still looks after such an object, its Lease says (``edges.neighbours``).
+An operator is known by its Lease, which all its replicas share, and which outlives an upgrade and a new installation of
+the same release. The Lease also says whether the operator is still there, and still looks after such an object
+(``edges.neighbours``).
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ class Manager:
 
     @classmethod
     def of(cls, text: str) -> Manager | None:
-        """The inverse of :attr:`text`; None for what no operator has written. Anybody who may change the object may
-        write there, and the parts become a URL."""
+        """The inverse of :attr:`text`; None for a text that no operator writes. Anybody who may change the object may
+        write the annotation, and its parts become a URL."""
         found = _MARK.fullmatch(text)
         if found is None or len(found["name"]) > _LONGEST_NAME:
             return None

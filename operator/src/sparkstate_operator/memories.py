@@ -1,4 +1,4 @@
-"""What this process remembers of all jobs, and what of what it hears is news."""
+"""What this process remembers of all jobs, and which of the events that it hears are news."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sparkstate_operator import clock, inventory, labels, observed
 from sparkstate_operator.memory import Memory
 
 SHOWN_S = 120.0
-"""A pod of the inventory that the watch has not shown for so long may have gone between the two: its job is looked
-at."""
+"""If the watch has not shown a pod of the inventory for this long, the pod may have gone between the two, and the
+operator looks at its job."""
 UNHEARD = observed.News(state=("never heard",))
-"""Of a driver that this process has not asked yet: whatever it says, also nothing, is news."""
+"""Of a driver that this process has not asked yet: any answer is news, and so is silence."""
 
 
 class Key(NamedTuple):
@@ -46,8 +46,8 @@ class Memories:
         return [memory.phase for memory in list(self._of.values()) if memory.phase]
 
     def adopt(self, one: inventory.FoundJob, look_s: float) -> Key:
-        """A job that was found running when the process began: it is as if it had been looked at. In ``look_s`` seconds
-        it is, and its children are compared for the first time."""
+        """Takes over a job that was found running when the process began, as if it had been looked at. The first real
+        look comes in ``look_s`` seconds, and compares its children for the first time."""
         key = Key("job", one.namespace, one.name)
         memory = self.of(key)
         memory.is_about(one.uid)
@@ -67,8 +67,8 @@ class Memories:
         return key
 
     def saw_pod(self, key: Key, body: Mapping[str, Any]) -> bool:
-        """A pod as the watch showed it: once a driver's is gone, this is all that anybody knows. False if the inventory
-        had it in this very version."""
+        """Notes a pod as the watch showed it: once a driver's pod is gone, this is all that anybody knows. False if the
+        inventory had it in this very version."""
         meta = body["metadata"]
         if meta["labels"].get(labels.ROLE) == "driver":
             pod = observed.pod_of(body)
@@ -80,8 +80,9 @@ class Memories:
         return known is None or known.last.listed.pop(meta["uid"], "") != str(meta["resourceVersion"])
 
     def listed_snapshot(self, key: Key, body: Mapping[str, Any]) -> bool:
-        """Whether a snapshot in the list that a watch begins with is news to this job: what became of it meanwhile was
-        no event. Not to a job that was never looked at, nor one of an earlier job of that name."""
+        """Whether a snapshot in the list that a watch begins with is news to this job: its changes before
+        the list came as no event. It is no news to a job that was never looked at, or if it belongs to an
+        earlier job of that name."""
         meta, known = body["metadata"], self._of.get(key)
         uid = (meta.get("labels") or {}).get(labels.JOB_UID)
         if known is None or not known.uid or uid not in (None, known.uid):
@@ -89,8 +90,8 @@ class Memories:
         return str(meta["resourceVersion"]) not in known.last.snapshots
 
     def stir(self, key: Key, version: str = "") -> bool:
-        """There is an event, with the object itself in ``version``: the next step is a look at the whole job. False
-        for the echo of our own write."""
+        """An event came, with the object itself in ``version``: the next step is a look at the whole job. False for the
+        echo of our own write."""
         memory = self._of.get(key)
         if memory is None:
             return True

@@ -1,7 +1,8 @@
-"""What this process remembers of one job. All of it can be lost: then more is read, or waited for.
+"""What this process remembers of one job. All of it can be lost; the operator then reads more, or waits longer.
 
-Three parts are about one job by its uid, and go with it: what became of its attempts, what the last look saw, and what
-its driver said last. The rest is about the next step, whichever job has the name.
+Three parts are about one job, by its uid, and go with it: what became of its attempts, what the last look saw, and what
+its driver said last. The rest is about the next step, whichever job has the name. A field about one job belongs to one
+of the three parts: :meth:`Memory.is_about` replaces those, and any other field outlives the job.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ class Attempts:
     """What nobody else knows of the job's attempts. Written by watch, reader and applier."""
 
     sightings: dict[int, observed.Pod] = field(default_factory=dict)
-    """The last that was seen of driver pods, by attempt: once a pod is gone, no other process knows. Without it the
-    next attempt waits longer."""
+    """The last sight of each driver pod, by attempt. Once a pod is gone, nobody else knows how it ended; without this
+    the next attempt waits longer."""
     revisions: dict[str, plan.Revision] = field(default_factory=dict)
     never_made: int = 0
     """The attempt whose pod the API server has refused; 0: none."""
     unanswered: int = 0
     """The attempt whose pod may exist, because the request for it had no answer; 0: none."""
     unwritten: str = ""
-    """Uid of the job, if it was seen before our finalizer was on it and no status has been written since."""
+    """Uid of the job, if it was seen before our finalizer was on it and no status has been written since. A new job
+    whose first status write failed would otherwise look like one whose status was lost, and wait for the storage."""
 
 
 @dataclass

@@ -39,12 +39,14 @@ class Metrics:
             registry=self.registry,
         )
         self.queue_waiting = Gauge(
-            "sparkstate_operator_queue_waiting", "Keys due and not yet taken.", registry=self.registry
+            "sparkstate_operator_queue_waiting",
+            "Keys that are due and wait for a worker.",
+            registry=self.registry,
         )
         self.jobs = Gauge("sparkstate_operator_jobs", "Jobs by phase.", ("phase",), registry=self.registry)
         self.phase_seconds = Histogram(
             "sparkstate_operator_phase_seconds",
-            "Time that a job spent in a phase before it left it.",
+            "Time that a job spent in a phase before it left that phase.",
             ("phase",),
             buckets=_LONG_SECONDS,
             registry=self.registry,
@@ -62,7 +64,7 @@ class Metrics:
         )
         self.unknown_transitions = Counter(
             "sparkstate_operator_unknown_transitions_total",
-            "Transitions of a phase that no table has: bugs.",
+            "Transitions of a phase that are in no table. Each is a bug.",
             ("kind", "before", "after"),
             registry=self.registry,
         )
@@ -75,7 +77,8 @@ class Metrics:
         self.requests.labels(verb, resource, str(status)).inc()
 
     def count_jobs(self, phases: Iterable[str]) -> None:
-        """The phases of all jobs. Two scrapes may count at once, each in its thread."""
+        """The phases of all jobs. Two scrapes may count at once, each in a thread of its own: without the lock a scrape
+        failed when the set of phases changed."""
         found = Counts(phases)
         with self._counting:
             self._phases.update(found)

@@ -1,12 +1,12 @@
-"""What this cluster is called in storage, where nobody has said.
+"""Finds this cluster's name in storage, where nobody has given it one.
 
-A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``, so two clusters on one storage need two
-names, and a name that changes hides the state of every job. A new installation is called by the uid of kube-system,
-which no two clusters share. Whatever an installation was called before it stays: the name is noted on the Lease, which
-outlives the process, and in the status of each job; operators older than the uid called every cluster ``default``.
+A job's name leads to its state by ``by-name/<cluster>/<namespace>/<name>``. So two clusters on one storage need two
+names, and a name that changes hides the state of every job. A new installation takes the uid of kube-system, which no
+two clusters share. An existing installation keeps its name: the Lease, which outlives the process, has a note of it,
+and so has the status of each job. Operators older than the uid called every cluster ``default``.
 
-A name that is told to an installation that had another is meant for its jobs, and hides their state on purpose. A job
-that comes from another operator was not meant: it keeps its own (``kept_name``).
+If somebody gives an installation another name, the new one is meant for its jobs, and hides their state on purpose. It
+is not meant for a job that comes from another operator, which keeps its own name (``kept_name``).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ async def _find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
     if found is None:
         return await _of_jobs(kube, config) or await _uid(kube, config)
     note = (found["metadata"].get("annotations") or {}).get(labels.CLUSTER)
-    # A Lease without the note is one of an operator that knew no other name, or one that was lost and made anew by the
-    # command of an uninstall: then the jobs know.
+    # A Lease without the note comes from an operator that knew only one name, or it was lost and the command of an
+    # uninstall made it anew. The jobs are asked before ``default`` is taken: under that name each would begin empty.
     return str(note or await _of_jobs(kube, config) or LEGACY)
 
 

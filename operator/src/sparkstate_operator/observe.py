@@ -1,4 +1,4 @@
-"""From the API server and the driver to an :class:`observed.Observed`. Reads only."""
+"""Reads the API server and the driver, and makes an :class:`observed.Observed` of them. It writes nothing."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ class Observer:
             body = await self._kube.get(k.REVISIONS, job.namespace, name)
             if body is not None and (found := readable(name, body)) is not None:
                 memory.attempts.revisions[name] = found
-        if drivers:  # a look at the whole job: keep what is still named
+        if (
+            drivers
+        ):  # only a look at the whole job sees all names; elsewhere this would drop what a pod still runs
             memory.attempts.revisions = {
                 name: memory.attempts.revisions[name] for name in names if name in memory.attempts.revisions
             }
@@ -211,8 +213,8 @@ class Observer:
         except errors.DriverUnavailable:
             return None
         except (ValueError, RecursionError) as error:
-            # Whoever answers is no driver of ours, or one that is broken: as if it did not answer.
-            _log.warning("the driver of attempt %s answers nonsense: %s", endpoint.attempt, error)
+            # Another program answers, or a driver that is broken. Both count as a driver that does not answer.
+            _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
             return None
 
     async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:

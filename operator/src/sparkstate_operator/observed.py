@@ -1,4 +1,4 @@
-"""What a decision looks at: frozen pictures of the objects, as far as decisions need them."""
+"""What a decision looks at: frozen pictures of the objects, with the fields that decisions need."""
 
 from __future__ import annotations
 
@@ -352,8 +352,8 @@ def task_of(body: Document, result: Document) -> Task:
 
 
 def _number(meta: Document, label: str) -> int | None:
-    """The number of an attempt or life; None also for one that no operator gives: whoever may label objects could
-    otherwise have numbers used up for which there are no names."""
+    """The number of an attempt or life; None for a number that no operator gives. Otherwise anybody who may label
+    objects could use up the numbers: names have room for ``naming.MAX_ATTEMPT``."""
     value = (meta.get("labels") or {}).get(label, "")
     return int(value) if re.fullmatch("[0-9]{1,6}", value) else None
 

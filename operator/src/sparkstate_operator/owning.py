@@ -1,4 +1,4 @@
-"""Whether an object that is there is the one that is meant, and as it is meant."""
+"""Whether an existing object is the one that we mean, and has the fields that we want."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def require_ours(live: Object, wanted: Mapping[str, str]) -> None:
     meta = live["metadata"]
     if not wanted.items() <= (meta.get("labels") or {}).items():
         raise errors.Foreign(
-            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists and has not {dict(wanted)}: it is "
-            "somebody else's; delete it, or choose another name"
+            f"{live.get('kind', 'object')} {meta['namespace']}/{meta['name']} exists without the labels "
+            f"{dict(wanted)}, so it belongs to somebody else; delete it, or choose another name"
         )
 
 

@@ -1,9 +1,9 @@
-"""How often drivers are asked, progress is written and jobs are looked at, by how many jobs there are.
+"""How often drivers are asked, progress is written and jobs are looked at, depending on the number of jobs (RFC 0024).
 
-One idle job costs little, thousands of them do not. Polls, writes and looks have a bounded rate for all jobs
-together, so that beyond a number of jobs each of them waits longer: operator and API server cost the
-same however many there are. Urgent news needs no poll: a pod that fails, a driver that is no longer ready (its
-readiness probe fails while it pauses or recovers) and a changed spec are events of the watches.
+One idle job costs little; thousands of them do not. Polls, writes and looks have a bounded rate for all jobs together.
+Beyond a number of jobs each of them waits longer, and operator and API server cost the same however many there are.
+Urgent news needs no poll: a pod that fails, a driver that is no longer ready (its readiness probe fails while it pauses
+or recovers) and a changed spec are events of the watches.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ def wait_s(config: Config, decided_s: float | None, *, calm: bool) -> float | No
 
 
 SPARE_S = 1.0
-"""Between two that pass while what cannot wait does wait."""
+"""Between two that pass while urgent work lacks a worker. Without it, looks without a reason and writes of progress
+took most of the answers of a slow API server, while failed pods waited for their successors."""
 
 
 class Pace:
-    """Lets this many pass in a second, those first that have waited longest. It spreads thousands of jobs that become
-    due at once because all were looked at together. If chance decided, one of 5,000 would wait for two hours: those
-    that have passed are due again before all have.
+    """Lets this many jobs pass in a second, first those that have waited longest. It spreads thousands of jobs that
+    become due at once because all were looked at together. When chance decided, one of 5,000 waited for two hours,
+    because those that had passed were due again before all others had.
 
-    ``places``: so many may be under way, until each says by :meth:`end` that it no longer is. If they take longer
-    than the rate allows for, fewer pass: they do not hold the workers that others wait for. A job that does not pass
-    asks again. ``behind``: whether what cannot wait does wait; few pass meanwhile, and the API server is left to it.
+    ``places``: this many may be under way, until each calls :meth:`end`. If they take longer than the rate allows for,
+    fewer pass, so that they do not hold workers that others wait for. A job that does not pass asks again. ``behind``:
+    whether urgent work lacks a worker; then few pass, and the API server is left to that work.
 
-    Who waits has a place in a line and no time, for how fast the line goes may change: those that wait while the API
-    server is slow pass at full rate once it no longer is."""
+    A waiting job has a place in a line rather than a time, because the speed of the line may change: jobs that have
+    waited for a slow API server pass at full rate once it is fast again."""
 
     def __init__(
         self,
@@ -89,8 +90,8 @@ class Pace:
         return True
 
     def _call(self, now_s: float, key: Hashable) -> None:
-        """As many as the time since the last call lets, among them ``key``. Where nobody waited, turns are not saved up
-        beyond one."""
+        """Call as many as the time since the last call allows; ``key`` joins the line. While nobody waits, at most one
+        turn is saved up, so that no burst follows a quiet time."""
         spare_s = SPARE_S if self._behind() else 0.0
         pause_s = max(self._every_s, self._takes_s / self._places, spare_s)
         self._may_call = min(self._may_call + (now_s - self._at_s) / pause_s, len(self._line) + 1.0)

@@ -10,9 +10,9 @@ from sparkstate_operator.core.settings import Resolved
 from sparkstate_spec import built_in, units
 
 DEATH_MARGIN_S = 10.0
-"""Beyond ``fenceTimeout`` and ``sinkTimeout``: clocks and scheduling of a process that nobody can ask."""
+"""On top of ``fenceTimeout`` and ``sinkTimeout``: for the clock and the scheduling of a process that nobody can ask."""
 DEFAULT_DEATH_S = built_in.plain("fenceTimeout") + built_in.plain("sinkTimeout") + DEATH_MARGIN_S
-"""The same of a job whose spec nobody knows any more, by the defaults of both."""
+"""The whole time for a job whose spec nobody knows any more, by the defaults of both."""
 AWAY_S = 30.0
 """A node that does not answer keeps its driver this long; Kubernetes' own default is five minutes."""
 TERMINATION_GRACE_S = 120

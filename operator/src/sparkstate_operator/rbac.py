@@ -1,8 +1,8 @@
-"""The rights that the operator's calls need, and those of drivers, as tables. The chart's Roles are generated from them
-(``python -m sparkstate_operator.crdgen``); tests compare them with what the audit log saw.
+"""The rights of the operator and of drivers, as tables. The chart's Roles are generated from them
+(``python -m sparkstate_operator.crdgen``), and tests compare them with the API server's audit log.
 
-No Secret of a job is read: tokens are derived, and bucket credentials are mounted by the kubelet. The one Secret that
-the operator reads is that of its own key, where nobody has given it one.
+The operator reads no Secret of a job: it derives tokens, and the kubelet mounts bucket credentials. It reads one
+Secret, that of its own key, where nobody has given it a key.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.NAMESPACES, "", ("get",)),
     (k.LEASES, "", ("get",)),
 )
-"""(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet. Roles are
-those that operators before made for each job: they are found and deleted, none is made. ``get`` on them is for an
-operator of before alone: Helm changes its rights while it still leads, and it reads the job's Role before each attempt;
-drop it with the version after 0.1. Leases are those of other
-operators: whether one that has marked a job is still there."""
+"""(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet.
+
+Roles: older operators made one for each job. The operator finds and deletes them, and makes none. Only an older
+operator needs ``get`` on them: Helm changes its rights while it still leads, and it reads the job's Role before each
+attempt. Without the right it began no attempt during an upgrade. Drop ``get`` with the version after 0.1.
+
+Leases: those of other operators, which tell whether an operator that has marked a job is still there."""
 
 DRIVER_VERBS: Mapping[str, str] = {
     "create": "makes executors",

@@ -1,4 +1,9 @@
-"""One look, one decision, one step: what the queue calls for each key."""
+"""One look, one decision, one step: the work that the queue does for each key.
+
+Two shorter ways save requests, and both end in a look as soon as anything is unusual: a driver without news costs one
+poll, and progress alone is written from the last look (``kept``). Whatever was heard before a look that fails stays
+unanswered (``memory.stirred``), so that the next step is a look again.
+"""
 
 from __future__ import annotations
 
@@ -68,9 +73,9 @@ class Reconciler:
         )
         self._judged: dict[Key, tuple[str, int, plan.Revision | None, str]] = {}
         self._timeless = dataclasses.replace(config, resync_s=math.inf)
-        """To decide with: what is due without any reason is paced here."""
+        """For decisions: looks without a reason are paced here, and not by the decision's own wait."""
         self.behind: Callable[[], bool] = lambda: False
-        """Whether what cannot wait does wait."""
+        """Whether urgent work lacks a worker."""
         looks, writes = config.looks_per_s, config.progress_writes_per_s
         self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, self._is_behind)
         self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, self._is_behind)
@@ -127,17 +132,17 @@ class Reconciler:
             raise
 
     def _listening(self, memory: Memory) -> Requeue:
-        """Until the driver is asked again. Polls are patient, but for those of drivers that did not answer last, which
-        have few connections of their own to wait for."""
+        """Until the driver is asked again. Polls are patient, except those of drivers that did not answer last: these
+        wait for few connections of their own."""
         if memory.stirred:
-            return Requeue(0.0, exact=True)  # there was an event beside our write
+            return Requeue(0.0, exact=True)  # an event came while we wrote, and asks for a look
         now_s = self._clock.monotonic()
         wait_s = memory.dues.within_s(now_s, self._listen_s)
         idle = memory.driver.news != observed.NO_NEWS and memory.dues.timed_s - now_s > wait_s
         return Requeue(wait_s, patient=idle)
 
     async def _wrote_progress(self, key: Key, memory: Memory, heard: HeardReport) -> bool:
-        """Write what the driver says of its progress by what the last look saw; False if that takes a look."""
+        """Write the driver's progress on the basis of the last look; False if a look has to come first."""
         if memory.last.kept is None or heard.report is None:
             return False
         packed, memory.last.kept = memory.last.kept, None
@@ -164,13 +169,13 @@ class Reconciler:
         return True
 
     def _keep(self, seen: observed.Observed, decision: actions.Decision, memory: Memory) -> None:
-        """Where nothing is under way, what was seen holds until the next event."""
-        # Comparing the children is nothing under way, and each deep look does it.
+        """Keep what was seen until the next event, if nothing is under way."""
+        # EnsureChildren does not count as under way: every deep look has it, and mostly nothing differs.
         acts = any(not isinstance(action, actions.EnsureChildren) for action in decision.actions)
         idle = memory.driver.endpoint is not None and not (decision.before or acts or memory.last.leftovers)
         memory.last.kept = None
         if idle and not memory.stirred:
-            # A spec that is nested too deeply for pickle (600 levels on Python 3.11) is looked at each time.
+            # pickle gives up at 600 levels (Python 3.11). A job whose spec is nested more deeply gets a look each time.
             with contextlib.suppress(RecursionError):
                 memory.last.kept = kept.pack(seen)
 
@@ -212,14 +217,18 @@ class Reconciler:
             return await self._custody.leave(key, k.JOBS, look.others, key.namespace)
         self._custody.is_ours(key)
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
-            memory.stirred = True  # nothing was decided: what caused this look is not done with
+            memory.stirred = (
+                True  # nothing was decided, so the event that caused this look is still unanswered
+            )
             return Requeue(_STRAYS_S)
         if deep:
             memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)
         if seen.job.deleting_at is not None:
-            invalid = ""  # a deletion goes by the revision that runs; a spec that cannot run does not hold it
+            invalid = (
+                ""  # a deletion goes by the revision that runs, so a spec that cannot run must not hold it up
+            )
         decision = self._decide(seen, look.revisions, wanted, invalid)
         known = {**look.revisions, **({wanted.name: wanted} if wanted is not None else {})}
         if decision.check is not None:
@@ -232,7 +241,8 @@ class Reconciler:
         job = await self._carry_out_job(seen, decision, known, memory)
         news = seen.report.news if seen.report is not None else observed.NO_NEWS
         if not seen.progress_due and memory.last.progress_s == written_s:
-            # What this look learned of progress is not written: it stays news.
+            # This look may not write the progress that it learned of. Taken for told, a new checkpoint appeared in the
+            # status only at the next resync.
             news = dataclasses.replace(news, progress=memory.driver.news.progress)
         memory.driver.news = news
         memory.phase = str(decision.status.get("phase") or "")
@@ -255,7 +265,7 @@ class Reconciler:
         wanted: plan.Revision | None,
         invalid: str,
     ) -> actions.Decision:
-        """A deletion ends by its deadline, also where deciding fails."""
+        """Decide. A deletion ends by its deadline even if the decision fails."""
         try:
             return decide(seen, revisions, wanted, invalid, self._timeless)
         except Exception as error:
@@ -267,7 +277,8 @@ class Reconciler:
             return deletion.by_force(seen, self._timeless, f"{type(error).__name__}: {error}")
 
     def _waits_for_strays(self, look: Look) -> bool:
-        """Whether a pod of an earlier job of this name may still run: the new one waits as for its own."""
+        """Whether a pod of an earlier job of this name may still run: the new job waits for it as for
+        a pod of its own."""
         patience = timedelta(seconds=plan.DEFAULT_DEATH_S)
         pods = (observed.pod_of(child.body) for kind, child in look.strays if kind is k.PODS)
         now = self._clock.now()
@@ -309,7 +320,8 @@ class Reconciler:
             if isinstance(action, actions.AddFinalizer):
                 version = await self._custody.hold(k.JOBS, job, job.namespace, action)
                 finalizers = (*job.finalizers, labels.FINALIZER)
-                # What is built in this very step goes by the pin already.
+                # The pin counts from here on: an attempt that is built in this very step would otherwise begin empty,
+                # under our own cluster's name.
                 notes = {**job.annotations, **action.notes}
                 job = dataclasses.replace(
                     job, resource_version=version, finalizers=finalizers, annotations=notes
@@ -331,7 +343,7 @@ class Reconciler:
         return job
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
-        """Where only progress changed, what comes back through the watch is no event."""
+        """Write the status. If only progress has changed, its return through the watch is no event."""
         if not kept.changed(job, status) <= set(PROGRESS_FIELDS):
             return await self._applier.status(k.JOBS, job, job.namespace, status)
         memory.echo.begin()
@@ -368,6 +380,6 @@ class Reconciler:
 
 
 def _is_first(memory: Memory, heard: HeardReport) -> bool:
-    """Whether a driver that this process has not asked before says that it runs, as the job's status has it: there is
-    no more to it than progress. One that pauses or recovers waits for no turn."""
+    """Whether a driver that this process has not asked before says that it runs, as the job's status has it. That is no
+    more than progress, and waits for its turn; a driver that pauses or recovers does not."""
     return memory.driver.news is UNHEARD and heard.report is not None and heard.report.phase == "RUNNING"

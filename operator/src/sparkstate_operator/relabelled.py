@@ -1,8 +1,8 @@
-"""Jobs of our own mark that are not of our class any more, and that no watch of ours shows.
+"""Finds jobs that bear our own mark but have left our class, which none of our watches shows.
 
-Jobs are watched by their class. One whose label changes leaves the watch with an event, but nobody hears it where that
-happens while no operator leads, or where the operator itself has been given another class. So who begins to lead looks
-once for what it still holds; the look at each of them lets it go, or ends its deletion. Snapshots are all watched.
+Jobs are watched by their class. A job whose label changes leaves the watch with an event. Nobody hears that event if no
+operator leads at the time, or if the operator itself is given another class. So a process that begins to lead looks
+once for jobs that it still holds; the look at each of them lets it go, or ends its deletion. Snapshots are all watched.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ async def _in(kube: k.Kube, own: managing.Manager, place: str | None, found: Cal
                     found(Key("job", str(body["metadata"]["namespace"]), str(body["metadata"]["name"])))
             return
         except errors.ApiError as error:
-            _log.warning("jobs of other classes cannot be looked through yet: %s", error)
+            _log.warning("jobs of other classes cannot be listed yet: %s", error)
             await asyncio.sleep(AGAIN_S)

@@ -1,5 +1,5 @@
-"""What is done when the chart is uninstalled: jobs and snapshots are let go, so that none of them waits for ever for
-an operator that is gone.
+"""The command of an uninstall: it lets jobs and snapshots go, so that none of them waits for ever for an operator that
+is gone.
 
 Their pods, data and definitions stay. An operator that is installed again holds them again.
 """
@@ -26,8 +26,8 @@ AT_ONCE = 32
 async def release(
     lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: str | None = None, operator_class: str = ""
 ) -> int:
-    """Take the Lease, so that no operator is at work, and take the finalizer from everything that this operator looks
-    after; how many had it.
+    """Take the Lease, so that no operator is at work, then remove the finalizer from everything that this operator
+    looks after. Returns how many objects had it.
 
     ``namespaces``: none means all. ``operator_class``: of the operator.
     """
@@ -48,8 +48,8 @@ async def release(
 
 
 async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager) -> int:
-    """Many at once: the Job has to release tens of thousands in its time. Page by page and by their metadata alone:
-    all of them would not fit into its memory. One that cannot be let go holds no other up."""
+    """Many at once, because the Job has to release tens of thousands within its deadline. Page by page and with their
+    metadata alone, because all of them would not fit into its memory. One that cannot be let go holds up no other."""
     tally = _Tally()
     places = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
@@ -61,13 +61,13 @@ async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager
                         group.create_task(_one(kube, kind, body["metadata"], places, tally))
     if tally.failed:
         raise errors.ApiError(
-            0, f"{tally.failed} objects could not be let go, {tally.count} were; run it again"
+            0, f"{tally.failed} objects could not be let go, {tally.count} others were; run the command again"
         )
     return tally.count
 
 
 def _is_ours(body: Mapping[str, Any], own: managing.Manager) -> bool:
-    """By the mark; what bears none, from before there were marks, by its class."""
+    """By the mark. An object of an older operator, which wrote no marks, goes by its class."""
     meta = body["metadata"]
     marked = managing.Manager.of((meta.get("annotations") or {}).get(labels.MANAGER, ""))
     if marked is not None:
@@ -91,13 +91,13 @@ async def _one(
         _log.info("let go", extra={"object": about})
     except errors.ApiError as error:
         tally.failed += 1
-        _log.warning("not let go: %s", error, extra={"object": about})
+        _log.warning("could not be let go: %s", error, extra={"object": about})
     finally:
         places.release()
 
 
 async def _take_finalizer(kube: k.Kube, kind: k.Kind, meta: Mapping[str, Any]) -> None:
-    """As it was listed, and read again only if somebody else has written it since."""
+    """Patches the object as it was listed, and reads it again only if somebody else has written it since."""
     namespace, name = str(meta["namespace"]), str(meta["name"])
     for left in reversed(range(TRIES)):
         try:

@@ -31,7 +31,8 @@ class Report:
     def storage_away(self) -> str:
         """Which storages do not answer, and what the driver needs them for, in one sentence; empty: they all do.
 
-        One failed call is nothing that somebody should look at; one without an answer (0 failures) is.
+        One failed call is nothing that a person should look at; a call that hangs (0 failures so far) is. A driver may
+        answer null for a URL: that once ended every decision about its job with a TypeError.
         """
         places = [place for place in self.document.get("storage_away") or () if place.get("failures", 2) != 1]
         told = [

@@ -63,10 +63,11 @@ class Process:
 
 
 async def run(config: Config, process: Process) -> None:
-    """Until SIGTERM or SIGINT; then the process is over, without waiting for kopf's own end."""
+    """Run until SIGTERM or SIGINT, then end the process without waiting for kopf to shut down."""
     main = asyncio.current_task()
     assert main is not None
-    # Before kopf runs nobody else hears a signal, and a leader that is killed by one leaves its Lease behind.
+    # kopf installs signal handlers only once it runs. A leader that a signal kills before that leaves its Lease behind,
+    # and the next leader has to wait until the Lease expires.
     handlers.on_signals(lambda: main.cancelling() or main.cancel())
     try:
         await _Operator(config, process).run()
@@ -74,6 +75,7 @@ async def run(config: Config, process: Process) -> None:
         if not main.cancelling():
             raise
     logging.shutdown()
+    # Not ``sys.exit``, which would wait for kopf: its own end takes five seconds.
     os._exit(0)
 
 
@@ -98,7 +100,7 @@ class _Operator:
         kube = await Kube.connect(process.kubeconfig)
         kube.counted(metrics.count_request)
         drivers = Drivers(self._clock, process.driver_port or DRIVER_PORT)
-        # Connections of its own: the Lease never waits for one that requests of the work hold.
+        # The Lease has connections of its own, so that a renewal never waits for one that a reconcile holds.
         leases = await Kube.connect(process.kubeconfig)
         leases.counted(metrics.count_request)
         leadership = Leadership(leases, process.lease, self._clock)
@@ -220,8 +222,11 @@ class _Operator:
 
 
 def _ending(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """kopf leaves tasks behind whose connections are closed under them; nobody waits for what they would say."""
-    _log.info("ended beside a task: %s", context.get("exception") or context["message"])
+    """kopf leaves tasks behind whose connections are closed under them. Asyncio would report their exceptions as
+    errors, although nobody waits for these tasks."""
+    _log.info(
+        "the process ended while a task was running: %s", context.get("exception") or context["message"]
+    )
 
 
 async def _at_work(once: Awaitable[None]) -> None:
@@ -235,7 +240,8 @@ async def _stopped(stop: asyncio.Event) -> None:
 
 
 def _tell(key: Key, error: Exception, delay_s: float) -> None:
-    """A reconcile failed. An answer of the API server is a warning: it is tried again; anything else is our bug."""
+    """A reconcile failed. An error raised on purpose is a warning, because the reconcile is tried again; anything else
+    is our bug."""
     fields = {**key._asdict(), "retry_s": round(delay_s, 1)}
     fields["object"] = fields.pop("name")
     if isinstance(error, errors.OperatorError):

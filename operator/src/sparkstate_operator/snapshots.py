@@ -45,8 +45,8 @@ class Snapshots:
         self._metrics = metrics
         self._memory = memory
         self._asking: set[tuple[str, str]] = set()
-        """Jobs, there or not, one of whose snapshots is being looked at to ask the driver for it: one at a time, so
-        that two of them cannot both find that no other is in flight."""
+        """Jobs, existing or not, one of whose snapshots is about to be asked for. One at a time: two snapshots that
+        were decided side by side would both find that no other is in flight."""
 
     async def reconcile(self, key: Key) -> Requeue | None:
         """One step for one snapshot."""

@@ -1,7 +1,5 @@
-"""Transitions that no table has: logged as errors and counted, and the decision is carried out all the same.
-
-Why nothing stops for them: :mod:`core.transitions`.
-"""
+"""Reports transitions that are missing from the tables: it logs them as errors and counts them, and the decision is
+carried out all the same. :mod:`core.transitions` says why nothing stops for them."""
 
 from __future__ import annotations
 

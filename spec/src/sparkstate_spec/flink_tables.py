@@ -47,12 +47,12 @@ SECRETS = ("s3.access", "s3.secret")
 NOT_APPLICABLE = (
     (
         (f"{C}.unaligned", f"{C}.aligned-checkpoint-timeout", f"{C}.alignment-timeout"),
-        "unaligned checkpoints and alignment timeouts do not apply: the end of an epoch is the barrier, "
-        "there is nothing to align",
+        "unaligned checkpoints and alignment timeouts do not apply: the end of an epoch is the barrier, so there is "
+        "nothing to align",
     ),
     (
         ("taskmanager.network.",),
-        "network buffers and their debloating do not apply: Spark moves data in epochs of a bounded size",
+        "network buffers and their debloating do not apply: Spark moves data in epochs of bounded size",
     ),
     (
         ("taskmanager.memory.", "jobmanager.memory."),
@@ -65,11 +65,11 @@ NOT_APPLICABLE = (
     ),
     (
         ("execution.checkpointing.externalized-",),
-        "checkpoints are always retained; what a deleted job leaves is decided by deletion.policy",
+        "checkpoints are always retained; deletion.policy decides what a deleted job leaves behind",
     ),
     (
         ("execution.checkpointing.cleaner.", "execution.checkpointing.create-subdir"),
-        "does not apply: files are deleted by the lineage's log, below a folder of its own",
+        "does not apply: each lineage has a folder of its own, and its log says which files are deleted",
     ),
 )  # fmt: skip
 """Families of keys (by prefix) that cannot mean anything here, and the sentence that answers them."""
@@ -79,7 +79,10 @@ LATER = (
         ("state.backend.changelog.", "state.changelog.", "dstl."),
         "the changelog state backend is not in this version",
     ),
-    (("execution.checkpointing.file-merging.",), "file merging by these keys is not in this version"),
+    (
+        ("execution.checkpointing.file-merging.",),
+        "control of file merging by these keys is not in this version",
+    ),
     (("state.backend.forst.",), "disaggregated state backends are not in this version"),
 )
 """Families for later versions."""
@@ -88,18 +91,18 @@ FIXED = (
     (
         (f"{C}.max-concurrent-checkpoints",),
         "1",
-        "one checkpoint runs at a time; more than 1 does not apply to epochs",
+        "only one checkpoint runs at a time; leave the key out",
     ),
     (
         ("execution.checkpointing.local-backup.enabled",),
         "false",
-        "local recovery uses a slot's own files, there is no second copy of them: it is switched by "
+        "local recovery uses a slot's own files and keeps no second copy of them; switch it with "
         "stateBackend.localRecovery",
     ),
     (
         (f"{C}.mode", f"{C}.consistency-mode"),
         "EXACTLY_ONCE",
-        "every checkpoint is exactly once; leave the key out",
+        "every checkpoint is exactly-once; leave the key out",
     ),
     (
         (f"{C}.storage", "state.checkpoint-storage"),
@@ -117,29 +120,32 @@ FIXED = (
 VALUES = {
     "duration": (
         "(?i)^[0-9]+ *(|ms|millis?|milliseconds?|s|secs?|seconds?|m|min|minutes?|h|hours?|d|days?)$",
-        "a duration is written as 10 min, 30 s or 500 ms",
+        "a duration must be written as 10 min, 30 s or 500 ms",
     ),
     "memory": (
         "(?i)^[0-9]+ *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)$",
-        "a memory size is written as 64mb or 20kb",
+        "a memory size must be written as 64mb or 20kb",
     ),
-    "boolean": ("^(true|false)$", "a switch is 'true' or 'false'"),
-    "integer": ("^[0-9]{1,9}$", "a count is a whole number"),
-    "number": ("^[0-9]{1,9}([.][0-9]{1,9})?$", "a ratio or factor is a number such as 0.5"),
+    "boolean": ("^(true|false)$", "a switch must be 'true' or 'false'"),
+    "integer": ("^[0-9]{1,9}$", "a count must be a whole number"),
+    "number": ("^[0-9]{1,9}([.][0-9]{1,9})?$", "a ratio or factor must be a number such as 0.5"),
 }
 """How a value of each kind is written in Flink's configuration."""
 
 CHOICES = tuple(
     (BY_PATH[path].flink, tuple(BY_PATH[path].words), message)
     for path, message in (
-        ("stateBackend.type", "the state backend is hashmap or rocksdb; others are not in this version"),
+        ("stateBackend.type", "the state backend must be hashmap or rocksdb; others are not in this version"),
         (
             "stateBackend.predefinedOptions",
-            "predefined options are DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM or "
+            "predefined options must be DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM or "
             "FLASH_SSD_OPTIMIZED",
         ),
-        ("stateBackend.timerService", "the timer service is HEAP or ROCKSDB"),
-        ("restart.strategy", "the restart strategy is none, fixed-delay, exponential-delay or failure-rate"),
+        ("stateBackend.timerService", "the timer service must be HEAP or ROCKSDB"),
+        (
+            "restart.strategy",
+            "the restart strategy must be none, fixed-delay, exponential-delay or failure-rate",
+        ),
     )
 )
 """Keys whose value is one of a few words."""

@@ -23,7 +23,7 @@ def amount(text: str) -> Fraction:
     """The number that a quantity without a sign means, exactly: ``500m``, ``1e3``, ``2Ei``. Raises ValueError."""
     match = _AMOUNT.fullmatch(text)
     if match is None or (match[3] or "") not in _UNITS:
-        raise ValueError(f"{text[:80]!r} is no quantity; write it as 512Mi or 1Gi")
+        raise ValueError(f"{text[:80]!r} is not a quantity; write it as 512Mi or 1Gi")
     number, exponent, unit = match.groups()
     factor = Fraction(10) ** int(exponent) if exponent is not None else _UNITS[unit]
     return Fraction(number) * factor

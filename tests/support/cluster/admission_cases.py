@@ -41,14 +41,14 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
     ("Flink's memory model", {}, {"taskmanager.memory.process.size": "1g"}),
     ("does not apply to epochs", {}, {"execution.buffer-timeout": "1"}),
     ("checkpoints are always retained", {}, {f"{C}.externalized-checkpoint-retention": "x"}),
-    ("does not apply: files are deleted", {}, {f"{C}.create-subdir": "true"}),
+    ("does not apply: each lineage has a folder", {}, {f"{C}.create-subdir": "true"}),
     (
         "the changelog state backend is not",
         {"state.backend.changelog.enabled": "false"},
         {"state.backend.changelog.enabled": "true"},
     ),
     (
-        "file merging by these keys",
+        "control of file merging by these keys",
         {f"{C}.file-merging.enabled": "false"},
         {f"{C}.file-merging.enabled": "true"},
     ),
@@ -59,11 +59,11 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{C}.local-backup.enabled": "true"},
     ),
     (
-        "one checkpoint runs at a time",
+        "only one checkpoint runs at a time",
         {f"{C}.max-concurrent-checkpoints": "1"},
         {f"{C}.max-concurrent-checkpoints": "2"},
     ),
-    ("every checkpoint is exactly once", {f"{C}.mode": "EXACTLY_ONCE"}, {f"{C}.mode": "AT_LEAST_ONCE"}),
+    ("every checkpoint is exactly-once", {f"{C}.mode": "EXACTLY_ONCE"}, {f"{C}.mode": "AT_LEAST_ONCE"}),
     ("checkpoints always go to", {f"{C}.storage": "filesystem"}, {f"{C}.storage": "jobmanager"}),
     (
         "claim modes other than",
@@ -71,32 +71,32 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {"execution.state-recovery.claim-mode": "CLAIM"},
     ),
     (INLINE, {"s3.endpoint": "http://a"}, {"s3.access-key": "x"}),
-    ("a key is none that this version", {"parallelism.default": "2"}, {"parallelism.defualt": "2"}),
-    ("a duration is written as", {f"{C}.interval": "10 min"}, {f"{C}.interval": "soon"}),
+    ("this version does not know a key", {"parallelism.default": "2"}, {"parallelism.defualt": "2"}),
+    ("a duration must be written as", {f"{C}.interval": "10 min"}, {f"{C}.interval": "soon"}),
     (
-        "a memory size is written",
+        "a memory size must be written",
         {f"{R}.memory.fixed-per-slot": "64mb"},
         {f"{R}.memory.fixed-per-slot": "64x"},
     ),
-    ("a switch is 'true' or", {f"{C}.incremental": "true"}, {f"{C}.incremental": "yes"}),
-    ("a count is a whole number", {"parallelism.default": "4"}, {"parallelism.default": "four"}),
+    ("a switch must be 'true' or", {f"{C}.incremental": "true"}, {f"{C}.incremental": "yes"}),
+    ("a count must be a whole number", {"parallelism.default": "4"}, {"parallelism.default": "four"}),
     (
-        "a ratio or factor is",
+        "a ratio or factor must be",
         {f"{R}.memory.write-buffer-ratio": "0.5"},
         {f"{R}.memory.write-buffer-ratio": "half"},
     ),
-    ("the state backend is hashmap or", {"state.backend": "filesystem"}, {"state.backend": "forst"}),
+    ("the state backend must be hashmap or", {"state.backend": "filesystem"}, {"state.backend": "forst"}),
     (
-        "predefined options are",
+        "predefined options must be",
         {f"{R}.predefined-options": "FLASH_SSD_OPTIMIZED"},
         {f"{R}.predefined-options": "FAST"},
     ),
     (
-        "the timer service is HEAP",
+        "the timer service must be HEAP",
         {f"{R}.timer-service.factory": "HEAP"},
         {f"{R}.timer-service.factory": "DISK"},
     ),
-    ("the restart strategy is", {"restart-strategy": "off"}, {"restart-strategy": "hope"}),
+    ("the restart strategy must be", {"restart-strategy": "off"}, {"restart-strategy": "hope"}),
     ("storage on Google Cloud", {f"{C}.dir": "s3://b/x"}, {f"{C}.dir": "hdfs://b/x"}),
     ("the scheme of a storage URL", {f"{C}.dir": "file:///x"}, {f"{C}.dir": "s3a://b/x"}),
     ("a storage URL never holds", {f"{C}.savepoint-dir": "s3://b/x"}, {f"{C}.savepoint-dir": "s3://k:s@b/x"}),
@@ -105,13 +105,13 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{R}.metrics.estimate-num-keys": "true"},
         {f"{R}.metrics.estimate-num-keys": "true"},
     ),
-    ("an option stands in stateBackend.options too", OPTION, OPTION),
+    ("an option is in stateBackend.options too", OPTION, OPTION),
 )
 BESIDE: Mapping[str, Spec] = {
     "spec.stateBackend.nativeMetrics and": {
         "stateBackend": {"type": "rocksdb", "nativeMetrics": ["estimate-num-keys"]}
     },
-    "an option stands in stateBackend.options too": {"stateBackend": {"type": "rocksdb", "options": OPTION}},
+    "an option is in stateBackend.options too": {"stateBackend": {"type": "rocksdb", "options": OPTION}},
 }
 """What stands beside the configuration in the refused spec."""
 
@@ -162,10 +162,20 @@ FROZEN = "is fixed when the snapshot is created"
 TAKEN: Spec = {"jobRef": {"name": "flights"}}
 REGISTERED: Spec = {"uri": "s3://bucket/savepoint-1"}
 SNAPSHOT_ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
-    ("spec", "exactly one of jobRef", TAKEN, {**TAKEN, **REGISTERED}),
-    ("spec.storage", "needs jobRef", {**TAKEN, "storage": "s3://b/x"}, {**REGISTERED, "storage": "s3://b/x"}),
-    ("spec.triggerId", "needs jobRef", {**TAKEN, "triggerId": "a1"}, {**REGISTERED, "triggerId": "a1"}),
-    ("spec.timeout", "needs jobRef", {**TAKEN, "timeout": "1m"}, {**REGISTERED, "timeout": "1m"}),
+    ("spec", "give exactly one of jobRef", TAKEN, {**TAKEN, **REGISTERED}),
+    (
+        "spec.storage",
+        "applies only with jobRef",
+        {**TAKEN, "storage": "s3://b/x"},
+        {**REGISTERED, "storage": "s3://b/x"},
+    ),
+    (
+        "spec.triggerId",
+        "applies only with jobRef",
+        {**TAKEN, "triggerId": "a1"},
+        {**REGISTERED, "triggerId": "a1"},
+    ),
+    ("spec.timeout", "applies only with jobRef", {**TAKEN, "timeout": "1m"}, {**REGISTERED, "timeout": "1m"}),
     *(
         (f"spec.{field}", message, {**beside, field: "s3://bucket/x"}, {**beside, field: url})
         for field, beside in (("uri", {}), ("storage", TAKEN))

@@ -50,7 +50,7 @@ def _strategy(section: str, name: str) -> tuple[str, str, Spec, Spec]:
 def _only_rocksdb(field: str, value: Any) -> tuple[str, str, Spec, Spec]:
     return (
         f"spec.stateBackend.{field}",
-        "applies to type rocksdb only",
+        "applies only to type rocksdb",
         {"stateBackend": {"type": "rocksdb", field: value}},
         {"stateBackend": {"type": "hashmap", field: value}},
     )
@@ -63,7 +63,7 @@ def _expo(**values: Any) -> Spec:
 OPTION = {f"{R}.thread.num": "4"}
 
 ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
-    ("spec", "exactly one of pythonFile, module and configMapRef", {}, {"module": "shop.orders"}),
+    ("spec", "give exactly one of pythonFile, module and configMapRef", {}, {"module": "shop.orders"}),
     ("spec.params", NO_KEYS, {"params": {"keyed": "x"}}, {"params": {"secret_key": "x"}}),
     ("spec.params", KEY_ID, {"params": {"a": "AKIA"}}, {"params": {"a": "AKIAABCDEFGHIJKLMNOP"}}),
     (
@@ -93,7 +93,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     ),
     (
         "spec.sparkConf",
-        "a setting is said by a field",
+        "use the field for this setting",
         {"sparkConf": {"spark.sql.shuffle.partitions": "4"}},
         {"sparkConf": {"spark.master": "local"}},
     ),
@@ -135,7 +135,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     ),
     (
         "spec.checkpointing.storage",
-        "deployment cluster needs a URL",
+        "with deployment cluster, write a URL",
         {"deployment": "cluster", "checkpointing": {"storage": "s3://b/x"}},
         {"deployment": "cluster", "checkpointing": {"storage": "/data"}},
     ),
@@ -187,13 +187,13 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     _only_rocksdb("nativeMetrics", ["estimate-num-keys"]),
     (
         "spec.stateBackend.timerService",
-        "with type hashmap timers live on the heap",
+        "with type hashmap, timers are always on the heap",
         {"stateBackend": {"type": "hashmap", "timerService": "heap"}},
         {"stateBackend": {"type": "hashmap", "timerService": "rocksdb"}},
     ),
     (
         "spec.stateBackend.options",
-        "an option is none of Flink's",
+        "an option is not one of Flink's",
         {"stateBackend": {"type": "rocksdb", "options": {"own": "1"}, "optionsFactory": "shop:Options"}},
         {"stateBackend": {"type": "rocksdb", "options": {"own": "1"}}},
     ),
@@ -214,7 +214,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     *_locations("storage", "checkpointing"),
     (
         "spec.checkpointing.inlineThreshold",
-        "cannot be larger than 1Mi",
+        "must be at most 1Mi",
         {"checkpointing": {"inlineThreshold": "1Mi"}},
         {"checkpointing": {"inlineThreshold": "1025Ki"}},
     ),
@@ -275,7 +275,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     ),
     (
         "spec.restoreFrom",
-        "exactly one of snapshotRef, latest and uri",
+        "give exactly one of snapshotRef, latest and uri",
         {"restoreFrom": {"snapshotRef": {"name": "nightly"}}},
         {"restoreFrom": {"latest": True, "uri": "s3://b/x"}},
     ),

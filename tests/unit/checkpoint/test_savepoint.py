@@ -216,7 +216,7 @@ def test_the_newest_snapshot_is_not_deleted_unless_forced(job, root, tmp_path):
 
 def test_a_folder_that_the_log_does_not_know_is_not_deleted(job, root, tmp_path):
     committed, _ = job.take(folder=tmp_path)
-    with pytest.raises(errors.StorageError, match=rf"no savepoint of the lineage.*{committed.url}"):
+    with pytest.raises(errors.StorageError, match=rf"not a savepoint of the lineage.*{committed.url}"):
         job.savepoints.delete(naming.join_url(root.url, "savepoints"))
 
 

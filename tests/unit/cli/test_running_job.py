@@ -248,4 +248,4 @@ def test_with_the_key_to_look_the_command_line_shows_and_changes_nothing(
     target = ["--address", endpoint.address, "--token-file", str(tmp_path / "read")]
     assert main.main(["status", *target]) == 0
     assert main.main(["cancel", *target]) != 0
-    assert "may look and change nothing" in capsys.readouterr().err
+    assert "may read, but change nothing" in capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_a_state_that_does_not_exist_and_a_key_that_is_no_json_are_told_apart(
 @pytest.mark.parametrize("key", ["N1", "", "{", "NaN", "[Infinity]", "'N1'", "[" * 8000])
 def test_a_key_that_is_no_json_is_refused_with_the_value_in_quotes(caller: httpx.Client, key: str) -> None:
     answer = caller.get("/v1/state", params={"operator": "rotation", "state": "delay", "key": key})
-    assert_problem(answer, 400, "SpecInvalid", "key is", "no JSON", "needs its quotes")
+    assert_problem(answer, 400, "SpecInvalid", "key is", "not JSON", "needs its quotes")
     assert len(answer.content) < 500
 
 

@@ -85,11 +85,11 @@ def test_a_call_without_an_answer_counts_as_away_before_it_fails() -> None:
 def test_a_call_that_nobody_waits_for_is_told_and_holds_nobody_up() -> None:
     time_ = ManualClock()
     places = away.Places(time_)
-    with places.under_way(URL, "delete what something that failed left", awaited=False):
+    with places.under_way(URL, "delete the leftovers of a failed operation", awaited=False):
         assert places.away == ()
         time_.sleep(away.SLOW_S)
         (told,) = places.away
-        assert (told.url, told.doing) == (URL, "delete what something that failed left")
+        assert (told.url, told.doing) == (URL, "delete the leftovers of a failed operation")
         assert places.awaited == () and places.failing(savepoints=True) == ()
     assert places.away == ()
 

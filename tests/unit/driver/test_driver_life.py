@@ -188,7 +188,7 @@ SHOWN = {
     "something failed, and the job goes back to its last checkpoint": (
         RECOVERY + "test_an_executor_jvm_that_is_killed_takes_its_slots_along"
     ),
-    "the input is worked through, or the job was asked to end": (
+    "the input has been processed, or the job was asked to end": (
         RECOVERY + "test_a_job_runs_to_the_end_of_its_input_and_leaves_nothing_behind"
     ),
     "something failed that another try would not change, or no other try is allowed": (

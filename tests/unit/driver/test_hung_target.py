@@ -112,7 +112,7 @@ def test_a_target_that_hangs_holds_up_no_restart(
     assert place.asked.wait(10)
     clock.SystemClock().sleep(0.3)
     (told,) = durable.places.away
-    assert (told.url, told.doing) == (url, "delete what something that failed left")
+    assert (told.url, told.doing) == (url, "delete the leftovers of a failed operation")
     assert not durable.places.failing(), "no checkpoint needs it"
     failed = file_staged(durable, tmp_path / ("out" if what == "savepoint" else "new"))
     durable.discard(7)

@@ -35,13 +35,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(errors.SpecInvalid, match=r"job\.yaml is no UTF-8 text"):
+    with pytest.raises(errors.SpecInvalid, match=r"job\.yaml is not UTF-8 text"):
         load(tmp_path / "job.yaml")
 
 
 def test_a_key_that_stands_twice_is_refused_with_both_lines() -> None:
     refused(
-        f"{HEAD}spec:\n  slots: 2\n  slots: 3\n", "line 7: slots stands twice (first on line 6); keep one"
+        f"{HEAD}spec:\n  slots: 2\n  slots: 3\n", "line 7: slots appears twice (first on line 6); keep one"
     )
 
 
@@ -55,12 +55,12 @@ def test_a_leading_separator_is_no_second_document() -> None:
 
 
 def test_broken_yaml_is_refused_with_its_line() -> None:
-    refused("spec: [1,\nmetadata: }", "line 2: this is no valid YAML")
+    refused("spec: [1,\nmetadata: }", "line 2: this is not valid YAML")
     refused("- a\n- b\n", "the manifest is a list; it must be a mapping")
 
 
 def test_code_in_yaml_is_not_run() -> None:
-    refused("spec: !!python/object/apply:os.system ['true']", "no valid YAML")
+    refused("spec: !!python/object/apply:os.system ['true']", "not valid YAML")
 
 
 def test_kind_and_version_are_named() -> None:
@@ -100,7 +100,7 @@ def test_values_that_yaml_11_would_bend_stay_what_they_look_like() -> None:
     manifest = load(f"{HEAD}spec:\n  module: a\n  params:\n    day: 2026-11-01\n    clock: 12:30:00\n")
     assert manifest.spec["params"] == {"day": "2026-11-01", "clock": "12:30:00"}
     refused(
-        f"{HEAD}spec:\n  module: a\n  params:\n    on: 'x'\n", "the key True is no text; write it in quotes"
+        f"{HEAD}spec:\n  module: a\n  params:\n    on: 'x'\n", "the key True is not text; write it in quotes"
     )
 
 
@@ -170,4 +170,4 @@ def test_what_set_gives_is_judged_as_the_rest() -> None:
     refused(text, "unknown field slotz; did you mean slots?", overrides=("spec.slotz=3",))
     refused(text, "there is no '='; write it as spec.slots=3", overrides=("spec.slots",))
     refused(text, "more slots than shards", overrides=("spec.slots=30", "spec.shards=20"))
-    refused(text, "module is 'a' in the manifest, no mapping", overrides=("spec.module.x=1",))
+    refused(text, "module is 'a' in the manifest, not a mapping", overrides=("spec.module.x=1",))

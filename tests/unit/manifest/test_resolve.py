@@ -230,7 +230,7 @@ def test_without_a_storage_nothing_can_be_kept() -> None:
 
 
 def test_a_schedule_that_never_comes_is_refused() -> None:
-    assert "spec.savepoints.schedule: names no time that ever comes" in refused(
+    assert "spec.savepoints.schedule: names a time that never comes; correct the day or month" in refused(
         {"savepoints": {"schedule": "0 0 30 2 *"}}
     )
 

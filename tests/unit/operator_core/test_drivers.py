@@ -182,7 +182,8 @@ def test_a_driver_that_did_not_answer_is_polled_after_growing_pauses(
     expected="it counts as a driver that does not answer",
 )
 @pytest.mark.parametrize(
-    ("kind", "why"), [("3", "is no JSON"), ("4", "is no JSON object"), ("5", "is longer than 1048576 bytes")]
+    ("kind", "why"),
+    [("3", "is not JSON"), ("4", "is not a JSON object"), ("5", "is longer than 1048576 bytes")],
 )
 def test_an_answer_that_cannot_be_one_is_none(kind: str, why: str) -> None:
     async def scenario() -> None:

@@ -31,10 +31,12 @@ def limited(role: str, **limits: Any) -> dict[str, Any]:
     [
         pytest.param(
             limited("ROLE", memory="4GB"),
-            "spec.containers[0].resources.limits.memory: is no quantity; write it as 512Mi or 4Gi (it is '4GB')",
+            "spec.containers[0].resources.limits.memory: is not a quantity; write it as 512Mi or 4Gi (it is '4GB')",
             id="a quantity of another world",
         ),
-        pytest.param(limited("ROLE", memory=True), "resources.limits.memory: is no quantity", id="a boolean"),
+        pytest.param(
+            limited("ROLE", memory=True), "resources.limits.memory: is not a quantity", id="a boolean"
+        ),
         pytest.param(
             {"spec": {"containers": {}}}, "spec.containers: must be a list (it is an object)", id="no list"
         ),
@@ -43,7 +45,7 @@ def limited(role: str, **limits: Any) -> dict[str, Any]:
         ),
         pytest.param({"spec": {"containers": [{}]}}, "spec.containers[0].name: is missing", id="no name"),
         pytest.param(
-            {"spec": {"volumes": [{"name": []}]}}, "spec.volumes[0].name: must be a text", id="a list"
+            {"spec": {"volumes": [{"name": []}]}}, "spec.volumes[0].name: must be a string", id="a list"
         ),
         pytest.param({"spec": "x"}, "spec: must be an object", id="a spec that is a text"),
         pytest.param(
@@ -51,7 +53,7 @@ def limited(role: str, **limits: Any) -> dict[str, Any]:
         ),
         pytest.param({"spec": {"tolerations": "all"}}, "spec.tolerations: must be a list", id="tolerations"),
         pytest.param(
-            {"spec": {"tolerations": [{"key": {}}]}}, "tolerations[0].key: must be a text", id="their key"
+            {"spec": {"tolerations": [{"key": {}}]}}, "tolerations[0].key: must be a string", id="their key"
         ),
         pytest.param(
             {"spec": {"containers": [{"name": "ROLE", "resources": {"limits": "4Gi"}}]}},
@@ -109,7 +111,7 @@ def test_a_volume_that_is_called_as_one_of_ours_is_refused_by_its_name(
     found, why = judging.judge(one, Config())
     if clash:
         assert f"spec.{role}Template.spec.volumes[1].name" in why
-        assert "give yours another" in why
+        assert "rename yours" in why
     else:
         assert why == ""
     assert (found is None) == clash

@@ -149,7 +149,7 @@ def test_a_job_whose_name_in_storage_cannot_be_pinned_is_not_taken(name: str) ->
 @pytest.mark.parametrize("name", UNPINNABLE)
 def test_an_operator_is_not_told_a_name_that_could_not_be_pinned(name: str) -> None:
     words = ["run", "--all-namespaces", "--engine-image", "engine:1", "--lease-namespace", "ops"]
-    with pytest.raises(click.BadParameter, match="is no name in storage"):
+    with pytest.raises(click.BadParameter, match="cannot be a name in storage"):
         cli.main([*words, "--cluster", name], standalone_mode=False)
 
 

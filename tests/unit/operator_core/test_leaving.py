@@ -89,7 +89,7 @@ def test_another_object_or_another_operator_is_told_at_once() -> None:
     assert left.note("a", others("uid-2")) is not None
     found = left.note("a", others("uid-2", Manager("ops", "third")))
     assert found is not None
-    assert "the operator ops/third, and left alone by the operator ops/ours" in found.message
+    assert "the operator ops/third looks after it, so the operator ops/ours leaves it alone" in found.message
     assert left.note("b", others(manager=None)) is None
 
 
@@ -97,7 +97,7 @@ def test_who_waits_for_another_to_end_a_deletion_is_not_told_to_change_anything(
     left = leaving.Leaving(ManualClock(), "ops/ours")  # type: ignore[arg-type]
     found = left.note("a", Others(dataclasses.replace(job(), deleting_at=NOW), THEIRS))
     assert found is not None
-    assert "the operator ops/theirs, and left alone by the operator ops/ours" in found.message
+    assert "the operator ops/theirs looks after it, so the operator ops/ours leaves it alone" in found.message
     assert "ends its deletion" in found.message
     assert "two operators" not in found.message
 

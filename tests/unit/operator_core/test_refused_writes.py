@@ -136,7 +136,7 @@ def test_what_an_older_operator_granted_goes_once_the_role_of_drivers_is_seen(
             carry_out(lacking, seen, decided(seen, config), config)
         assert [one for one in lacking.wrote if one.startswith("delete")] == []
         assert len(lacking.events) == 1
-    assert f"{role.kind} {role.name} (--driver-role) is not there" in str(errors_of(seen, config))
+    assert f"{role.kind} {role.name} (--driver-role) does not exist" in str(errors_of(seen, config))
 
 
 def errors_of(seen: observed.Observed, config: Config) -> errors.DriverRoleMissing:
@@ -224,7 +224,7 @@ def test_a_job_that_was_given_to_another_class_is_let_go_with_its_mark_and_that_
     assert (meta["finalizers"], meta["annotations"]) == ([], {labels.MANAGER: None})
     assert meta["resourceVersion"] == about.resource_version
     assert kube.events[0].startswith("LeftToClass: the operator ops/ours lets it go")
-    assert "deleted some time later, without a savepoint" in kube.events[0]
+    assert "removes them some time later, without a savepoint" in kube.events[0]
     found = asyncio.run(one._custody.leave(key, k.SNAPSHOTS, Others(about, None, waits=True), "shop"))
     assert found is not None
     assert found.delay_s == leaving.OTHERS_S

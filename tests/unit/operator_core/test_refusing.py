@@ -115,7 +115,7 @@ def test_what_the_old_pod_holds_is_free_for_the_new_one(
     assert ("refused" in found.status) is not fits
     if fits:
         (told,) = (note.message for note in found.notes if note.reason == "Upgrading")
-        assert "only when the old one has ended" in told
+        assert "before the old one has ended" in told
 
 
 def test_a_pod_that_has_ended_holds_nothing() -> None:

@@ -118,9 +118,9 @@ def test_executors_are_as_many_as_the_slots_need() -> None:
         (
             {"deployment": "cluster"},
             {"checkpointing": {"storage": "/data"}},
-            "spec.checkpointing.storage: deployment cluster needs a URL .*from Helm value",
+            "spec.checkpointing.storage: with deployment cluster, write a URL .*from Helm value",
         ),
-        ({}, {"checkpointing": {"storage": "data"}}, "a relative path means nothing in a pod"),
+        ({}, {"checkpointing": {"storage": "data"}}, "a relative path has no meaning in a pod"),
         (
             {"checkpointing": {"storage": None}},
             {"checkpointing": {}},
@@ -130,24 +130,24 @@ def test_executors_are_as_many_as_the_slots_need() -> None:
         (
             {"restart": {"strategy": "exponential-delay", "exponentialDelay": {"initialBackoff": "5m"}}},
             {},
-            "initialBackoff is longer than maxBackoff .*maxBackoff is 1m, from the built-in value",
+            "initialBackoff is longer than maxBackoff; .*maxBackoff is 1m, from the built-in value",
         ),
         (
             {"stateBackend": {"predefinedOptions": "DEFAULT"}},
             {"stateBackend": {"type": "hashmap"}},
-            "spec.stateBackend.predefinedOptions: applies to type rocksdb only",
+            "spec.stateBackend.predefinedOptions: applies only to type rocksdb",
         ),
         (
             {"stateBackend": {"timerService": "rocksdb"}},
             {"stateBackend": {"type": "hashmap"}},
-            "with type hashmap timers live on the heap",
+            "with type hashmap, timers are always on the heap",
         ),
         (
             {"stateBackend": {"type": "rocksdb", "writeBufferRatio": 0.95}},
             {},
             "together must be less than 1 .*writeBufferRatio is 0.95",
         ),
-        ({"savepoints": {"schedule": "0 0 30 2 *"}}, {}, "spec.savepoints.schedule: names no time that ever"),
+        ({"savepoints": {"schedule": "0 0 30 2 *"}}, {}, "spec.savepoints.schedule: names a time that never"),
         ({"sparkConf": {"spark.driver.memoryOverhead": "much"}}, {}, "must be a size such as 512m"),
     ],
 )
@@ -180,9 +180,9 @@ def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
 @pytest.mark.parametrize(
     ("defaults", "said"),
     [
-        ({"pythonFile": "/a.py"}, "defaults.pythonFile: is each job's own"),
-        ({"startEmpty": True}, "defaults.startEmpty: is each job's own"),
-        ({"s3": {"accessKey": "AKIA"}}, "defaults.s3.accessKey: is each job's own"),
+        ({"pythonFile": "/a.py"}, "defaults.pythonFile: belongs to each job"),
+        ({"startEmpty": True}, "defaults.startEmpty: belongs to each job"),
+        ({"s3": {"accessKey": "AKIA"}}, "defaults.s3.accessKey: belongs to each job"),
         ({"slots": "3"}, "defaults.slots: "),
         ({"slotz": 3}, "defaults.slotz: "),
         ({"checkpointing": {"interval": "soon"}}, "defaults.checkpointing.interval: "),
@@ -196,7 +196,7 @@ def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
         ({"driver": {"memory": "256Mi"}}, "defaults.driver.memory: Spark needs at least 512Mi"),
         ({"fixedMemoryPerSlot": "1Ki"}, "defaults.fixedMemoryPerSlot: must be at least 1Mi"),
         ({"sinkTimeout": "0s"}, "defaults.sinkTimeout: must be more than 0"),
-        ({"savepoints": {"schedule": "0 0 30 2 *"}}, "defaults.savepoints.schedule: names no time"),
+        ({"savepoints": {"schedule": "0 0 30 2 *"}}, "defaults.savepoints.schedule: names a time that never"),
     ],
 )
 def test_bad_defaults_are_refused_by_their_path(defaults: dict[str, Any], said: str) -> None:

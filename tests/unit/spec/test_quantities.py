@@ -38,7 +38,7 @@ def test_pods_and_quotas_have_more_spellings_of_a_quantity(text: str, exact: Fra
     "text", ["", "x", "1X", "-1", "1mi", "4GB", "1e", "Mi", "1 Gi", "1ki", "1e1000", "9" * 41, "nan", "٣"]
 )
 def test_what_kubernetes_does_not_read_is_no_quantity(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity; write it as 512Mi or 1Gi"):
+    with pytest.raises(ValueError, match="is not a quantity; write it as 512Mi or 1Gi"):
         quantities.amount(text)
 
 

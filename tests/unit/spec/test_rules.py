@@ -30,7 +30,8 @@ def test_a_good_spec_breaks_no_rule_and_an_empty_one_has_nothing_that_could(rule
 def test_a_finding_names_the_field_says_what_is_wrong_and_notes_the_values() -> None:
     (found,) = rules.check({**NAMED, "spec": {**GOOD, "slots": 20}})
     assert str(found) == (
-        "spec.slots: there are more slots than shards; a slot holds at least one shard (20 slots, 16 shards)"
+        "spec.slots: there are more slots than shards; each slot needs at least one shard, so lower slots "
+        "(20 slots, 16 shards)"
     )
 
 
@@ -68,7 +69,10 @@ def test_a_schedule_has_to_name_a_time_that_comes(line: str, comes: bool) -> Non
     found = rules.broken({"spec": {"savepoints": {"schedule": line}}}, (rules.SCHEDULE_COMES,))
     assert (found == []) == comes
     if not comes:
-        assert str(found[0]) == f"spec.savepoints.schedule: names no time that ever comes (it is {line!r})"
+        assert (
+            str(found[0])
+            == f"spec.savepoints.schedule: names a time that never comes; correct the day or month (it is {line!r})"
+        )
 
 
 def test_what_looks_like_a_key_is_named_by_its_entry_and_never_shown() -> None:

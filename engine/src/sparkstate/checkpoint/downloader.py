@@ -111,11 +111,15 @@ class Downloader:
                 with self._count:
                     self.found_bytes += handle.size
                 return True
-            _log.warning("the local copy of %s is another file or damaged: it is downloaded", handle.name)
+            _log.warning(
+                "the local copy of %s is another file or damaged, so the file is downloaded", handle.name
+            )
         except FileNotFoundError:
             return False
         except OSError as error:
-            _log.warning("the local copy of %s cannot be read (%s): it is downloaded", handle.name, error)
+            _log.warning(
+                "the local copy of %s cannot be read (%s), so the file is downloaded", handle.name, error
+            )
         local.unlink(missing_ok=True)
         return False
 

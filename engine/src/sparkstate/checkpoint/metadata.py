@@ -144,7 +144,7 @@ def check(metadata: CheckpointMetadata, name: str) -> None:
 def _problem(handle: FileHandle) -> str:
     # A restore writes each file under its name: with a slash it would land outside the shard's folder.
     if "/" in handle.name or handle.name in ("", ".", "..") or "\0" in handle.name:
-        return "has a name that is no plain file name"
+        return "has a name that is not a plain file name"
     if not _CHECKSUM.fullmatch(handle.checksum):
         return f"has the checksum {handle.checksum!r}, not sha256:<64 hex digits>"
     if (handle.inline is None) == (handle.path == ""):

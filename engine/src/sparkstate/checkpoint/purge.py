@@ -112,7 +112,7 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
     parent, name = naming.split_url(wanted)
     if not _SAVEPOINT_FOLDER.fullmatch(name):
         raise errors.SpecInvalid(
-            f"{wanted} is no savepoint's folder (savepoint-<lineage>-<id>); nothing was deleted"
+            f"{wanted} is not a savepoint's folder (savepoint-<lineage>-<id>); nothing was deleted"
         )
     try:
         folder = PrefixedStore(opened(parent), name)

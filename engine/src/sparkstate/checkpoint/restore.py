@@ -104,7 +104,7 @@ def _own(
     if state.restore_point_deleted:
         return RestorePlan(
             "blocked",
-            f"the newest completed snapshot was {found}, and it has been deleted; say startEmpty: true to "
+            f"the newest completed snapshot was {found}, and it has been deleted; set startEmpty: true to "
             "begin anew",
             url,
             point,

@@ -172,7 +172,7 @@ class Savepoints:
         known = {*(s.url for s in state.savepoints), *state.doomed_savepoints}
         if wanted not in known:
             raise errors.StorageError(
-                f"{wanted} is no savepoint of the lineage {self._lineage.id} ({self._lineage.job}); it has: "
+                f"{wanted} is not a savepoint of the lineage {self._lineage.id} ({self._lineage.job}); it has: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
         self._delete([wanted], lambda now: force or _may_be_deleted(now, wanted))
@@ -257,7 +257,7 @@ def abort_uploads(folder: ObjectStore) -> None:
     except errors.StorageUnavailable:
         raise
     except errors.StorageError as error:
-        _log.warning("uploads into %s that were broken off cannot be dropped: %s", folder.url, error)
+        _log.warning("interrupted uploads into %s cannot be removed: %s", folder.url, error)
 
 
 def status_of(state: LogState, trigger_id: str) -> SavepointStatus:

@@ -59,7 +59,9 @@ class CompletedCheckpointStore:
         discarded: Callable[[int], object] = lambda checkpoint_id: None,
     ) -> None:
         if retained < 1:
-            raise errors.SpecInvalid(f"{retained} checkpoints are to be retained; it must be at least 1")
+            raise errors.SpecInvalid(
+                f"{retained} checkpoints cannot be retained; the number must be at least 1"
+            )
         self._store = store
         self._log = log
         self._retained = retained

@@ -158,9 +158,11 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
 @click.option("--drain", is_flag=True, help="With --stop: fire all event-time timers first (watermark +∞).")
 @click.option("--target", "directory", metavar="URL", help="Folder for savepoints.  [default: the job's own]")
 @click.option(
-    "--trigger-id", metavar="ID", help="Your name for the request: asking again starts nothing new."
+    "--trigger-id", metavar="ID", help="Id of the request: asking again with it starts nothing new."
 )
-@click.option("--no-wait", is_flag=True, help="Return when it is accepted, not when it is complete.")
+@click.option(
+    "--no-wait", is_flag=True, help="Return once the request is accepted, without waiting for the savepoint."
+)
 @click.option(
     "--timeout", metavar="SECONDS", type=float, default=600.0, show_default=True, help="How long to wait."
 )
@@ -250,7 +252,7 @@ def _json(option: str, text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise click.UsageError(
-            f"{option} {text} is no JSON; a text needs quotes within quotes: {option} '{json.dumps(text)}'"
+            f"{option} {text} is not JSON; a string needs quotes within quotes: {option} '{json.dumps(text)}'"
         ) from None
 
 

@@ -28,7 +28,7 @@ def options(command: Command) -> Command:
     decorated = click.option(
         "--termination-log",
         type=kind,
-        help="Write the answer there too, short.  [default: /dev/termination-log if there is one]",
+        help="Also write the answer to this file, in short.  [default: /dev/termination-log if there is one]",
     )(command)
     decorated = click.option(
         "--manifest", "manifest_path", metavar="JOB.YAML", help="The job's manifest, instead of a target."
@@ -42,7 +42,7 @@ def target(given: str | None, manifest_path: str | None) -> str:
         raise errors.SpecInvalid(f"--manifest {manifest_path}: there is no such file")
     chosen = given or manifest_path
     if chosen is None or (given and manifest_path):
-        raise click.UsageError("name the job's manifest or its storage, once")
+        raise click.UsageError("name either the job's manifest or its storage")
     return chosen
 
 

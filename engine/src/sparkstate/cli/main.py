@@ -22,7 +22,7 @@ USAGE = 2
     "--debug",
     is_flag=True,
     envvar="SPARKSTATE_DEBUG",
-    help="Show the traceback of an error, not only its line.",
+    help="Show the traceback of an error, not only its message.",
 )
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

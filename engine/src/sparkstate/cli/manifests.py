@@ -24,7 +24,7 @@ def set_option(command: Command) -> Command:
         "overrides",
         metavar="PATH=VALUE",
         multiple=True,
-        help="Give a field, e.g. --set spec.slots=3. May be repeated; null takes a field away.",
+        help="Set a field, e.g. --set spec.slots=3; null removes one. May be repeated.",
     )(command)
 
 

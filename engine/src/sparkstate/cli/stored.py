@@ -219,5 +219,5 @@ def one_job(place: Place) -> tuple[storage.ObjectStore, lineage.JobName]:
     names = lineage.names(root)
     if len(names) != 1:
         known = ", ".join(map(str, names)) or "none"
-        raise errors.SpecInvalid(f"{place.url} holds {len(names)} jobs ({known}); say which one with --job")
+        raise errors.SpecInvalid(f"{place.url} holds {len(names)} jobs ({known}); name one with --job")
     return root, names[0]

@@ -30,10 +30,10 @@ KINDS = ("StatefulSparkJob", "StateSnapshot")
     type=click.File("r"),
     required=True,
     metavar="FILE",
-    help="What `kubectl get ssj,snap -A -o json` printed; - reads it from standard input.",
+    help="File with the output of `kubectl get ssj,snap -A -o json`; - reads standard input.",
 )
 @click.option(
-    "--dry-run/--delete", default=True, show_default=True, help="Only tell, or delete what is told."
+    "--dry-run/--delete", default=True, show_default=True, help="Only list the savepoints, or delete them."
 )
 @click.option(
     "--older-than",
@@ -51,7 +51,7 @@ KINDS = ("StatefulSparkJob", "StateSnapshot")
 @click.option(
     "--job-is-gone",
     is_flag=True,
-    help="Delete although the list names neither the job nor a savepoint of it.",
+    help="Delete even though the list names neither the job nor a savepoint of it.",
 )
 @machine.options
 @manifests.set_option
@@ -127,14 +127,16 @@ def listed(objects: TextIO) -> list[Mapping[str, Any]]:
     try:
         document = json.load(objects)
     except ValueError as error:
-        raise errors.SpecInvalid(f"--objects {objects.name} is no JSON ({error})") from error
+        raise errors.SpecInvalid(
+            f"--objects {objects.name} is not JSON ({error}); give the output of `kubectl get ssj,snap -A -o json`"
+        ) from error
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list) or not all(
         isinstance(item, Mapping) and item.get("kind") in KINDS for item in items
     ):
         raise errors.SpecInvalid(
-            f"--objects {objects.name} is no list of {' and '.join(KINDS)}: give what "
-            "`kubectl get ssj,snap -A -o json` prints"
+            f"--objects {objects.name} is not a list of {' and '.join(KINDS)}; give the output of "
+            "`kubectl get ssj,snap -A -o json`"
         )
     if not items:
         raise errors.SpecInvalid(
@@ -177,7 +179,7 @@ def _named(value: Any) -> Iterator[str]:
 def _seconds(age: str) -> float:
     match = re.fullmatch(r"([0-9]+)([smhd])", age)
     if match is None:
-        raise errors.SpecInvalid(f"--older-than {age!r} is no age; write it as 90m, 24h or 7d")
+        raise errors.SpecInvalid(f"--older-than {age!r} is not an age; write it as 90m, 24h or 7d")
     return float(int(match[1]) * _UNITS[match[2]])
 
 

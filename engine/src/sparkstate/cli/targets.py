@@ -82,12 +82,12 @@ def running_options(command: Command) -> Command:
     decorated = click.option(
         "--older-image",
         is_flag=True,
-        help="The job's image knows the token alone and no keys of it: send the token as it is.",
+        help="The job's image is older and knows only the token: send the token as it is.",
     )(command)
     decorated = click.option(
         "--token-file",
         type=kind,
-        help=f"File with the job's token, or a key of it.  [default: ${TOKEN_VARIABLE}]",
+        help=f"File with the job's token, or a key derived from it.  [default: ${TOKEN_VARIABLE}]",
     )(decorated)
     decorated = click.option("--address", metavar="URL", help="The control endpoint, instead of a manifest.")(
         decorated
@@ -114,7 +114,7 @@ def _job_name(text: str) -> lineage.JobName:
     parts = text.split("/")
     if len(parts) > 3 or not all(parts):
         raise errors.SpecInvalid(
-            f"--job {text!r} is no job: write name, namespace/name or cluster/namespace/name"
+            f"--job {text!r} does not name a job: write name, namespace/name or cluster/namespace/name"
         )
     cluster, namespace, name = [NO_CLUSTER, "default"][: 3 - len(parts)] + parts
     return lineage.JobName(cluster=cluster, namespace=namespace, name=name)

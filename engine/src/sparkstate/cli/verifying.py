@@ -19,7 +19,7 @@ from sparkstate.stored import snapshots
 @click.option(
     "--termination-log",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the answer there too, short.  [default: /dev/termination-log if there is one]",
+    help="Also write the answer to this file, in short.  [default: /dev/termination-log if there is one]",
 )
 @targets.s3_options
 def verify(url: str, as_json: bool, termination_log: Path | None, job: str | None, **s3: Any) -> None:
@@ -32,7 +32,7 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
       sparkstate savepoints verify s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
     """
     if job is not None:
-        raise click.UsageError("--job says nothing here: the savepoint is named by its URL")
+        raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
     place = targets.stored(url, (), stored.s3_settings(**s3), None)
 
     def found() -> dict[str, Any]:
@@ -40,7 +40,7 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
             return asdict(snapshots.verified(place.url, place.open))
         except errors.NotFound as error:
             raise errors.StorageError(
-                f"{place.url} is no savepoint or checkpoint: {error}; name the folder that holds _metadata"
+                f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
             ) from error
 
     if as_json:

@@ -95,7 +95,7 @@ async def _empty(send: Send, status: int, headers: list[tuple[bytes, bytes]] | N
 
 async def _refuse(send: Send) -> None:
     problem = documents.Problem(
-        error="this key may look and change nothing",
+        error="this key may read, but change nothing",
         reason="Forbidden",
         remedy="use the key admin of this attempt",
     )

@@ -84,7 +84,8 @@ class SlotMemory(Document):
         default=0, description="Index and filter blocks outside the cache, or the state itself on the heap."
     )
     overlays: int = Field(
-        default=0, description="What running epochs have read and changed; beyond its share it goes to disk."
+        default=0,
+        description="State that running epochs have read and changed; beyond its share it goes to disk.",
     )
 
 
@@ -115,17 +116,20 @@ class UserMetric(Document):
     """
 
     operator: str
-    name: str = Field(description="Its groups and its own name, joined by dots.")
+    name: str = Field(description="The names of its groups and its own name, joined by dots.")
     kind: str = Field(description="counter, gauge, meter or distribution.")
     count: float | None = Field(
-        default=None, description="Of a counter its value, else how many events or numbers; over all slots."
+        default=None,
+        description="A counter's value, or the number of events or values of another kind; over all slots.",
     )
-    rate: float | None = Field(default=None, description="Of a meter: events per second, over all slots.")
-    sum: float | None = Field(default=None, description="Of a distribution, over all slots.")
+    rate: float | None = Field(default=None, description="A meter's events per second, over all slots.")
+    sum: float | None = Field(default=None, description="The sum of a distribution's values, over all slots.")
     least: float | None = Field(
-        default=None, description="Of a gauge the least value of a slot, of a distribution the least number."
+        default=None, description="The smallest value of a gauge in any slot, or of a distribution."
     )
-    largest: float | None = Field(default=None, description="The same, the largest.")
+    largest: float | None = Field(
+        default=None, description="The largest value of a gauge in any slot, or of a distribution."
+    )
 
 
 class CheckpointInfo(Document):
@@ -136,14 +140,16 @@ class CheckpointInfo(Document):
     status: CheckpointStatus
     epoch: int = Field(description="The last epoch that it contains.")
     trigger_ms: int
-    duration_ms: int | None = Field(default=None, description="From the trigger to the commit in the log.")
+    duration_ms: int | None = Field(
+        default=None, description="Time from the trigger to the commit in the log."
+    )
     sync_pause_ms: int | None = Field(default=None, description="How long an epoch had to wait for it.")
-    state_bytes: int | None = Field(default=None, description="The whole state that it stands for.")
+    state_bytes: int | None = Field(default=None, description="Size of the whole state that it represents.")
     uploaded_bytes: int | None = Field(
-        default=None, description="What had to be uploaded for it (the delta)."
+        default=None, description="Bytes that had to be uploaded for it (the delta)."
     )
     path: str | None = Field(default=None, description="URL of its folder.")
-    trigger_id: str | None = Field(default=None, description="Of the request, for savepoints.")
+    trigger_id: str | None = Field(default=None, description="Trigger id of the request, for savepoints.")
     failure: str | None = None
 
 
@@ -154,7 +160,8 @@ class Recovery(Document):
     cause: str
     restored_from: str | None = None
     duration_ms: int | None = Field(
-        default=None, description="From the failure to the first running epoch; null: under way."
+        default=None,
+        description="Time from the failure to the first running epoch; null while the recovery is under way.",
     )
     incarnation: int
 
@@ -174,7 +181,7 @@ class StorageAway(Document):
     doing: str = Field(description="What the job needs it for.")
     since_ms: int
     failures: int = Field(default=1, description="Calls that failed since then.")
-    message: str = Field(default="", description="What the last call was told.")
+    message: str = Field(default="", description="Error of the last call.")
 
 
 class JobStatus(Document):
@@ -189,7 +196,7 @@ class JobStatus(Document):
     phase: DriverPhase
     waits_for_attempt: int | None = Field(
         default=None,
-        description="An earlier attempt, whose driver has to end before this one claims the state.",
+        description="The earlier attempt whose driver has to end before this one claims the state.",
     )
     started_ms: int | None = None
     backend: str | None = None
@@ -209,7 +216,7 @@ class JobStatus(Document):
     rows_per_s: float = 0.0
     watermark_ms: int | None = Field(
         default=None,
-        description=f"Null before the first one; {END_OF_INPUT_WATERMARK} once a bounded input has ended.",
+        description=f"Null before the first watermark; {END_OF_INPUT_WATERMARK} once a bounded input has ended.",
     )
     lag_ms: int | None = Field(default=None, description="Wall time minus watermark.")
     next_event_timer_ms: int | None = Field(
@@ -240,10 +247,10 @@ class JobStatus(Document):
     sinks: tuple[str, ...] = ()
     user_metrics: tuple[UserMetric, ...] = Field(
         default=(),
-        description="Metrics that the job's functions made, over all slots; at most 500, /metrics has all by slot.",
+        description="Metrics of the job's own functions, over all slots; at most 500. /metrics has all by slot.",
     )
     notices: tuple[str, ...] = Field(
-        default=(), description="What a person should know, e.g. settings without effect here."
+        default=(), description="Notices for people, e.g. settings without effect here."
     )
 
     @field_validator("watermark_ms")

@@ -85,7 +85,7 @@ TABLE: Final = (
         # From RUNNING: the storage was away for a while in the last epoch, and came back. From the others: the end was
         # asked for when there was nothing to stop yet.
         "driver",
-        "the input is worked through, or the job was asked to end",
+        "the input has been processed, or the job was asked to end",
         DriverPhase.FINISHED,
         frozenset(ALIVE),
     ),

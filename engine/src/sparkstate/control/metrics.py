@@ -34,7 +34,7 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_state_bytes": "Bytes of the whole committed state.",
     "sparkstate_checkpoints_in_progress": "Checkpoints and savepoints that run now.",
     "sparkstate_last_checkpoint_size_bytes": 'Size of the newest completed checkpoint; part="full": the '
-    'state that it stands for, part="delta": what had to be uploaded.',
+    'state that it represents, part="delta": the bytes that had to be uploaded.',
     "sparkstate_last_checkpoint_age_seconds": "Time since the trigger of the newest completed checkpoint.",
     "sparkstate_incarnation": "Number of the restore from which the job runs.",
     "sparkstate_slot_up": "1 while the slot's process lives.",

@@ -183,7 +183,7 @@ def _json(name: str, text: str) -> JsonValue:
         value: JsonValue = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as exc:
         raise errors.SpecInvalid(
-            f"{name} is {_short(text)}, which is no JSON ({exc}); a string needs its quotes: "
+            f"{name} is {_short(text)}, which is not JSON ({exc}); a string needs its quotes: "
             f"{_short(json.dumps(text))}"
         ) from exc
     return value

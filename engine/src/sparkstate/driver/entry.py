@@ -43,7 +43,7 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
     name = f"sparkstate_job_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; it is no Python file")
+        raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; it is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -93,7 +93,7 @@ def carry_out(work: _Work) -> None:
     except errors.Fenced:
         pass  # the newer driver sweeps
     except (errors.SparkstateError, OSError) as error:
-        _log.warning("what was left of something that failed stays until the next restart: %s", error)
+        _log.warning("leftovers of a failed operation stay until the next restart: %s", error)
 
 
 class Leftovers:
@@ -187,9 +187,8 @@ class Leftovers:
         self._elsewhere.of(url).put(partial(self._told, url, work))
 
     def _told(self, url: str, work: _Work) -> None:
-        """Tried once; as long as it hangs, the status says so. It is not ``awaited``: an end of the job must not wait
-        for a deletion."""
-        with self._places.under_way(url, "delete what something that failed left", awaited=False):
+        """Tried once; as long as it hangs, the status says so."""
+        with self._places.under_way(url, "delete the leftovers of a failed operation", awaited=False):
             work()
 
     def _do(self, lane: Lane, now: _Work, again: _Work) -> None:

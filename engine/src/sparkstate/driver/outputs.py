@@ -142,7 +142,7 @@ class Outputs:
         if url is None:
             raise errors.RestoreBlocked(
                 f"the restored checkpoint has output for the sink {committable.sink!r}, which the job no longer has; "
-                "restore with the sink once, or from a savepoint of before"
+                "restore once with the sink, or from an earlier savepoint"
             )
         return url
 

@@ -46,7 +46,7 @@ def unframe(magic: bytes, version: int, data: bytes, name: str) -> bytes:
     found_magic, found_version, _, length, digest = _HEAD.unpack_from(data)
     if found_magic != magic:
         raise errors.CorruptData(
-            f"{name} begins with {found_magic!r}, not with {magic!r}; it is no such file"
+            f"{name} begins with {found_magic!r}, not with {magic!r}; it is another kind of file"
         )
     if not 1 <= found_version <= version:
         raise errors.UnknownFormat(

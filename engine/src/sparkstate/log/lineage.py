@@ -135,7 +135,7 @@ def lost(url: str, job: JobName, known: str) -> str:
     """That a storage is without the state which it had, in a sentence."""
     return (
         f"{url} does not hold the lineage {known}, which {job} had there; is its volume mounted? If the state was "
-        "deleted on purpose, say startEmpty: true"
+        "deleted on purpose, set startEmpty: true"
     )
 
 

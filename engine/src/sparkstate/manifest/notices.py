@@ -36,7 +36,7 @@ def notices(given: Leaves) -> list[str]:
             "spec.deployment: cluster has no effect here: Spark runs locally in the driver's process"
         )
     if "state" in given and given["state"].value == "suspended":
-        found.append("spec.state: suspended has no effect here: who runs the job wants it to run")
+        found.append("spec.state: suspended has no effect here: a job that is started here runs")
     return found
 
 

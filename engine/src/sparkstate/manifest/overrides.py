@@ -48,7 +48,7 @@ def _names(path: str) -> Iterator[str]:
         match = _NAME.match(path, position)
         if not match:
             raise errors.SpecInvalid(
-                f"--set {path}: {rest!r} is no name of a field; write a path such as spec.slots"
+                f"--set {path}: {rest!r} is not the name of a field; write a path such as spec.slots"
             )
         name = match[1] or match[2] or match[3]
         properties = node.get("properties")
@@ -87,7 +87,7 @@ def _put(document: dict[str, Any], names: Sequence[str], value: Any, path: str) 
         if node.get(name) is None:
             node[name] = {}
         if not isinstance(node[name], dict):
-            raise errors.SpecInvalid(f"--set {path}: {name} is {node[name]!r} in the manifest, no mapping")
+            raise errors.SpecInvalid(f"--set {path}: {name} is {node[name]!r} in the manifest, not a mapping")
         node = node[name]
     if value is None:
         node.pop(names[-1], None)

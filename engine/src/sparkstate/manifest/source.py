@@ -39,9 +39,11 @@ def _construct_mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = Fal
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if not isinstance(key, str):
-            raise errors.SpecInvalid(f"line {line}: the key {key!r} is no text; write it in quotes")
+            raise errors.SpecInvalid(f"line {line}: the key {key!r} is not text; write it in quotes")
         if key in seen:
-            raise errors.SpecInvalid(f"line {line}: {key} stands twice (first on line {seen[key]}); keep one")
+            raise errors.SpecInvalid(
+                f"line {line}: {key} appears twice (first on line {seen[key]}); keep one"
+            )
         seen[key] = line
     loader.flatten_mapping(node)
     return {
@@ -66,7 +68,7 @@ def read(source: Path | str) -> tuple[str, str, Path | None]:
         ) from error
     except UnicodeDecodeError as error:
         raise errors.SpecInvalid(
-            f"{source} is no UTF-8 text ({error.reason} at byte {error.start})"
+            f"{source} is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
 
 
@@ -76,9 +78,9 @@ def parse(text: str) -> dict[str, Any]:
         documents = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise errors.SpecInvalid(f"{line}this is no valid YAML: {error.problem}") from error
+        raise errors.SpecInvalid(f"{line}this is not valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise errors.SpecInvalid(f"this is no valid YAML: {error}") from error
+        raise errors.SpecInvalid(f"this is not valid YAML: {error}") from error
     if len(documents) != 1:
         raise errors.SpecInvalid(
             f"there are {len(documents)} YAML documents in it; one manifest holds exactly one "

@@ -63,7 +63,7 @@ def from_settings(savepoint: settings.SavepointSettings) -> Schedule | None:
     if savepoint.schedule is not None:
         if not croniter.croniter.is_valid(savepoint.schedule):
             raise errors.SpecInvalid(
-                f"the savepoint schedule {savepoint.schedule!r} is no cron line; "
+                f"the savepoint schedule {savepoint.schedule!r} is not a cron line; "
                 "write five fields (minute hour day month weekday), e.g. '0 */6 * * *'"
             )
         return Cron(savepoint.schedule)

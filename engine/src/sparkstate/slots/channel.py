@@ -75,7 +75,7 @@ class Channel:
         (size,) = _LENGTH.unpack(head)
         if size > longest + _TAG_BYTES:
             raise errors.SlotLost(
-                f"a frame of {size:,} bytes was announced; the other end is no sparkstate process"
+                f"a frame of {size:,} bytes was announced; the other end is not a sparkstate process"
             )
         frame = pa.allocate_buffer(size)
         self._fill(view(frame))
@@ -115,7 +115,7 @@ class _Seal:
         from cryptography.exceptions import InvalidTag
 
         if frame.size < _TAG_BYTES:
-            raise errors.SlotLost(f"a frame of {frame.size} bytes is no sealed one")
+            raise errors.SlotLost(f"a frame of {frame.size} bytes is not sealed")
         data = pa.allocate_buffer(frame.size - _TAG_BYTES)
         try:
             self._cipher.decrypt_into(self._nonce(), view(frame), None, view(data))

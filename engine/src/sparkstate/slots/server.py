@@ -138,7 +138,7 @@ class SlotServer:
             self.stopped.set()
             return
         if self._runtime is None:
-            raise errors.SlotLost("this slot was not configured yet")
+            raise errors.SlotLost("this slot has not been configured yet")
         if isinstance(request, protocol.Feed):
             self._feed(connection, self._runtime, request)
         elif isinstance(request, protocol.ReadOutput):
@@ -150,7 +150,7 @@ class SlotServer:
         """Unpickling runs code, so it is done for one plan in a slot's life, whatever becomes of it."""
         with self._lock:
             if self._was_configured:
-                raise errors.SlotLost("this slot has its plan; it takes no other")
+                raise errors.SlotLost("this slot has its plan already, and takes no other")
             self._was_configured = True
         try:
             plan = cloudpickle.loads(request.plan)

@@ -175,7 +175,7 @@ class KeyedStream:
             )
         if not isinstance(function, KeyedProcessFunction):
             raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is no KeyedProcessFunction object"
+                f"process({function!r}) of {uid!r} is not a KeyedProcessFunction object"
                 + ("; create an instance of the class" if isinstance(function, type) else "")
             )
         if on_error not in ("fail", "side-output"):

@@ -38,7 +38,7 @@ def normalise_url(url: str) -> str:
         parts = urlsplit(url)
     except ValueError as error:
         raise errors.SpecInvalid(
-            f"{url!r} is no URL ({error}); write s3://bucket/prefix or file:///path"
+            f"{url!r} is not a URL ({error}); write s3://bucket/prefix or file:///path"
         ) from error
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
@@ -116,7 +116,7 @@ def check_key(key: str) -> str:
     segments = key.split("/")
     if not key or any(segment in ("", ".", "..") for segment in segments) or "\0" in key or "\\" in key:
         raise errors.StorageError(
-            f"{key!r} is no valid object name: relative, '/'-separated, without '.' and '..'"
+            f"{key!r} is not a valid object name: relative, '/'-separated, without '.' and '..'"
         )
     return key
 

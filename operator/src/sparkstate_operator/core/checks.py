@@ -1,5 +1,5 @@
-"""Judgements on a spec with defaults merged in: what the CRD's rules say of one object, said of the sum of two
-layers; and what must be there to run at all."""
+"""Judges a spec with the defaults merged in: the API server has judged the job alone, and two layers that are each
+valid may break a rule together. It also says which fields a job cannot run without."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _storage(given: Leaves) -> Iterator[Problem]:
     elif plain and not given[path].value.startswith("/"):
         yield Problem(
             f"spec.{path}",
-            "a relative path means nothing in a pod; write it from the root",
+            "a relative path has no meaning in a pod; write an absolute one",
             _told(given, path),
         )
 
@@ -92,7 +92,7 @@ OF_TWO_LAYERS = (
     *_named(*(f"{field} for rocksdb" for field in REFUSED_ON_HEAP), "heap timers on the heap", "ratios fit"),
     rules.SCHEDULE_COMES,
 )
-"""What the API server has judged of the job alone, and the chart's defaults may break with it."""
+"""Rules that the API server has judged for the job alone, and that the chart's defaults may break together with it."""
 
 
 def _two_layers(given: Leaves) -> Iterator[Problem]:
@@ -110,7 +110,7 @@ def merged(given: Leaves) -> list[Problem]:
 def defaults(values: Mapping[str, Any]) -> list[Problem]:
     """All findings about the chart's ``defaults`` alone: types, values, and fields that are each job's own."""
     own = [
-        Problem(f"defaults.{path}", "is each job's own and has no cluster-wide default; take it out")
+        Problem(f"defaults.{path}", "belongs to each job and cannot have a cluster-wide default; remove it")
         for path, _ in leaves(values)
         if not helm.has_value(path)
     ]
@@ -146,8 +146,8 @@ OF_DEFAULTS = (
     *_named(*(f"{path} is large enough" for path in job.LEAST_MEMORY), "ratios fit"),
     rules.SCHEDULE_COMES,
 )
-"""What is asked of the chart's defaults by themselves, once at the start. An operator that refuses them manages no job:
-the list holds only what no job could run with."""
+"""What is asked of the chart's defaults by themselves, once at the start. An operator that refuses them manages no job,
+so the list holds only rules without which no job could run."""
 
 
 def _typed(found: Any) -> Problem:

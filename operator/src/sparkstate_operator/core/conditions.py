@@ -1,6 +1,9 @@
-"""Conditions from facts, with transition times kept; ``Reconciling`` and ``Stalled`` as kstatus reads them
-(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md): both are there only while true,
-and ``Ready`` is true for whatever its spec asks for, a suspended job too."""
+"""Makes conditions from facts, and keeps their transition times.
+
+``Reconciling`` and ``Stalled`` are as kstatus reads them
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md): both exist only while they are true.
+``Ready`` is true whenever the object is as its spec asks, so for a suspended job too.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ WORDS = {True: "True", False: "False"}
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that is wrong: a stable word and a sentence."""
+    """A thing that is wrong, as a stable word and a sentence."""
 
     reason: str
     message: str
@@ -25,11 +28,11 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the conditions of a job follow from.
+    """The facts from which a job's conditions follow.
 
-    ``invalid``: the newest spec cannot run, an older revision may. ``degraded``: it runs, and something that
-    was asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest
-    failure, told while the phase is one of failing.
+    ``invalid``: the newest spec cannot run; an older revision may. ``degraded``: the job runs, and something that was
+    asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest failure, shown
+    while the phase is one of failing.
     """
 
     phase: JobPhase

@@ -1,7 +1,7 @@
 """The life of a job: every transition of its phase, who causes it, and why.
 
-Several of them may follow one another within one look, and the status then shows the last phase only: a new job is
-written down as ``Starting``, having been ``Pending`` for no time at all.
+Several transitions may follow one another within one look. The status then shows only the last phase: a new job appears
+as ``Starting``, after it was ``Pending`` for no time at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STALE: Final = _of("Pending") | _UNTIL_STOPPED
 
 CREATED = Cause(Actor.USER, "the job is created", "Pending", frozenset({NEW}))
 TRACED = Cause(
-    # What left the trace may run or have ended long ago: the next look tells.
+    # The attempt that left the trace may run, or have ended long ago: the next look tells.
     Actor.OPERATOR,
     "its status was lost, and an attempt has left a trace",
     "Starting",
@@ -42,16 +42,16 @@ ASKED_STORAGE = Cause(
     keeps=_of("Starting"),
 )
 WORKED_THROUGH = Cause(
-    # A finished job must not start again because its status was wiped. It is RestoreBlocked where the storage had no
-    # state when it was asked first, and what the spec starts from was not there either.
+    # A finished job must not start again because its status was wiped. It is RestoreBlocked if the storage held no
+    # state when it was first asked, and the state that the spec starts from was missing as well.
     Actor.OPERATOR,
-    "the storage says that all of the input was worked through",
+    "the storage says that all of the input has been processed",
     "Finished",
     _of("Pending", "Starting", "RestoreBlocked"),
 )
 
 STORAGE_ANSWERED = Cause(
-    # The job waited for what the spec starts from. That is there now, or the storage has state to go on from.
+    # The job waited for the state that the spec starts from. That exists now, or the storage has state to go on from.
     Actor.OPERATOR,
     "the storage has answered, and nothing is missing any more",
     "Pending",
@@ -61,7 +61,7 @@ STORAGE_ANSWERED = Cause(
 # -- an attempt --------------------------------------------------------------------------------------------------------
 
 BEGUN = Cause(
-    # After a failure, and in an upgrade, a new attempt is a part of those: they say why there is one.
+    # A new attempt after a failure, or in an upgrade, keeps the phase that says why there is one.
     Actor.OPERATOR,
     "an attempt gets its number",
     "Starting",
@@ -79,7 +79,7 @@ PREPARES = Cause(
     keeps=_of("Upgrading", "Failing"),
 )
 WAITS = Cause(
-    # A container that waits (for its image, after a crash) has no driver whose word could count.
+    # A container that waits (for its image, or after a crash) runs no driver whose word could count.
     Actor.KUBERNETES,
     "the driver's container waits",
     "Starting",
@@ -110,9 +110,9 @@ AGAIN = Cause(
 
 # -- it ends, until its user changes the spec --------------------------------------------------------------------------
 
-FINISHED = Cause(Actor.DRIVER, "all of the input is worked through", "Finished", _of(*ATTEMPT), stale=_STALE)
+FINISHED = Cause(Actor.DRIVER, "all of the input has been processed", "Finished", _of(*ATTEMPT), stale=_STALE)
 NOT_RESTORED = Cause(
-    # Never started empty instead: only its user may give state up.
+    # The job never starts empty instead: only its user may give state up.
     Actor.DRIVER,
     "the state to restore from is not there, or does not fit",
     "RestoreBlocked",
@@ -127,7 +127,7 @@ GIVEN_UP = Cause(
     stale=_STALE,
 )
 NOT_THERE = Cause(
-    # Only where no driver's pod is there. One that runs goes on, and the condition Degraded tells.
+    # Only if there is no driver's pod. A driver that runs goes on, and the condition Degraded says what is missing.
     Actor.USER,
     "the spec starts from a StateSnapshot that is not Completed",
     "RestoreBlocked",
@@ -157,7 +157,7 @@ STOPPED = Cause(
     _of("Suspending", "RestoreBlocked"),
 )
 NOTHING_TO_STOP = Cause(
-    # One that has finished stays so: there is nothing that could be resumed.
+    # Not from Finished: there is nothing to resume.
     Actor.USER,
     "state is suspended, and nothing runs",
     "Suspended",

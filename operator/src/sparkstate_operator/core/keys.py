@@ -1,5 +1,7 @@
-"""The keys of one attempt, derived from the operator's own. docs/security.md says what each opens, docs/formats.md
-how it is derived. They are derived so that the operator never reads a Secret."""
+"""The keys of one attempt, derived from the operator's own key, so that the operator never has to read a job's Secret.
+
+docs/security.md says what each key opens, and docs/formats.md how it is derived (RFC 0017).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field
 DRIVER = ("admin", "read", "slots", "spark", "token")
 """The files that a driver's container is given."""
 EXECUTOR = ("slots", "spark", "token")
-"""Those of an executor's: nothing that opens the control endpoint."""
+"""The files that an executor's container is given. None of them opens the control endpoint: executors run user code."""
 REQUIRED = "token"
 """The file that every version's Secret has."""
 
@@ -24,7 +26,7 @@ class Keys:
     slots: str = field(repr=False)
     spark: str = field(repr=False)
     token: str = field(repr=False)
-    """For images of earlier versions, which use it for everything; to others it opens nothing."""
+    """For images of earlier versions, which use it for everything; it opens nothing in newer ones."""
 
 
 def of_attempt(key: bytes, uid: str, attempt: int) -> Keys:
@@ -41,6 +43,6 @@ def of_attempt(key: bytes, uid: str, attempt: int) -> Keys:
 
 
 def derive(secret: str, use: str) -> str:
-    """The key for ``use`` that follows from ``secret``: as the engine derives it from a token of its own."""
+    """The key for ``use``, derived from ``secret`` in the same way as the engine derives it from a token of its own."""
     digest = hmac.new(secret.encode(), f"sparkstate key 1: {use}".encode(), hashlib.sha256)
     return f"{use}-{digest.hexdigest()}"

@@ -79,7 +79,7 @@ def _needs(resolved: Resolved) -> memory.Needs:
 def _jvm(resolved: Resolved, role: Role) -> memory.Jvm:
     heap = units.quantity_bytes(resolved.get(f"{role}.memory"))
     if role == "executor":
-        heap = heap // MIB * MIB  # Spark is told in whole MiB
+        heap = heap // MIB * MIB  # the engine gives Spark whole MiB
     told = (resolved.get("sparkConf") or {}).get(memory.overhead_key(role))
     overhead = None if told is None else memory.spark_bytes(told)
     return memory.Jvm(cores=int(resolved.get(f"{role}.cores")), heap=heap, overhead=overhead)
@@ -91,7 +91,7 @@ def _size(resolved: Resolved, path: str) -> int | None:
 
 
 def problems(resolved: Resolved, needed: Sums) -> list[Problem]:
-    """Limits and requests of the user's pod templates that lie below the sum."""
+    """Limits of the user's pod templates that lie below the sum."""
     return [problem for pod in needed.pods for problem in _too_small(resolved, pod)]
 
 

@@ -1,5 +1,5 @@
-"""Names of everything that a job has. Every name fits 63 characters for every job name that the CRD
-accepts (at most 40) and every attempt up to :data:`MAX_ATTEMPT`."""
+"""The names of all objects that a job has. Each fits 63 characters, for every job name that the CRD accepts (at most
+40) and every attempt up to :data:`MAX_ATTEMPT`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 LIMIT = 63
 MAX_ATTEMPT = 999_999
-"""So that with the longest job's name an executor's prefix has the 47 characters that Spark allows."""
+"""With the longest job name, an executor's prefix then has the 47 characters that Spark allows."""
 
 
 def _attempt(attempt: int) -> int:
@@ -33,7 +33,7 @@ def config_map(job: str, attempt: int) -> str:
 
 
 def token_secret(uid: str, attempt: int) -> str:
-    """By uid, so that a job that is created again never meets the secret of the one before."""
+    """Named by uid, so that a job that is created again never meets the Secret of an earlier job of its name."""
     return f"sparkstate-{uid}-{_attempt(attempt)}"
 
 
@@ -48,8 +48,8 @@ def service_account(job: str) -> str:
 
 
 def role_binding(job: str, kind: str, role: str) -> str:
-    """The RoleBinding of the job's driver, by the role that it names: that cannot be changed, and a binding to another
-    role is made before the one to the old role goes."""
+    """The RoleBinding of the job's driver. The role is part of the name, because the role of a binding cannot be
+    changed, and a binding to another role has to exist before the old one goes."""
     return f"{job}-spark-{digest(f'{kind}/{role}', 6)}"
 
 

@@ -1,4 +1,4 @@
-"""The phases of a job and of a snapshot, and what each says to somebody who waits."""
+"""The phases of a job and of a snapshot, and what each means to somebody who waits for the object."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sparkstate_operator.model.status import JobPhase
 
 @dataclass(frozen=True)
 class Meaning:
-    """``as_wanted``: the object is what its spec asks for. ``progressing``: the operator or driver is at it.
-    ``stuck``: nothing goes on until a person does something."""
+    """``as_wanted``: the object is as its spec asks. ``progressing``: the operator or the driver works on it.
+    ``stuck``: nothing happens until a person does something."""
 
     as_wanted: bool = False
     progressing: bool = False

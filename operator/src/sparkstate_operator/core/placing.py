@@ -1,9 +1,10 @@
-"""What the pods of engine commands take over from the job's own: where they may run, what opens its storage.
+"""Which parts of the job's own pod template the pods of engine commands take over: where they may run, and what opens
+the job's storage.
 
 A command reads and deletes the job's data, so it needs what the driver has for that: pull secrets, tolerations, node
-selector, affinity, security context, credentials, and the volumes with the data where it lies on one. Rules that
-spread drivers (anti-affinity) are not taken over, nor are volumes that hold no data of the job: a claim that only one
-node may mount would keep the command from running beside the driver.
+selector, affinity, security context, credentials, and the volumes that hold the data. It does not take over rules that
+spread drivers (anti-affinity), nor volumes without data of the job: a claim that only one node may mount would keep the
+command from running beside the driver.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PLAIN = frozenset(
      "AWS_ENDPOINT_URL_S3", "AWS_STS_REGIONAL_ENDPOINTS", "AWS_EC2_METADATA_DISABLED", "HTTP_PROXY", "HTTPS_PROXY",
      "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 )  # fmt: skip
-"""Variables whose plain value is taken over; others may hold anything, and go with a reference alone."""
+"""Variables whose plain value is taken over. Others may hold anything, so they are taken over only as references."""
 
 Object = dict[str, Any]
 

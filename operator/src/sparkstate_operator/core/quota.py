@@ -1,7 +1,7 @@
 """Whether a pod that a ResourceQuota refuses would fit once another pod is gone.
 
-A dry run counts the new pod beside the one that it follows. Upgrades stop that one first, so what it holds is free by
-then.
+A dry run counts the new pod on top of the one that it replaces. An upgrade stops that one first, so its share of the
+quota is free when the new pod is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkstate_spec import quantities
 _REFUSAL = re.compile(
     r"exceeded quota: [^,]+, requested: (\S+), used: (\S+), limited: (\S+?)(?: \([0-9]+\))?$", re.MULTILINE
 )
-"""Of the API server's admission: resources as ``name=quantity``, with commas between them."""
+"""The words of the API server's admission, with resources as ``name=quantity`` and commas between them."""
 _BARE = ("cpu", "memory", "ephemeral-storage")
 """Quotas name the requests of these with and without ``requests.``."""
 

@@ -1,4 +1,4 @@
-"""Which periodic savepoints go, by age and count, and which may never go whatever the numbers say."""
+"""Which periodic savepoints are deleted, by age and count, and which are kept whatever the numbers say."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def limits(resolved: Resolved) -> Limits:
 def expired(
     snapshots: Collection[Snapshot], wanted: Limits, now: datetime, in_use: Collection[str] = ()
 ) -> tuple[ExpiredSnapshot, ...]:
-    """The periodic snapshots that go, oldest first.
+    """The periodic snapshots to delete, oldest first.
 
-    ``in_use`` are names and URIs that something still needs: what a job restores from, what a pending restore
-    names. Of the completed ones the newest (of any type) always stays; what is pinned, in flight or already
-    being deleted is never named, but counts.
+    ``in_use`` are names and URIs that are still needed: the state that a job restores from, and that of a pending
+    restore. The newest completed snapshot (of any type) always stays. A snapshot that is pinned, in flight or already
+    being deleted is never returned, but counts.
     """
     completed = _newest_first(snapshots, "Completed")
     newest = completed[0].name if completed else None

@@ -1,4 +1,4 @@
-"""ControllerRevisions: a resolved spec, kept as it was accepted, and what the difference of two of them asks for."""
+"""ControllerRevisions: a resolved spec, kept as it was accepted, and what a difference between two of them asks for."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def read(stored: Mapping[str, Any]) -> Resolved:
 
 
 def digest(resolved: Resolved) -> str:
-    """By the values alone: who gave them makes no other job."""
+    """Of the values alone. If a field gets the same value from another layer, the job is the
+    same and must not restart."""
     text = json.dumps(_plain(resolved.spec), sort_keys=True, separators=(",", ":"))
     return naming.digest(text, DIGEST_LENGTH)
 

@@ -1,9 +1,10 @@
 """When periodic savepoints are due, by duration or cron.
 
 A schedule is a grid of points in time that depends on the job's uid and spec alone, never on when somebody looked.
-Only the newest point that has passed counts, so missed ones collapse to one; a point that is in ``done`` is never
-due again, so a clock that goes back makes no storm; points of ``done`` that lie in the future do not make it
-wait, so a clock that was ahead leaves no silence.
+
+* Only the newest point that has passed counts, so missed points collapse into one.
+* A point in ``done`` is never due again, so a clock that goes back makes no storm of savepoints.
+* Points in ``done`` that lie in the future do not make it wait, so a clock that was ahead leaves no gap.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _newest(plan: Plan, now: datetime) -> datetime:
         passed = (now - _anchor(plan)) // timedelta(seconds=plan.interval_s)
         return _anchor(plan) + passed * timedelta(seconds=plan.interval_s)
     spread = timedelta(seconds=jitter_s(plan))
-    # get_prev is strictly before its start, and a point that passes now has passed.
+    # croniter's get_prev looks strictly before its start; a point that passes at this very moment counts as passed.
     moment = now - spread + timedelta(microseconds=1)
     found: datetime = croniter.croniter(plan.cron or "", moment).get_prev(datetime)
     return found

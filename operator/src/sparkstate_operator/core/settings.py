@@ -1,5 +1,5 @@
-"""What a job's spec comes to: job over Helm value over built-in, with the origin of each field, and everything
-checked that no single layer shows."""
+"""Resolves a job's spec: the job's value wins over the Helm value, and that over the built-in one. It keeps the origin
+of each field, and checks everything that no single layer shows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _fixed(given: Leaves, fixed: KeySpace | None) -> list[Problem]:
         return []
     found = [
         Problem(
-            f"spec.{path}", f"was fixed as {value} by the job's state; leave it out or write that", f"{told}"
+            f"spec.{path}", f"was fixed as {value} by the job's state; leave it out or give that", f"{told}"
         )
         for path, value in (("maxParallelism", fixed.max_parallelism), ("shards", fixed.shards))
         if value is not None and path in given and (told := given[path].value) != value

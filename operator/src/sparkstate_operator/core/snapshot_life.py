@@ -14,7 +14,7 @@ def _of(*phases: SnapshotPhase) -> frozenset[str]:
 
 CREATED = Cause(Actor.USER, "the snapshot is created, by hand or by the clock", "Pending", frozenset({NEW}))
 CHANGED = Cause(
-    # What kept the engine from the data (credentials, a volume) may be mended, so it looks once more.
+    # The new spec may mend what kept the engine from the data (credentials, a volume), so it looks once more.
     Actor.USER,
     "the spec of one that could not be registered changes",
     "Pending",
@@ -29,7 +29,7 @@ TRIGGERED = Cause(
 )
 TAKEN = Cause(Actor.DRIVER, "the driver takes the savepoint", "InProgress", _of("Triggered"))
 COMPLETED = Cause(
-    # Also of one that was told as failed because it took too long: its data needs an owner.
+    # Even from Failed, if the savepoint took longer than its timeout: the data exists and needs an owner.
     Actor.DRIVER,
     "the savepoint is complete",
     "Completed",

@@ -1,5 +1,8 @@
-"""The user's pod templates: the shapes that the operator merges, judged before it does. The schema lets everything
-through there; the API server judges the other fields when the pod is made."""
+"""Judges the user's pod templates before the operator merges them: the fields that it reads must have the right shape.
+
+The CRD's schema lets everything through there. A template that could not be read once froze its job, failover and
+deletion included. The API server judges all other fields when the pod is made.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _LISTS_OF_CONTAINER = ("env", "volumeMounts", "ports")
 
 
 def of(resolved: Resolved, role: Role) -> dict[str, Any]:
-    """The role's template without nulls: as for Kubernetes, a field that is null is not given."""
+    """The role's template without nulls. To Kubernetes too, a field that is null is not set."""
     found = _without_nulls(resolved.get(f"{role}Template") or {})
     return found if isinstance(found, dict) else {}
 
@@ -47,7 +50,7 @@ def _own(template: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
 def quantity_bytes(value: Any) -> int:
     """Bytes of a quantity as pod specs have it: also a number, a sign, an exponent. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{str(value)[:80]!r} is no quantity; write it as 512Mi or 1Gi")
+        raise ValueError(f"{str(value)[:80]!r} is not a quantity; write it as 512Mi or 1Gi")
     text = str(value)
     size = math.ceil(quantities.amount(text[1:] if text.startswith(("+", "-")) else text))
     return -size if text.startswith("-") else size
@@ -73,8 +76,8 @@ def own_volumes(resolved: Resolved, role: Role) -> dict[str, str]:
 
 
 def _clashes(resolved: Resolved, role: Role) -> Iterator[Problem]:
-    """Volumes of the user's that are called as one of the operator's, and are not it. A size for ``tmp`` or ``work`` is
-    no clash; what the others hold is the operator's alone."""
+    """Volumes of the user's that have the name of one of the operator's. For ``tmp`` and ``work`` a template may add a
+    size; the others belong to the operator alone."""
     spec = _mapping(of(resolved, role), "spec")
     ours = own_volumes(resolved, role)
     for position, volume in enumerate(_list(spec, "volumes")):
@@ -83,7 +86,7 @@ def _clashes(resolved: Resolved, role: Role) -> Iterator[Problem]:
         if kind is None or (name in ADJUSTABLE and volume.keys() <= {"name", kind}):
             continue
         at = f"spec.{role}Template.spec.volumes[{position}].name"
-        yield Problem(at, "is the name of a volume of the operator's own; give yours another", _shown(name))
+        yield Problem(at, "is the name of one of the operator's own volumes; rename yours", _shown(name))
 
 
 def judged(template: Mapping[str, Any], at: str, own: str) -> Iterator[Problem]:
@@ -124,7 +127,7 @@ def _quantity(value: Any, at: str) -> Iterator[Problem]:
     try:
         quantity_bytes(value)
     except ValueError:
-        yield Problem(at, "is no quantity; write it as 512Mi or 4Gi", _shown(value))
+        yield Problem(at, "is not a quantity; write it as 512Mi or 4Gi", _shown(value))
 
 
 def _grace(spec: Mapping[str, Any], at: str) -> Iterator[Problem]:
@@ -157,7 +160,7 @@ def _entries(parent: Mapping[str, Any], name: str, at: str, *, key: str, needed:
             if needed:
                 yield Problem(f"{where}.{key}", "is missing; entries are merged by it")
         elif not isinstance(entry[key], str):
-            yield Problem(f"{where}.{key}", "must be a text", _shown(entry[key]))
+            yield Problem(f"{where}.{key}", "must be a string", _shown(entry[key]))
 
 
 def _mapping(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -171,7 +174,7 @@ def _list(parent: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    """Plain values as they are; of a larger one its type alone, for it may hold anything."""
+    """A plain value as it is, and only the type of a larger one, which may hold anything, secrets included."""
     if value is None or isinstance(value, str | int | float):
         return repr(value)[:80]
     return "a list" if isinstance(value, list) else "an object"

@@ -39,7 +39,7 @@ class Cause:
 
     who: Actor
     when: str
-    """What happens, for people: it stands on the arrow of the diagram."""
+    """What happens, in words for people; the diagram in docs/operator.md has them on its arrow."""
     to: str
     """The phase that follows."""
     ends: frozenset[str]

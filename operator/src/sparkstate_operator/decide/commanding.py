@@ -1,6 +1,6 @@
-"""Engine commands that are run until they succeed: a failed one is made again after a pause that doubles.
+"""Engine commands that are repeated until they succeed: a failed one is made again after a pause that doubles.
 
-Pure and without a memory of its own: the pause is as long as the time for which it has been tried.
+Pure and without a memory of its own. The pause doubles because it is as long as all the tries so far have taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from sparkstate_operator.observed import Task
 RETRY_S = 30.0
 LONGEST_RETRY_S = 3600.0
 RUNS_S = 15.0
-"""One that runs is looked at this often: its end is an event of the watches, and thousands may wait for a node."""
+"""A running command is looked at this often. Seldom, because its end is an event of the watches, and thousands of
+commands may wait for a node."""
 
 
 class Stage(enum.Enum):
@@ -23,9 +24,9 @@ class Stage(enum.Enum):
     RUNS = "runs"
     DONE = "done"
     PAUSES = "pauses"
-    """It has failed, and it is not time yet to try again."""
+    """It has failed, and the time to try again has not come."""
     DUE = "due"
-    """It has failed, and is to be removed, so that the next look makes it again."""
+    """It has failed and has to be removed, so that the next look makes it again."""
 
 
 def stage(task: Task | None, since: datetime, now: datetime) -> Stage:
@@ -47,5 +48,5 @@ def again_at(task: Task, since: datetime) -> datetime:
 
 
 def why(task: Task) -> str:
-    """What a failed command said."""
-    return str(task.result.get("message") or "its pod left no word")
+    """The message of a failed command."""
+    return str(task.result.get("message") or "its pod left no message")

@@ -1,8 +1,9 @@
-"""A driver that is fenced, again and again: somebody else runs a job of this name on the same storage.
+"""A driver that is fenced again and again, because somebody else runs a job of this name on the same storage.
 
-One fence is ordinary: a job that was deleted and made again meets the attempts of the one before, and goes above them.
-Two clusters of one name on one storage fence each other without end, and neither gets on. So each fence within the
-hour is followed by a longer pause, and after :data:`MOST` the job stops; the other one then has the lineage to itself.
+One fence is ordinary: a job that was deleted and made again meets the attempts of its predecessor, and goes above them.
+Two clusters of one name on one storage fence each other without end, and neither makes progress. So each fence within
+the hour is followed by a longer pause, and after :data:`MOST` the job stops; the other one then has the lineage to
+itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Deletion of a job: by its policy while that can be done, and always over by its deadline.
+"""Deletion of a job: by its policy as long as that is possible, and always over by its deadline.
 
-The finalizer holds the job; nothing that a last savepoint needs is owned by it, so a foreground deletion cannot take
-the driver away first. In a namespace that is being deleted nothing can be created, and pods go by themselves: the
-policy is then ``retain``.
+The finalizer holds the job. The job owns nothing that a last savepoint needs, so a foreground deletion cannot take the
+driver away first. In a namespace that is being deleted nothing can be created, and pods go by themselves: the policy is
+then ``retain``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def overdue(seen: observed.Observed) -> bool:
 
 
 def by_force(seen: observed.Observed, config: Config, why: str) -> actions.Decision:
-    """The end of a deletion whose deadline passed while nothing could be decided: the job goes, its status as it is."""
+    """The end of a deletion whose deadline passed while no decision could be made. The job goes with its status as it
+    is.
+
+    Without this, a status or spec that a decision trips over would hold the object, and its namespace, for ever.
+    """
     draft = Draft(seen, {}, None)
     told = f"the deletion's deadline passed, and no decision was possible ({why}): {_kept(draft)}"
     draft.note("DeletionDegraded", told, warning=True)
@@ -115,7 +119,7 @@ def _begin(draft: Draft, _: Config) -> None:
         )
         policy = "retain"
     if policy == PURGE and draft.attempt == 0 and not draft.seen.job.status.get("phase"):
-        told = "the status was lost, and nothing is left of an attempt: what is in storage stays there"
+        told = "the status was lost, and no attempt has left a trace: everything in storage stays there"
         draft.note("DeletionDegraded", told, warning=True)
     stopping.begin(draft, "delete", savepoint=policy == "savepoint")
     draft.status["intent"]["policy"] = policy
@@ -143,7 +147,7 @@ def _purge(draft: Draft, _: Config) -> None:
     elif stage is Stage.DUE and task is not None:
         draft.acts.append(actions.DeleteTask(task))
     elif stage is Stage.PAUSES and task is not None:
-        why = f"the data could not be deleted: {commanding.why(task)}; it is tried again until the deadline"
+        why = f"the data could not be deleted: {commanding.why(task)}; the operator tries again until the deadline"
         draft.say(why)
         draft.note("PurgeFailed", why, warning=True)
     draft.wait(POLL_S)
@@ -190,7 +194,7 @@ def _stage(draft: Draft, task: observed.Task | None) -> Stage:
 
 
 def _told(draft: Draft, name: str) -> str:
-    """A field of ``deletion``: as the spec says now, else as the revision that runs was resolved."""
+    """A field of ``deletion``: the spec's value of now, otherwise that of the running revision."""
     revision = draft.revision or draft.wanted
     told = (draft.seen.job.spec.get("deletion") or {}).get(name)
     return str(
@@ -208,13 +212,13 @@ def _kept(draft: Draft) -> str:
     return (
         f"the state stays in storage ({state['uri']})"
         if state.get("uri")
-        else "what is in storage stays there"
+        else "everything in storage stays there"
     )
 
 
 def _tell_name(draft: Draft, config: Config) -> None:
-    """The next job of this name is another object: it knows nothing of the name that this one's state lies under, and
-    would begin empty without a word."""
+    """Write an Event about the name under which the state lies, if that differs from the operator's. The next job of
+    this name is another object: it knows nothing of that name, and would begin empty without a word."""
     name = kept_name.of_state(config, draft.job)
     if draft.attempt == 0 or name == config.cluster:
         return
@@ -232,7 +236,8 @@ def _delete_pods(draft: Draft) -> None:
 
 
 def _remove_all(draft: Draft) -> None:
-    """Every child, then the finalizer: with it the job is gone."""
+    """Every child, and the finalizer last: with the finalizer the job is gone, and children
+    left then belong to nobody."""
     seen = draft.seen
     _delete_pods(draft)
     draft.acts.extend(actions.DeleteTask(task) for task in seen.tasks)

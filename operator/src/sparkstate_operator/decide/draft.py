@@ -1,4 +1,4 @@
-"""A decision while it is made: the next status and the acts, over what was observed."""
+"""A decision in the making: the next status and the acts, on the basis of one look."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TERMINAL = ("Finished", "Failed", "RestoreBlocked")
 
 
 class Pending:
-    """What every decision gathers: the next status, acts and notes. Used within one call of ``decide`` and nowhere
-    else; what it started from stays as it is."""
+    """Gathers the next status, acts and notes of a decision. It lives within one call of ``decide``, and never changes
+    the status that it started from."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self.status: dict[str, Any] = copy.deepcopy(dict(status))
@@ -35,7 +35,7 @@ class Pending:
         return str(self.status.get("phase") or "")
 
     def happened(self, cause: transitions.Cause) -> None:
-        """The phase goes where the table says that this cause leads. Nobody else sets it."""
+        """Set the phase to which the table says that this cause leads. Nothing else may set a phase."""
         step = transitions.step(self.phase, cause)
         self.steps.append(step)
         self.status["phase"] = step.after
@@ -144,5 +144,6 @@ class Draft(Pending):
         return (self.now - begun).total_seconds() if begun else 0.0
 
     def later(self, seconds: float) -> str:
-        """The time this many seconds from now, as the status writes it: never earlier than meant."""
+        """The time this many seconds from now, as the status writes it: in whole seconds, and so rounded up, because a
+        fence must not end early."""
         return clock.text(self.now + timedelta(seconds=seconds + 0.999))

@@ -32,7 +32,7 @@ def judge(draft: Draft, revision: Revision, pod: observed.Pod, *, disturbed: boo
         case Meaning.FENCED:
             _fenced(draft, revision, pod, word)
         case Meaning.STOPPED:
-            told = f"attempt {pod.attempt} was stopped from outside ({end.reason}); the job is to run"
+            told = f"attempt {pod.attempt} was stopped from outside ({end.reason}); another one follows"
             draft.note("DriverStopped", told)
             again(draft, revision)
         case Meaning.FAILED:
@@ -78,7 +78,9 @@ def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, word: observed.
     pause_s = contesting.pause_s(counts["fenced"])
     if pause_s is None:
         why = contesting.told(counts["fenced"], message)
-        progress.put_restarts(draft, {**counts, "fenced": []})  # a new start has all its fences before it
+        # The counter begins anew with the job: with the old fences, a job that a person started again by restartNonce
+        # had none left, and stopped at its first one.
+        progress.put_restarts(draft, {**counts, "fenced": []})
         fail(draft, contesting.REASON, why)
         _end(draft, job_life.GIVEN_UP, contesting.REASON, why)
         return
@@ -130,7 +132,7 @@ def fail(
     exit_code: int | None = None,
     at: str | None = None,
 ) -> None:
-    """Tell a failure, unless it is told already. Nothing follows from it yet."""
+    """Write a failure down, unless the status has it already. Nothing follows from it yet."""
     found = {
         "time": at or clock.text(draft.now),
         "attempt": attempt or draft.attempt,

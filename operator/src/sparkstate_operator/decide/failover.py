@@ -123,7 +123,7 @@ def _ended(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
         ends.fail(
             draft,
             pod.reason or "PodFailed",
-            f"the driver pod ended ({pod.reason or pod.phase}) on {node} without a word",
+            f"the driver pod ended ({pod.reason or pod.phase}) on {node} and left no message",
         )
         ends.again(draft, revision, delay_s=0.0 if pod.death is Death.CONFIRMED else revision.death_s)
         return

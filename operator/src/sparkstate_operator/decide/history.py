@@ -1,4 +1,5 @@
-"""Periodic savepoints and how long they are kept. Objects only: each StateSnapshot is reconciled by itself."""
+"""Periodic savepoints and how long they are kept. It makes and deletes objects only; each
+StateSnapshot is reconciled by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the spec says about the state to start from."""
+"""Reads from the spec which state an attempt starts from."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ def instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actio
         uri = found.status.get("uri") if found is not None and found.phase == "Completed" else None
         if uri is None:
             told = f"is {found.phase or 'new'}, not Completed" if found is not None else "does not exist"
-            _block(draft, f"spec.restoreFrom.snapshotRef: StateSnapshot {reference} {told}; it is waited for")
+            _block(
+                draft, f"spec.restoreFrom.snapshotRef: StateSnapshot {reference} {told}; the job waits for it"
+            )
             return None
     return actions.Start(uri=uri, fresh=fresh) if uri else actions.Start()
 
 
 def _block(draft: Draft, message: str) -> None:
-    """What to restore from is not there (yet): what runs goes on, and the generation counts as not yet judged."""
+    """The state to restore from is not there (yet). A running attempt goes on, and the generation counts as not yet
+    judged, so that the next look asks again."""
     draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
     if draft.pod is None:
         draft.happened(job_life.NOT_THERE)
@@ -38,7 +41,7 @@ def _block(draft: Draft, message: str) -> None:
 
 
 def changed(draft: Draft, old: Revision | None, wanted: Revision) -> actions.Start | None:
-    """A start instruction counts again where it was changed; else the one that is not void yet goes on."""
+    """A start instruction counts again if it was changed. Otherwise the present one goes on, unless it is void."""
     names = ("startEmpty", "restoreFrom")
     before = {name: old.get(name) for name in names} if old is not None else None
     if before is not None and before != {name: wanted.get(name) for name in names}:

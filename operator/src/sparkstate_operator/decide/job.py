@@ -39,7 +39,8 @@ def decide(
     rebuilding.fill(draft)
     if seen.job.deleting_at is not None:
         deletion.go_on(draft, config)
-        # One that we never held has no phase that could be reported, and is only waiting for its other holders.
+        # A job that we never held has no phase to report, and waits for its other holders alone. Reporting it ended
+        # each look with a KeyError.
         return reporting.finished(draft) if draft.phase else draft.decision(seen.job.status)
     if (
         labels.FINALIZER not in seen.job.finalizers
@@ -63,7 +64,8 @@ def decide(
 
 def _name_attempt(draft: Draft, config: Config) -> None:
     """Write down the name in storage of the attempt that starts now; until then the state lies under the older name.
-    Also note that this object itself has run under the name, which a restored status does not say."""
+    The selector says that this object has run under that name. A status from a backup has the selector of another
+    object: a job that kept it was never pinned when it changed hands, and began empty."""
     asked = any(isinstance(action, actions.StartAttempt) for action in draft.acts)
     if asked or (draft.intent.get("action") == "start" and not draft.status.get("cluster")):
         draft.put("cluster", kept_name.of_job(config, draft.job))
@@ -81,7 +83,8 @@ def _judge(draft: Draft) -> None:
         draft.wanted = draft.revision
         return
     if not new and draft.revision is not None:
-        # Only a new generation asks for anything: another default of the chart, or of a newer operator, does not.
+        # Only a new generation asks for a change. If a new default of the chart did, or one of a newer operator, an
+        # upgrade of the operator would restart every job.
         draft.wanted = draft.revision
         if draft.intent.get("revision"):
             draft.wanted = draft.revisions.get(str(draft.intent["revision"]), draft.revision)
@@ -97,8 +100,9 @@ def _judge(draft: Draft) -> None:
 
 
 def _aim_at(draft: Draft, wanted: Revision) -> None:
-    """The spec has changed again while an attempt is being stopped: what follows is what is wanted now. It must be in
-    the status, for the next look at this generation finds nothing new in it."""
+    """The spec has changed again while an attempt is being stopped: the next attempt follows the newest spec. That has
+    to be in the status, because the next look finds nothing new in this generation. The second of two changes, a second
+    apart, was once forgotten here, and the job stayed with the first."""
     aimed = draft.revisions.get(str(draft.intent.get("revision") or ""), draft.revision)
     start = instructing.changed(draft, aimed, wanted)
     if start is None:
@@ -117,8 +121,8 @@ def _step(draft: Draft) -> None:
 
 
 def _memory(revision: Revision) -> dict[str, Any]:
-    """The sum as the status shows it. Every field that has a default is written: the API server would add it, and the
-    status would seem to differ at each look."""
+    """The sum as the status shows it. Every field with a default is written. If one were left out, the API server would
+    add it, and the status would seem to differ at each look."""
     sums = memory.sums(revision.resolved)
     return {"total": progress.size(sums.memory_bytes), "pods": [_pod_memory(pod) for pod in sums.pods]}
 

@@ -1,4 +1,4 @@
-"""The steps that a look at a job may take, and which of them it takes."""
+"""The steps that a look at a job may take, and the rules that choose one of them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def take(draft: Draft, wanted: Revision) -> None:
 
 
 def _storage_is_asked(draft: Draft, _: Revision) -> Step | None:
-    """Nothing else is known of the job, so nothing else may be decided before the storage has answered."""
+    """First, because nothing else is known of the job: nothing may be decided before the storage has answered."""
     return recovering.go_on if draft.intent.get("action") == recovering.RECOVER else None
 
 
 def _attempt_is_made(draft: Draft, _: Revision) -> Step | None:
-    """Its number is taken, and a part of it may exist: what is wanted by now begins when it is there."""
+    """Its number is taken, and a part of it may exist. A newer spec has to wait until it is there."""
     return _start if draft.intent.get("action") == "start" else None
 
 
@@ -52,12 +52,12 @@ def _attempt_is_stopped(draft: Draft, _: Revision) -> Step | None:
 
 
 def _is_to_rest(draft: Draft, _: Revision) -> Step | None:
-    """Before everything that would begin an attempt: a change of a job that is to rest waits until it goes on."""
+    """Before every rule that would begin an attempt: a change to a job that shall rest waits until the job goes on."""
     return _suspend if _suspended(draft) else None
 
 
 def _is_to_begin(draft: Draft, _: Revision) -> Step | None:
-    """Before a change: where nothing runs, nothing has to be stopped or tried in a dry run for it."""
+    """Before a change: if nothing runs, nothing has to be stopped for the change, and no dry run is needed."""
     return _first if draft.attempt == 0 or draft.phase == "Suspended" else None
 
 
@@ -68,7 +68,7 @@ def _is_to_change(draft: Draft, wanted: Revision) -> Step | None:
 
 
 def _is_done(draft: Draft, _: Revision) -> Step | None:
-    """Nobody looks after a pod that may be left; its snapshots are still kept and let go."""
+    """A pod that may be left needs no care any more. The job's snapshots are still kept and let go."""
     return history.keep if draft.phase in TERMINAL else None
 
 
@@ -104,7 +104,8 @@ def _start(draft: Draft, _: Revision) -> None:
         return
     starting.go_on(draft)
     if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
-        # The spec has changed again, and what is made can no longer be changed: once it is, that is an upgrade of it.
+        # The spec has changed again, and the attempt that is being made can no longer be changed. The generation counts
+        # as not yet judged, so that the change becomes an upgrade once the attempt exists.
         draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
 
 
@@ -147,13 +148,13 @@ def _change(draft: Draft, wanted: Revision) -> None:
     draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
     named = strongest is ChangeKind.SAVEPOINT and start != draft.start
-    # Whether anybody asked for this change cannot be told from a status that was lost.
+    # After a lost status nobody can tell whether a user asked for this change, and so whether state may be given up.
     lost = not draft.seen.job.status.get("observedGeneration")
     if mode == "stateless" and not named and not lost:
         start = actions.Start(empty=True)
     draft.put("start", start.document() or None)
     full = (
-        "; the quota has room for the new pod only when the old one has ended" if draft.seen.refused else ""
+        "; the quota has no room for the new pod before the old one has ended" if draft.seen.refused else ""
     )
     told = ", ".join(change.paths) if change else "the spec"
     draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
@@ -170,7 +171,7 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     if rests:
         draft.happened(job_life.STOPPED)
         draft.say("")
-        draft.note("Suspended", "the job rests, its state is kept")
+        draft.note("Suspended", "the job is suspended, and its state is kept")
         return
     starting.begin(draft, wanted, draft.start)
 
@@ -182,5 +183,5 @@ def _suspend(draft: Draft, wanted: Revision) -> None:
         draft.happened(job_life.NOTHING_TO_STOP)
         return
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    draft.note("Suspending", f"the job is to rest; upgrade mode {mode}")
+    draft.note("Suspending", f"the job is being suspended; upgrade mode {mode}")
     stopping.begin(draft, "suspend", savepoint=mode == "savepoint")

@@ -1,4 +1,4 @@
-"""What a driver's end means: by its exit code, its last word, and who had a hand in it."""
+"""What a driver's end means, by its exit code, its last word, and whether somebody took its pod away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkstate_operator.decide import precedence
 FINAL_REASONS = frozenset(
     {"JobFailed", "UserCodeError", "StateError", "SerializationError", "SpecInvalid", "NotInThisVersion"}
 )
-"""Of the engine: another attempt would end the same way (its own restart strategy has given up)."""
+"""Reasons of the engine after which another attempt would end the same way (its own restart strategy has given up)."""
 SPEC_INVALID, RESTORE_BLOCKED, FENCED, STORAGE = 2, 3, 4, 5
 STOPPED_WORDS = frozenset({"Suspended", "Cancelled", "Terminated"})
 """Last words of a driver that was told to end, and did in good order."""
@@ -76,7 +76,7 @@ def _fenced(end: End) -> Meaning | None:
 
 
 def _stopped(end: End) -> Meaning | None:
-    """In good order, and not by us: then there would be an intent."""
+    """It ended in good order, and we did not ask for it: otherwise there would be an intent."""
     return Meaning.STOPPED if end.exited(0) and end.reason in STOPPED_WORDS else None
 
 
@@ -95,7 +95,7 @@ def _not_restored(ended: observed.Ended) -> Failure | None:
 
 
 def _final(ended: observed.Ended) -> Failure | None:
-    """Before the restart strategy is asked: an attempt more would cost time and change nothing."""
+    """Before the restart strategy is asked, because another attempt would cost time and change nothing."""
     return Failure.FINAL if is_final(ended) else None
 
 

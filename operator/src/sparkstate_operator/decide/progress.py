@@ -1,4 +1,4 @@
-"""From the driver's own report to the fields of the status."""
+"""Takes the driver's own report into the fields of the status."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def take(draft: Draft) -> None:
     if slots := document.get("slots"):
         draft.put("slots", len(slots))
         if shards := sum(len(slot.get("shards") or ()) for slot in slots):
-            draft.put("shards", shards)  # bounds a later spec's slots
+            draft.put("shards", shards)  # fixed from now on: a later spec is judged by it
     for name, source in (("lastCheckpoint", "last_checkpoint"), ("lastSavepoint", "last_savepoint")):
         if document.get(source):
             _newer(draft, name, checkpoint(document[source]))
     if document.get("checkpoints_completed"):
-        draft.put("start", None)  # void: from here on the lineage's own state is what counts
+        draft.put("start", None)  # void from now on: a restart must go on from the lineage's own state
 
 
 def checkpoint(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def size(count: int) -> str:
 
 
 def bump(total: int, seen: int, now: int) -> int:
-    """A total over counters that begin anew with each life: ``seen`` is the last value of this life."""
+    """A total over counters that begin anew with each life. ``seen``: the last value that was counted in."""
     return total + (now - seen if now >= seen else now)
 
 

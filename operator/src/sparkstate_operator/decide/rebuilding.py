@@ -1,7 +1,7 @@
-"""A status that was wiped, or restored from a backup, gets back what the job's children know.
+"""Rebuilds a status that was wiped or restored from a backup, as far as the job's children know its fields.
 
-The newest attempt's ConfigMap is kept until a newer one exists, so that its number is never used twice whatever
-happens to the status. Where no driver is left to ask about the state, the storage is asked (:mod:`recovering`).
+The newest attempt's ConfigMap is kept until a newer one exists, so that no number is used twice whatever happens to the
+status. If no driver is left that could be asked about the state, the storage is asked (:mod:`recovering`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _accepted_for(draft: Draft) -> int | None:
 def _cluster(draft: Draft) -> str:
     """The name in storage that the newest attempt was given, of those that say it; empty if none does.
 
-    ConfigMaps of older operators do not. One that was made for a command after the status was lost
+    ConfigMaps of older operators do not say it. One that was made for a command after the status was lost
     (:data:`recovering.TRACE`) knows no more than we do.
     """
     told = [(pod.attempt, pod.cluster) for pod in draft.seen.drivers]
@@ -75,8 +75,8 @@ def _revision(child: observed.Child | None) -> str | None:
 
 
 def _start(child: observed.Child) -> dict[str, object] | None:
-    """The instruction that the attempt was given: by the annotation, which anybody may edit, or by the manifest, which
-    nobody can."""
+    """The instruction that the attempt was given. Anybody may edit the annotation, so an unreadable one gives way to
+    the manifest, which is immutable."""
     found = _document((child.body["metadata"].get("annotations") or {}).get(labels.START))
     if found is None:
         manifest = _document((child.body.get("data") or {}).get("job.yaml")) or {}

@@ -1,9 +1,9 @@
-"""A status is lost and no driver is left to ask: the engine reads in storage what the job had come to.
+"""Recovers a lost status when no driver is left to ask: the engine reads in storage how far the job had come.
 
-``sparkstate restore-info`` runs as a Job, under the job's account and credentials. Until it has answered nothing is
-started: an instruction of the spec (``startEmpty``, ``restoreFrom``) was perhaps carried out long ago, and would now
-begin anew beside the job's state. Where the state is older than the instruction nobody can tell: the state counts,
-and who wants the instruction changes the spec again.
+``sparkstate restore-info`` runs as a Job, under the job's account and credentials. Nothing starts before it has
+answered. An instruction of the spec (``startEmpty``, ``restoreFrom``) was perhaps carried out long ago, and would now
+begin a new lineage beside the job's state. Nobody can tell whether the state is older than the instruction. So the
+state counts, and a user who wants the instruction changes the spec again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def go_on(draft: Draft, wanted: Revision) -> None:
     draft.wait(POLL_S)
     if task is None:
         if not draft.status.get("message"):
-            draft.say("the status was lost: the storage is read for the state to go on from")
+            draft.say("the status was lost; the engine looks in storage for the state to go on from")
         draft.acts.append(actions.EnsureChildren(revision.name))
         command = naming.command_job(job.name, job.uid, RESTORE_INFO)
         draft.acts.append(actions.CreateTask(command, RESTORE_INFO, (RESTORE_INFO, "--json")))
@@ -47,7 +47,8 @@ def go_on(draft: Draft, wanted: Revision) -> None:
         if _take(draft, wanted, task.result):
             _tidy(draft, actions.DeleteTask(task))
     elif task.failed or task.succeeded:
-        why = f"the storage could not be read ({task.result.get('message', 'no word')}); it is tried again"
+        told = task.result.get("message", "its pod left no message")
+        why = f"the storage could not be read ({told}); the operator tries again"
         draft.say(why)
         draft.note("StorageUnknown", why, warning=True)
         _tidy(draft, actions.DeleteTask(task))
@@ -76,9 +77,10 @@ def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
             _take_point(draft, point)
     draft.settle()
     if draft.phase == "RestoreBlocked":
-        draft.happened(job_life.STORAGE_ANSWERED)  # else the job would count as over, and nothing would start
-    draft.say("all of the input is worked through" if draft.phase == "Finished" else "")
-    draft.note("StatusRebuilt", f"the status was lost; in storage there is {_told(found)}")
+        # RestoreBlocked is a phase that only a change of the spec ends: the job would count as over, and never start.
+        draft.happened(job_life.STORAGE_ANSWERED)
+    draft.say("all of the input has been processed" if draft.phase == "Finished" else "")
+    draft.note("StatusRebuilt", f"the status was lost and has been rebuilt; found in storage: {_told(found)}")
     draft.wait(0.0)
     return True
 
@@ -97,7 +99,9 @@ def _take_point(draft: Draft, point: Document) -> None:
     for field in ("backend", "shards"):
         draft.put(field, point.get(field))
     if point.get("drained") and name == "lastCheckpoint":
-        draft.happened(job_life.WORKED_THROUGH)  # not by a stop that drained it: the input has ended
+        # A drained savepoint comes from a stop with drain, after which the input may go on; a drained checkpoint says
+        # that the input has ended.
+        draft.happened(job_life.WORKED_THROUGH)
     if point.get("state_bytes"):
         draft.put("stateSize", progress.size(int(point["state_bytes"])))
 
@@ -109,4 +113,4 @@ def _told(found: Document) -> str:
         return f"{point.get('url')}, epoch {point.get('epoch')}" + (
             f", of {clock.text(taken)}" if taken else ""
         )
-    return str(found.get("problem") or "nothing of it")
+    return str(found.get("problem") or "nothing of this job")

@@ -1,7 +1,7 @@
-"""A new revision whose pod the API server refuses in a dry run: the old one runs on, and the dry run is made again.
+"""A new revision whose pod the API server refuses in a dry run: the old one runs on, and the dry run is repeated.
 
-The reason for a refusal may pass: a quota that others free, a ServiceAccount that comes a moment later, a policy or
-webhook that is mended. So it is asked again, after pauses that double.
+The cause of a refusal may pass: others free a quota, a ServiceAccount comes a moment later, somebody mends a policy or
+a webhook. So the dry run is repeated after pauses that double.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def note(draft: Draft, wanted: Revision) -> None:
     before = draft.status.get("refused") or {}
     tries = int(before.get("tries") or 1) + 1 if before.get("revision") == wanted.name else 1
     pause_s = min(RETRY_S * 2.0 ** min(tries - 1, 10), LONGEST_RETRY_S)
-    why = f"the new pod is refused, so the old one runs on: {draft.seen.refused}"
+    why = f"the API server refuses the new pod, so the old one runs on: {draft.seen.refused}"
     draft.degraded = ("UpgradeRefused", why)
     draft.status["refused"] = {
         "revision": wanted.name,

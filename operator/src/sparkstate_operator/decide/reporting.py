@@ -1,4 +1,4 @@
-"""The last step of a decision: conditions, and which of the changes are worth a write now."""
+"""The last step of a decision: it makes the conditions, and decides which changes are worth a write now."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sparkstate_operator.model.status import Condition
 
 
 def finished(draft: Draft) -> actions.Decision:
-    """The decision, its status with conditions. Where only progress changed and it is not time for that, the status
-    stays as it was."""
+    """The decision, with conditions in its status. If only progress has changed, and the time to write progress has not
+    come, the status stays as it was."""
     status = draft.status
     refused = status.get("refused")
     if refused and (draft.wanted is None or refused.get("revision") == status.get("revision")):

@@ -38,8 +38,8 @@ def answer(
 ) -> Restart | NoRestart:
     """Whether and when to start again; ``failures`` are the earlier ones that counted, oldest first.
 
-    ``spread`` is what jobs differ in, a uid: it decides where in the range of ``jitterFactor`` a delay falls, so that
-    jobs which failed together do not come back together. Empty: in the middle.
+    ``spread`` is a text that differs between jobs, a uid: it decides where in the range of ``jitterFactor`` a delay
+    falls, so that jobs that failed together do not come back together. Empty: in the middle.
     """
     return {
         "none": _none,

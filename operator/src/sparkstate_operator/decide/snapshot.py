@@ -90,7 +90,8 @@ STEPS = (_is_late, _is_settled, _names_its_data, _is_not_asked_for)
 
 
 def late(one: observed.Snapshot) -> bool:
-    """Whether it was not complete in time, and may be complete yet."""
+    """Whether it was not complete in time, and may still complete. It is not settled: an operator that passed over it
+    left a savepoint that no object owned."""
     return one.phase == "Failed" and one.status.get("reason") == "Timeout"
 
 

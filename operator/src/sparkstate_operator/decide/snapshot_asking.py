@@ -57,21 +57,23 @@ def _job_is_gone(draft: SnapshotDraft) -> Hindrance | None:
     if draft.named is not None and draft.named.deleting_at is None:
         return None
     name = (draft.snapshot.spec.get("jobRef") or {}).get("name")
-    return Hindrance("JobNotFound", f"there is no job {name} to take it from")
+    return Hindrance("JobNotFound", f"there is no job {name} to take a savepoint from")
 
 
 def _job_does_not_run(draft: SnapshotDraft) -> Hindrance | None:
     """Before what the operator is about to do with the job: a user asks first whether it runs."""
     if draft.named is None or _running_driver(draft) is not None:
         return None
-    return Hindrance("JobNotRunning", f"job {draft.named.name} does not run; the savepoint waits for it")
+    return Hindrance("JobNotRunning", f"job {draft.named.name} is not running; the savepoint waits for it")
 
 
 def _job_is_changed(draft: SnapshotDraft) -> Hindrance | None:
     """Its driver runs, but is about to be stopped. Before the other savepoints: they wait for the same."""
     if draft.named is None or not draft.named.status.get("intent"):
         return None
-    return Hindrance("JobBusy", f"job {draft.named.name} is being changed; the savepoint waits for that")
+    return Hindrance(
+        "JobBusy", f"job {draft.named.name} is being changed; the savepoint waits until that is done"
+    )
 
 
 def _other_is_in_flight(draft: SnapshotDraft) -> Hindrance | None:
@@ -79,7 +81,7 @@ def _other_is_in_flight(draft: SnapshotDraft) -> Hindrance | None:
     other = next((one for one in draft.seen.others if _is_in_flight(one)), None)
     if other is None:
         return None
-    why = f"StateSnapshot {other.name} of the same job is being taken; two are never in flight"
+    why = f"StateSnapshot {other.name} of the same job is being taken; a job takes one savepoint at a time"
     return Hindrance("SavepointInFlight", why, IN_FLIGHT_S)
 
 

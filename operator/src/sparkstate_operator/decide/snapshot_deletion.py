@@ -1,8 +1,8 @@
-"""The end of a StateSnapshot: with its data or without, and never while nobody knows whether there is data.
+"""The end of a StateSnapshot, with its data or without, but never while nobody knows whether there is data (RFC 0019).
 
-If a savepoint was in flight when its object was deleted, the operator waits while the driver says that it takes it. In
-every other case the engine looks for the trigger in storage, and deletes what it has made. Each command is tried again
-until the deadline.
+If a savepoint was in flight when its object was deleted, the operator waits as long as the driver says that it takes
+the savepoint. Otherwise the engine looks for the trigger in storage, and deletes the files that it made. Each command
+is tried again until the deadline.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from sparkstate_spec import units
 POLL_S = 2.0
 DEADLINE = "5m"
 RETAINED_DEADLINE_S = 604_800.0
-"""A week, of a periodic one whose job is there: nobody waits for its object, and nobody else would delete the data."""
+"""A week, for a periodic snapshot whose job exists: nobody waits for the object, and nobody
+else would delete the data."""
 DELETE = "delete"
 GIVE_UP = "give-up"
 IN_FLIGHT = "SavepointInFlight"
-"""The reason while nobody knows what has become of the savepoint."""
+"""The reason in the status while nobody knows what has become of the savepoint."""
 GIVING_UP = "GivingUp"
-"""The reason while nobody knows what lies in storage, but no driver takes the savepoint: it holds up no other."""
+"""The reason while nobody knows what lies in storage, but no driver takes the savepoint any more. It then holds up no
+other: with one reason for both, a deletion whose command failed blocked the job's savepoints for up to a week."""
 UNKNOWN = (IN_FLIGHT, GIVING_UP)
 ASK_S = 30.0
-"""While the savepoint may be taken yet, the driver is asked this often, whatever a command waits for."""
+"""While the savepoint may still be taken, the driver is asked this often, however long a command has to wait."""
 
 
 def go_on(draft: SnapshotDraft) -> None:
@@ -51,7 +53,7 @@ def _begin(draft: SnapshotDraft) -> None:
     unknown = draft.unknown
     if unknown and draft.snapshot.spec.get("deletionPolicy") != "Delete":
         trigger = draft.status["triggerId"]
-        told = f"the savepoint of trigger {trigger} may have been taken, or be taken yet; it stays in storage"
+        told = f"the savepoint with the trigger id {trigger} may exist, or may still be taken; it stays in storage"
         draft.note("DataKept", told, warning=True)
     if not draft.status.get("uri") and draft.phase != "Failed":
         draft.put("uri", draft.snapshot.spec.get("uri"))
@@ -65,19 +67,20 @@ def _begin(draft: SnapshotDraft) -> None:
 
 
 def _know_access(draft: SnapshotDraft) -> None:
-    """Take the access from the job, where an earlier operator has not written everything down."""
+    """Take the access from the job if an earlier operator has not written all of it down. Without the pod template,
+    data on a claim could not be deleted."""
     access = draft.status.get("access") or {}
     if draft.job is not None and not (access.get("storage") and access.get("template")):
         draft.put("access", {**(draft.access(None, None) or {}), **access})
 
 
 def _data_is_gone(draft: SnapshotDraft) -> bool:
-    """Whether there is no data any more, or it cannot be deleted: the object goes in the end in any case."""
+    """Whether there is no data any more, or no way to delete it: in the end the object goes in any case."""
     uri = str(draft.status.get("uri") or "")
     unknown = draft.reason in UNKNOWN
     if not uri and not unknown:
         return True
-    where = uri or f"the savepoint of trigger {draft.status.get('triggerId')}"
+    where = uri or f"the savepoint with the trigger id {draft.status.get('triggerId')}"
     if draft.seen.namespace_terminating:
         _keep(draft, f"the namespace is being deleted; the data stays: {where}")
         return True
@@ -90,7 +93,10 @@ def _data_is_gone(draft: SnapshotDraft) -> bool:
         return _command(draft, DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
     access = draft.status.get("access") or {}
     if not access.get("storage"):
-        _keep(draft, f"the storage of its job was never written down; if there is data, it stays: {where}")
+        _keep(
+            draft,
+            f"the snapshot does not say where its job's storage is; if there is data, it stays: {where}",
+        )
         return True
     trigger = ("--trigger-id", str(draft.status["triggerId"]), "--job", str(access["job"]))
     return _command(draft, GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
@@ -105,7 +111,7 @@ def _is_taken(draft: SnapshotDraft) -> bool:
         return True
     if status in ("", "COMPLETED", "FAILED"):
         report = draft.seen.report
-        # One that starts, or does not answer, may still come to say that it takes it.
+        # A driver that starts, or does not answer, may yet say that it takes the savepoint.
         if status or draft.job is None or (report is not None and report.phase == "RUNNING"):
             draft.put("reason", GIVING_UP)
         return True
@@ -124,15 +130,18 @@ def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> boo
     if stage is Stage.DONE and task is not None:
         deleted = task.result.get("deleted")
         told = ", ".join(map(str, deleted)) if isinstance(deleted, list) else str(draft.status.get("uri"))
-        draft.note("DataDeleted", f"deleted: {told or 'nothing, for nothing was there'}")
+        draft.note("DataDeleted", f"deleted: {told or 'nothing, because there was no data'}")
         return True
     if stage is Stage.MISSING:
         draft.command(verb, *arguments)
     elif stage is Stage.DUE and task is not None:
         draft.acts.append(actions.DeleteTask(task))
     elif task is not None and (task.failed or task.result.get("ok") is False):
-        # Kubernetes makes a pod or two more before the Job has failed.
-        draft.put("message", f"the data could not be deleted ({commanding.why(task)}); it is tried again")
+        # The Job has not failed yet, because Kubernetes still makes a pod or two (backoffLimit); its pod's word is
+        # told.
+        draft.put(
+            "message", f"the data could not be deleted ({commanding.why(task)}); the operator tries again"
+        )
     if stage is Stage.PAUSES and task is not None:
         again = min(commanding.again_at(task, begun), _deadline(draft))
         draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())

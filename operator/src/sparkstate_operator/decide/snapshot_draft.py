@@ -1,4 +1,4 @@
-"""A decision about a StateSnapshot while it is made."""
+"""A decision about a StateSnapshot in the making."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparkstate_spec import units
 
 IN_FLIGHT = ("Triggered", "InProgress")
 UNKNOWN = ("Timeout", "JobNotFound")
-"""Reasons of failed snapshots whose savepoint may exist all the same, or come to exist."""
+"""Reasons of failed snapshots whose savepoint may nevertheless exist, or be completed later."""
 
 
 class SnapshotDraft(Pending):

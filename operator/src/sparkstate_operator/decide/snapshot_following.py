@@ -1,4 +1,4 @@
-"""From the trigger to the savepoint: what a driver's answer about it, or its silence, leads to."""
+"""From the trigger to the savepoint: what follows from a driver's answer about it, or from its silence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkstate_spec import units
 Step = Callable[[SnapshotDraft], None]
 POLL_S = 2.0
 LATE_S = 60.0
-"""A savepoint that was not complete in time is asked about this often."""
+"""The driver is asked this often about a savepoint that was not complete in time."""
 
 
 def follow(draft: SnapshotDraft) -> None:
@@ -23,7 +23,8 @@ def follow(draft: SnapshotDraft) -> None:
 
 
 def follow_late(draft: SnapshotDraft) -> None:
-    """It was told as failed. Its end is still asked for, so that no data is left that nobody knows of."""
+    """The snapshot counts as failed. The operator still asks how the savepoint ended, so that no data is left that
+    nobody knows of."""
     step = precedence.first(FOLLOWED_LATE, draft) or _wait
     step(draft)
 
@@ -32,7 +33,7 @@ def follow_late(draft: SnapshotDraft) -> None:
 
 
 def _job_is_gone(draft: SnapshotDraft) -> Step | None:
-    """Nobody is left who could answer, and a report would be of another job with its name."""
+    """First, because nobody is left who could answer: a report would be that of another job with this name."""
     return _fail_without_job if draft.job is None else None
 
 
@@ -47,7 +48,7 @@ def _has_failed(draft: SnapshotDraft) -> Step | None:
 
 
 def _takes_too_long(draft: SnapshotDraft) -> Step | None:
-    """Whether the driver takes it or does not answer: a user waits no longer than the timeout says."""
+    """Even while the driver takes it: a user waits no longer than the timeout says."""
     late = draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s()
     return _fail_in_time if late else None
 
@@ -58,11 +59,11 @@ def _is_taken(draft: SnapshotDraft) -> Step | None:
 
 
 FOLLOWED = (_job_is_gone, _is_complete, _has_failed, _takes_too_long, _is_taken)
-"""None of them: no driver knows of it yet, as far as we know."""
+"""If none applies, no driver knows of it yet, as far as we know."""
 
 
 def _is_complete_somewhere(draft: SnapshotDraft) -> Step | None:
-    """Then its data has an owner after all. Without a place there is nothing that could be owned."""
+    """Its data then has an owner after all. Without a location there is nothing to own."""
     place = draft.answer().get("location")
     return _complete if draft.job is not None and _state(draft) == "COMPLETED" and place else None
 
@@ -73,7 +74,7 @@ def _has_failed_late(draft: SnapshotDraft) -> Step | None:
 
 
 def _job_is_gone_late(draft: SnapshotDraft) -> Step | None:
-    """Nobody will ever know its end: a report could only be of another job with this name."""
+    """Nobody will ever know its end, because a report could only be that of another job with this name."""
     return _stop_without_job if draft.job is None else None
 
 
@@ -83,7 +84,7 @@ def _was_not_taken(draft: SnapshotDraft) -> Step | None:
 
 
 FOLLOWED_LATE = (_is_complete_somewhere, _has_failed_late, _job_is_gone_late, _was_not_taken)
-"""None of them: it may be complete yet."""
+"""If none applies, it may still complete."""
 
 
 def _state(draft: SnapshotDraft) -> str:
@@ -100,7 +101,7 @@ def _runs(draft: SnapshotDraft) -> bool:
 def _ask(draft: SnapshotDraft) -> None:
     pod = draft.seen.pod
     if _runs(draft) and pod is not None:
-        # An attempt that began since knows the trigger from storage, or takes the savepoint now.
+        # A newer attempt knows the trigger from storage, or takes the savepoint now; either way it makes no second one.
         draft.fill(attempt=pod.attempt)
         trigger, directory = str(draft.status["triggerId"]), draft.snapshot.spec.get("storage")
         draft.acts.append(actions.TriggerSavepoint(pod, trigger, directory=directory))

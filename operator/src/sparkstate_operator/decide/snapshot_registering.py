@@ -147,7 +147,9 @@ def _forget(draft: SnapshotDraft, task: Task) -> None:
 
 def _pause(draft: SnapshotDraft, task: Task) -> None:
     why = commanding.why(task)
-    draft.fill(reason="NotVerified", message=f"{_uri(draft)} could not be read ({why}); it is tried again")
+    draft.fill(
+        reason="NotVerified", message=f"{_uri(draft)} could not be read ({why}); the operator tries again"
+    )
     again = commanding.again_at(task, draft.snapshot.created)
     draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
 

@@ -75,7 +75,7 @@ def go_on(draft: Draft) -> None:
 def _told(start: actions.Start) -> str:
     if start.uri:
         return f" from {start.uri}"
-    return " without state, as told" if start.empty else ""
+    return " without state, as requested" if start.empty else ""
 
 
 def _take_newest(draft: Draft) -> bool:
@@ -111,10 +111,11 @@ def _used(draft: Draft) -> bool:
 
 
 def _burn(draft: Draft, revision: Revision) -> None:
-    """The operator was restarted between the ConfigMap and the pod, or the pod came and went unseen."""
+    """Skip a number whose pod may have run unseen: the operator was restarted between ConfigMap and pod, or the pod
+    came and went. Two pods of one number would be two drivers that the storage cannot tell apart."""
     draft.note(
         "AttemptSkipped",
-        f"whether a pod of attempt {draft.attempt} ran is not known; its number is not used again",
+        f"nobody knows whether a pod of attempt {draft.attempt} ran; its number is not used again",
         warning=True,
     )
     begin(draft, revision, draft.start, delay_s=revision.death_s)
@@ -133,7 +134,7 @@ def others_are_over(draft: Draft, revision: Revision, *, or_terminating: bool = 
         harmless = harmless_at(pod, revision)
         if draft.now < harmless and not (or_terminating and pod.terminating_gracefully):
             draft.say(
-                f"attempt {draft.attempt} waits, until {clock.text(harmless)} at most: nobody has confirmed "
+                f"attempt {draft.attempt} waits until {clock.text(harmless)} at the latest: nobody has confirmed "
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
             )
             draft.wait_until(harmless)

@@ -1,10 +1,10 @@
-"""Stopping an attempt for an upgrade, a rescale, a suspension or a restart: with a savepoint, or by SIGTERM, upon
-which the driver takes a last checkpoint.
+"""Stops an attempt for an upgrade, a rescale, a suspension or a restart: with a savepoint, or by SIGTERM, after which
+the driver takes a last checkpoint.
 
-A stop with savepoint is one operation of the engine: nothing commits after it, and the answer comes after "closed by
+A stop with savepoint is one operation of the engine: nothing commits after it, and the answer comes once "closed by
 savepoint X" is in the log. The trigger id is in the status before the driver is asked, so a repetition asks for no
-second one. Every way ends: a savepoint that fails, or takes longer than ``checkpointing.timeout``, gives way to the
-last checkpoint, never to an empty state.
+second savepoint. Every stop comes to an end: a savepoint that fails, or takes longer than ``checkpointing.timeout``,
+gives way to the last checkpoint, never to an empty state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What belongs to attempts that are over, and to nobody."""
+"""Removes objects of attempts that are over, and objects that belong to nobody."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sweep(draft: Draft, role: DriverRole) -> None:
             draft.acts.append(actions.DeleteAttempt(child))
     for pod in draft.seen.drivers:
         if pod.lingers:
-            # What its driver said is in the status, which is written first.
+            # Nothing is lost with the pod: its driver's last word is in the status, which is written before this act.
             draft.acts.append(actions.DeletePod(pod, "its driver has ended, and other containers run on"))
         elif (
             pod.attempt < draft.attempt
@@ -41,8 +41,9 @@ def sweep(draft: Draft, role: DriverRole) -> None:
 
 
 def _executors(draft: Draft) -> None:
-    """A driver that the kubelet starts again makes new ones and knows nothing of those before. Which life is the newest
-    is told by the pods themselves: while there is none of it, the older ones take nobody's place."""
+    """A driver that the kubelet starts again makes new executors, and knows nothing of the earlier ones. They
+    would stay, with their memory. The pods themselves say which life is the newest: until it has a pod, the older
+    ones are in nobody's way."""
     alive = {pod.attempt for pod in draft.seen.drivers if pod.death is Death.ALIVE}
     newest: dict[int, int] = {}
     for pod in draft.seen.executors:
@@ -57,8 +58,8 @@ def _executors(draft: Draft) -> None:
 
 
 def _standing(draft: Draft, role: DriverRole) -> None:
-    """Now and then: children that were changed or deleted come back, those not wanted any more go. The new rights of
-    a driver are there before the old ones go: a driver that runs is never without."""
+    """Now and then, bring back children that were changed or deleted, and delete those that are not wanted any more.
+    The new rights of a driver come before the old ones go, so that a running driver is never without rights."""
     revision, children = draft.revision, draft.seen.children
     if children is None or revision is None or draft.pod is None:
         return

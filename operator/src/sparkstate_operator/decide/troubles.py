@@ -1,4 +1,4 @@
-"""What is wrong with an attempt that is not over: a reason and a message for the condition ``Degraded``."""
+"""The trouble of an attempt that is not over, as a reason and a message for the condition ``Degraded``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PULL_ERRORS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName",
 
 
 def of(revision: Revision, pod: observed.Pod, report: observed.Report | None) -> Trouble | None:
-    """The one that tells most; None where all is well."""
+    """The trouble that says most; None if all is well."""
     return precedence.first(TROUBLES, revision, pod, report)
 
 
 def _storage(_: Revision, _pod: observed.Pod, report: observed.Report | None) -> Trouble | None:
-    """The driver itself says it, and names the place: nothing that the pod shows tells more."""
+    """First, because the driver itself names the storage: nothing that the pod shows says more."""
     if report is None or not (report.phase == "PAUSED" or report.storage_away):
         return None
     paused = "the driver pauses until its storage is back" if report.phase == "PAUSED" else ""
@@ -24,7 +24,7 @@ def _storage(_: Revision, _pod: observed.Pod, report: observed.Report | None) ->
 
 
 def _container(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:
-    """The driver's container cannot even be made. Mostly the spec's fault, and a person has to help."""
+    """The driver's container cannot even be made. Mostly the spec is at fault, and a person has to help."""
     if pod.waiting not in PULL_ERRORS and not pod.waiting.startswith("CreateContainer"):
         return None
     return pod.waiting, pod.waiting_message or f"the driver's container waits: {pod.waiting}"
@@ -36,24 +36,24 @@ def _no_node(_: Revision, pod: observed.Pod, _report: observed.Report | None) ->
 
 
 def _lost_node(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:
-    """What is known of the containers is as old as the node's last word."""
+    """Before the containers, whose states are as old as the node's last word."""
     told = f"node {pod.node} does not answer; nobody knows whether the driver runs"
     return ("NodeLost", told) if pod.node_lost else None
 
 
 def _beside(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:
-    """A container beside the driver's or before it: where that one crashed as well, this may be why."""
+    """A sidecar or an init container has trouble. If the driver crashed as well, this may be why."""
     return pod.trouble
 
 
 def _crash(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:
-    """The kubelet is at it already."""
+    """Late, because the kubelet already works on it."""
     told = "the driver crashed; the kubelet starts it again"
     return ("CrashLoopBackOff", told) if pod.waiting == "CrashLoopBackOff" else None
 
 
 def _backend(revision: Revision, _: observed.Pod, report: observed.Report | None) -> Trouble | None:
-    """A warning of what may come; the job runs."""
+    """Last, because the job runs: this warns of what may come."""
     return unplanned.trouble(revision, report)
 
 

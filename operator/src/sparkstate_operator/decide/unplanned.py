@@ -1,7 +1,7 @@
-"""The state backend that runs, against the one that the pods' memory was reckoned for.
+"""Compares the state backend that runs with the one for which the pods' memory was calculated.
 
-The code's ``set_state_backend`` wins over the manifest, and the operator knows the manifest alone
-until the driver runs. State on the heap needs room that the sum for RocksDB does not have.
+``set_state_backend`` in the code wins over the manifest, and the operator knows only the manifest until the driver
+runs. State on the heap needs memory that the sum for RocksDB does not include.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def trouble(revision: Revision, report: Report | None) -> tuple[str, str] | None
     each = revision.effective("stateMemoryPerSlot")
     return (
         REASON,
-        f"the job's code runs hashmap, its manifest says {planned}: the pods have no room for the state on the heap "
-        f"(stateMemoryPerSlot, {each} for each of {revision.slots} slots) and may be killed for their memory; say "
-        "stateBackend.type: hashmap in the manifest, or leave set_state_backend out of the code",
+        f"the job's code selects hashmap, but its manifest says {planned}: the pods have no memory for state on the "
+        f"heap (stateMemoryPerSlot, {each} for each of {revision.slots} slots) and may be OOM-killed; set "
+        "stateBackend.type: hashmap in the manifest, or remove set_state_backend from the code",
     )

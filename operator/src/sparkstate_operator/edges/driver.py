@@ -1,16 +1,17 @@
 """The driver's REST endpoint (docs/rest-api.md).
 
-An answer counts only if it names the job and attempt that were meant: pod addresses are used again. For the same
-reason a request carries no more than the key that it needs, to look or to change something. A driver whose image knows
-one token alone refuses both with 401, and is asked with that token, which opens nothing to any other.
+An answer counts only if it names the job and attempt that were meant, because pod addresses are used again. For the
+same reason a request carries only the key that it needs: one to look, another to change something. A driver whose image
+knows only the old token refuses both with 401, and is then asked with that token, which opens nothing in newer drivers
+(RFC 0017).
 
-Drivers run users' code, and one that hangs may cost the other jobs nothing: a call has a limit in total and its answer
-one in bytes; a reconcile that waits for a driver leaves its place to another (``aside``); a driver that did not answer
-in time is polled after growing pauses, and all such drivers share few connections.
+Drivers run users' code, and one that hangs must not cost other jobs anything. So a call has a limit in total, and its
+answer has one in bytes. A reconcile that waits for a driver leaves its place to another (``aside``). A driver that did
+not answer in time is polled after growing pauses, and all such drivers share a few connections.
 
-Each call has a connection of its own: thousands that are kept would cost as much memory as they save time. Client and
-settings were chosen by measurement: a request among 500 drivers costs 0.32 ms of a processor with aiohttp, 14 ms with
-httpx, which looks through all connections for each (`make bench-operator ARGS=--drivers`).
+Each call has a connection of its own: thousands of open ones would cost as much memory as they save time. Client and
+settings were chosen by measurement: a request among 500 drivers costs 0.32 ms of a processor with aiohttp, and 14 ms
+with httpx, which searches all connections for each request (`make bench-operator ARGS=--drivers`).
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core.keys import Keys
 
 TIMEOUT_S = 5.0
-"""Of a whole call, however many bytes come meanwhile."""
+"""For a whole call: a driver that drips bytes gets no more time than one that is silent."""
 LONGEST = 1 << 20
 """Bytes of an answer."""
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 30.0
 CALLS = 448
-"""At once, to drivers that answered last or were never asked."""
+"""Calls at once to drivers that answered the last time, or were never asked."""
 DOUBTED_CALLS = 64
-"""At once, to drivers that did not answer last."""
+"""Calls at once to drivers that did not answer the last time."""
 FORGET_S = 600.0
 OLDER = 10_000
-"""Drivers that know the token alone, of which that is remembered."""
+"""The operator remembers this many drivers that know only the old token."""
 UID_HEADER = "X-Sparkstate-Job-Uid"
 ATTEMPT_HEADER = "X-Sparkstate-Attempt"
 
@@ -126,11 +127,14 @@ class Drivers:
             answer, data = await self._asked(method, url, keys.token, body, who)
             by_token = answer.status != 401
         _require_same(answer.headers, uid, attempt, url)
-        if by_token:  # and it is no stranger, whose answer tells nothing of the driver
+        # Only now that it has named its job and attempt. A stranger at a reused address may take the token as well:
+        # noted for our own driver, that made the driver refuse every later request.
+        if by_token:
             self._know_older(uid, attempt)
         if answer.status == 404 and missing_ok:
             return {}
-        if answer.status >= 300:  # a redirection is not followed: it could lead anywhere, with the token
+        # Redirections are errors too: user code could send the request, and the key in it, anywhere.
+        if answer.status >= 300:
             text = data[:500].decode(errors="replace")
             raise errors.DriverUnavailable(f"{method} {url}: {answer.status} {text}")
         return _document(data, f"{method} {url}")
@@ -139,7 +143,8 @@ class Drivers:
         self._older.pop(uid, None)
         self._older[uid] = attempt
         while len(self._older) > OLDER:
-            del self._older[next(iter(self._older))]  # it is asked once more with a key of now
+            # Forgetting costs one more request: the driver refuses the new key once, and is noted again.
+            del self._older[next(iter(self._older))]
 
     async def _asked(
         self, method: str, url: str, key: str, body: Document | None, who: tuple[str, int]
@@ -170,7 +175,7 @@ class Drivers:
         return answer, data
 
     def _open(self) -> aiohttp.ClientSession:
-        """Made within the event loop, which the constructor may not run in."""
+        """The session, made on first use: aiohttp needs a running event loop, and the constructor may have none."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
@@ -179,7 +184,8 @@ class Drivers:
                 timeout=aiohttp.ClientTimeout(),  # the whole call has one
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # A few compressed bytes may be very many; none is asked for, none is unpacked.
+                # LONGEST counts bytes as they arrive, and a few compressed ones may unpack to very many. So none are
+                # asked for, and none are unpacked.
                 auto_decompress=False,
                 headers={"Accept-Encoding": "identity", "User-Agent": "sparkstate-operator"},
             )
@@ -225,9 +231,9 @@ def _document(data: bytes, what: str) -> Document:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise errors.DriverUnavailable(f"{what}: the answer is no JSON ({type(error).__name__})") from error
+        raise errors.DriverUnavailable(f"{what}: the answer is not JSON ({type(error).__name__})") from error
     if not isinstance(found, dict):
-        raise errors.DriverUnavailable(f"{what}: the answer is no JSON object")
+        raise errors.DriverUnavailable(f"{what}: the answer is not a JSON object")
     return found
 
 
@@ -235,5 +241,5 @@ def _require_same(headers: Mapping[str, str], uid: str, attempt: int, url: str) 
     told = headers.get(UID_HEADER), headers.get(ATTEMPT_HEADER)
     if told != (uid, str(attempt)):
         raise errors.DriverUnavailable(
-            f"{url} is answered by job {told[0]}, attempt {told[1]}, not by job {uid}, attempt {attempt}"
+            f"{url}: the answer comes from job {told[0]}, attempt {told[1]}, not from job {uid}, attempt {attempt}"
         )

@@ -1,7 +1,8 @@
-"""The watches. The only importer of kopf, which does nothing here but watch: every handler puts a key into the queue.
+"""The watches. This is the only importer of kopf, which only watches here: every handler puts a key into our queue.
 
-No timers, no daemons, no create/update/delete handlers: kopf then writes no annotation, finalizer, status or Event
-of its own. Its own queue ran three handlers of one object at once when tried, and drops events whose handler failed.
+There are no timers, no daemons, and no create/update/delete handlers, so that kopf writes no annotation, finalizer,
+status or Event of its own. We have a queue of our own because kopf's ran three handlers of one object at once in a
+trial, and drops an event whose handler failed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sparkstate_operator.memories import Key
 _log = logging.getLogger(__name__)
 RESTART_S = 3.0
 SIGNALS_S = 0.5
+"""After this time our signal handlers replace kopf's, which it sets while it starts, after its startup handlers."""
 
 
 class Enqueue(Protocol):
@@ -48,6 +50,7 @@ class Listeners:
 
 GROUP, VERSION = "sparkstate.io", "v1alpha1"
 WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
+"""Whole numbers: kopf writes the first one into the URL as it is, and ``timeoutSeconds`` of the API is an integer."""
 KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.TASKS)
 """What is watched."""
 
@@ -114,13 +117,13 @@ def registry(
 
 
 def service_address(environment: Mapping[str, str]) -> str:
-    """The API server as every pod is told it: by its address, so that no DNS has to work."""
+    """The API server by the address that every pod is given, so that the operator works without DNS."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> kopf.AiohttpSession:
-    """As kopf would connect, with an ear on what its requests come to."""
+    """A session like kopf's own, with a trace of the outcome of its requests."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
@@ -138,23 +141,23 @@ def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> 
 
 
 def on_signals(stop: Callable[[], Any]) -> None:
-    """Call ``stop`` upon SIGTERM and SIGINT. In place of kopf's own too, which it sets while it starts: it takes five
-    seconds to end, and nobody leads then."""
+    """Call ``stop`` upon SIGTERM and SIGINT. This also replaces kopf's own handlers, which it sets while it starts:
+    kopf takes five seconds to end, and nobody leads in that time."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 def _settled(body: Mapping[str, Any]) -> bool:
-    """Whether there is nothing to do about a snapshot: thousands of them lie still."""
+    """Whether there is nothing to do about a snapshot. Thousands of settled ones come with every list of a watch."""
     one = observed.snapshot_of(body)
     seen = one.status.get("observedGeneration") == one.generation and labels.FINALIZER in one.finalizers
     return seen and one.deleting_at is None and snapshot.settled(one)
 
 
 class Backoffs:
-    """Pauses between tries of a watch that is refused or not answered, in seconds: without end. A watch that gave up
-    would end kopf, and with it all others: one namespace that is gone, its rights with it, would have all of them list
-    anew every minute."""
+    """Pauses in seconds between the tries of a watch that is refused or not answered, without end. A watch that gave up
+    would end kopf, and with it all other watches: one deleted namespace, whose rights are gone with it, would make all
+    of them list anew every minute."""
 
     def __iter__(self) -> Iterator[float]:
         return (
@@ -180,8 +183,8 @@ def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
 
 
 async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
-    """Watch until cancelled, or until kopf ends by a signal. A watch that fails (kopf gives up after a minute of
-    errors) begins anew with a list, so that no event is missed."""
+    """Watch until cancelled, or until kopf ends by a signal. After an error kopf is started again, and begins with a
+    list, so that no change is missed."""
     while True:
         try:
             await kopf.operator(
@@ -191,7 +194,9 @@ async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> N
                 clusterwide=not namespaces,
                 namespaces=list(namespaces),
             )
-            return  # SIGTERM came while its handler was still kopf's own, and is not sent again
+            # Without an error kopf ends only by a signal that came while its own handlers were set (SIGNALS_S). Nobody
+            # sends it again: a loop that began anew here would lose it.
+            return
         except Exception as error:
             _log.warning("the watches failed and begin anew: %s: %s", type(error).__name__, error)
         await asyncio.sleep(RESTART_S)

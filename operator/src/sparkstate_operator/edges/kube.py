@@ -1,7 +1,7 @@
-"""The Kubernetes API, as few verbs over plain data. The only importer of ``kubernetes``.
+"""The Kubernetes API as a few verbs over plain data. This is the only importer of ``kubernetes``.
 
-Of the library its transport, configuration and token refresh are used, not its typed models: with them every API
-group would be loaded, and memory is a budget. No call retries by itself: the queue does, after a new look.
+The operator uses the library's transport, configuration and token refresh, but not its typed models: these would load
+every API group, and memory is a budget. No call retries by itself: the queue does, after a new look.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ JSON = "application/json"
 META_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 META_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _WEBHOOK = re.compile(r'admission webhook ".*" denied the request|failed calling webhook')
-"""Answered with whatever status the webhook says, or 500; admission comes before anything is written."""
+"""Such an answer has whatever status the webhook chose, or 500, so the message has to tell. Admission comes before any
+write, so nothing was made."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ SNAPSHOTS = Kind("apis/sparkstate.io/v1alpha1", "StateSnapshot", "statesnapshots
 
 
 class Kube:
-    """A client. ``before_write`` is called before each request that changes something, and may end the process
-    (who lost its lease writes nothing); ``count`` is told verb, plural and status of every request."""
+    """A client. ``before_write`` is called before each request that changes something, and may end the process (one
+    that has lost its Lease writes nothing); ``count`` gets verb, plural and status of every request."""
 
     def __init__(
         self,
@@ -93,9 +94,10 @@ class Kube:
             await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=kubeconfig, client_configuration=configuration
             )
-        configuration.retries = None  # and no layer that could retry
-        # Otherwise aiohttp looks into the environment, and into a ~/.netrc in another thread, for each request: 6 % of
-        # what the operator did among 5,000 jobs.
+        # The library would put a retrying layer around its session, and repeat a request without a new look.
+        configuration.retries = None
+        # With True, aiohttp looks into the environment, and into a ~/.netrc in another thread, for each request: 6 % of
+        # the operator's work among 5,000 jobs. So the proxy is found once, below.
         configuration.client_session_kwargs = {"trust_env": False}
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
         return cls(ApiClient(configuration))
@@ -116,15 +118,15 @@ class Kube:
             return None
 
     async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Object]:
-        """All objects that the label selector takes, without managed fields. In pages only where there is none: what
-        a selector takes is a job's own, and a page would be read past the API server's watch cache, by going through
-        all objects of the namespace (Kubernetes before 1.34)."""
+        """All objects that the label selector takes, without managed fields. In pages only if there is no selector: the
+        selected objects belong to one job and are few. Before Kubernetes 1.34 the API server reads a page past its
+        watch cache, and goes through all objects of the namespace for it."""
         return [item async for item in self.each(kind, namespace, selector, limit=0 if selector else PAGE)]
 
     async def each(
         self, kind: Kind, namespace: str | None, selector: str = "", *, limit: int = PAGE, meta: bool = False
     ) -> AsyncIterator[Object]:
-        """The same one by one, of which no more than ``limit`` are held; ``meta``: their metadata alone."""
+        """The same one by one, with no more than ``limit`` of them in memory; ``meta``: their metadata alone."""
         token = ""
         while True:
             query = {"labelSelector": selector, "limit": str(limit) if limit else "", "continue": token}
@@ -178,7 +180,7 @@ class Kube:
     ) -> bool:
         """Delete this very object; False if it is gone already. Raises ``Conflict`` if it is another one now.
 
-        Without ``uid`` only what is named by its owner's uid (Secrets, which are never read).
+        Without ``uid`` only for objects whose name holds their owner's uid (Secrets, which are never read).
         """
         given = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {name: value for name, value in given.items() if value is not None}
@@ -235,7 +237,7 @@ def _proxy_of(server: str) -> str | None:
 
 
 def _trimmed(document: Object) -> Object:
-    """Without managedFields, which are half of an object and mean nothing here."""
+    """Without managedFields, which are half of an object's bytes and mean nothing here."""
     document.get("metadata", {}).pop("managedFields", None)
     return document
 

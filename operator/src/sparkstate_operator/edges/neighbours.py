@@ -1,4 +1,5 @@
-"""Other operators in the cluster: which jobs are theirs, and whether they are still there, by their Leases."""
+"""Other operators in the cluster: which jobs are theirs, and whether they are still there,
+by their Leases (RFC 0023)."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from sparkstate_operator.edges import kube as k
 from sparkstate_spec import units
 
 GONE_S = 600.0
-"""A Lease that is not renewed for this long, or not there, is that of an operator that is gone. Longer than an upgrade,
-a lost node or the pauses between two starts of a pod (300 s) keep an operator away."""
+"""If a Lease is missing, or has not been renewed for this long, its operator is gone. An upgrade, a lost node, or the
+pauses of the kubelet between two starts of a pod (300 s alone) keep an operator away for less."""
 HELD_TIMES = 3
-"""And longer than so many times what a renewal of it holds."""
+"""The operator counts as gone after this many times the duration of its Lease at the earliest."""
 ASK_S = 15.0
-"""Its Lease is read this often at most, however many jobs bear its mark."""
+"""Another operator's Lease is read this often at most, however many jobs bear its mark."""
 
 
 @dataclass
@@ -43,11 +44,11 @@ class Others:
     manager: managing.Manager | None
     """Whose it is; None: it is of another class."""
     waits: bool = False
-    """Whether its class is not certain yet: that of its job counts, which is not there."""
+    """Whether its class is not certain yet, because its job's class counts and the job does not exist yet."""
 
 
 class Neighbours:
-    """Reads Leases. Remembers when each last changed, by this process's own clock: others' may be skewed."""
+    """Reads Leases, and remembers when each last changed, by this process's own clock: other clocks may be skewed."""
 
     def __init__(self, kube: k.Kube, own: managing.Manager, clock_: clock.Clock) -> None:
         self._kube = kube
@@ -57,7 +58,7 @@ class Neighbours:
 
     async def is_there(self, other: managing.Manager, namespace: str, *, ending: bool = False) -> bool:
         """Whether it looks after objects of its mark in that namespace; ``ending``: after those that are being deleted.
-        Where its Lease may not be read it counts as there: a person can tell."""
+        An operator whose Lease we may not read counts as there, because a person can tell us otherwise."""
         now_s = self._clock.monotonic()
         seen = self._seen.get((other.namespace, other.name))
         if seen is None or now_s - seen.asked_s >= ASK_S:
@@ -81,8 +82,9 @@ class Neighbours:
         return await self._others(job, job.namespace)
 
     async def of_snapshot(self, namespace: str, snapshot: observed.Snapshot) -> Others | None:
-        """Why a snapshot is not ours: it goes with its job, and by itself where there is none. None if it is. One of
-        our own that is complete is not asked about until it is deleted: there is nothing to do about it."""
+        """Why a snapshot is not ours; None if it is. It belongs to its job's operator, and without a job it
+        goes by its own labels. A complete snapshot of our own costs no request until it is deleted, because
+        there is nothing to do."""
         if (holder := await self._ends(snapshot, namespace)) is not None:
             return self._unless_own(snapshot, holder)
         own = snapshot.annotations.get(labels.MANAGER) == self._own.text
@@ -102,8 +104,9 @@ class Neighbours:
         return Others(snapshot, found.manager) if left else None
 
     async def _ends(self, about: observed.Job | observed.Snapshot, namespace: str) -> managing.Manager | None:
-        """Who ends its deletion: who has marked it, whatever class it, or its job, has been given since. Nobody may
-        serve that class, and the finalizer would stay for ever. None: it is not being deleted, or its class says."""
+        """The operator that ends its deletion: the one that marked it, whatever class it, or its job, was given since.
+        If nobody serves the new class, the finalizer would otherwise stay for ever. None: it is not being deleted, or
+        its class decides."""
         holder = managing.marked(about) if about.deleting_at is not None else None
         if holder is None or holder.is_same(self._own):
             return holder
@@ -112,8 +115,9 @@ class Neighbours:
     async def _holds(
         self, other: managing.Manager, about: observed.Job | observed.Snapshot, namespace: str
     ) -> bool:
-        """Whether an object of its mark, or the end of it, is left to that operator. Not for ever where its Lease may
-        not be read: it may be gone, with its namespace, and a deletion has to end without a person too."""
+        """Whether an object of its mark, or the end of it, is left to that operator. If its Lease may not be read, a
+        deletion is not left to it for ever: the operator may be gone together with its namespace, and a deletion has to
+        end without a person."""
         begun = about.deleting_at
         if not await self.is_there(other, namespace, ending=begun is not None):
             return False
@@ -134,14 +138,15 @@ class Neighbours:
 
 
 def _longest(about: observed.Job | observed.Snapshot) -> timedelta:
-    """How long the deletion of an object takes whose holder is there: that ends it by the deadline."""
+    """The longest time that a deletion takes if its holder is there, which ends it by the deadline."""
     own = isinstance(about, observed.Snapshot)
     told = (about.spec if own else about.spec.get("deletion") or {}).get("deadline")
     return timedelta(seconds=units.duration_s(str(told or deletion.DEADLINE)) + GONE_S)
 
 
 def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> _Seen:
-    """A Lease without the note of the cluster's name belongs to no operator: each that marks jobs writes it."""
+    """Every operator that marks jobs notes the cluster's name on its Lease, so a Lease without
+    that note counts as none."""
     meta = lease["metadata"] if lease is not None else {}
     notes = meta.get("annotations") or {}
     version = str(meta.get("resourceVersion", "")) if labels.CLUSTER in notes else ""
@@ -150,6 +155,7 @@ def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> 
     since_s = seen.since_s if seen is not None and not seen.hidden and seen.version == version else now_s
     gone_s = seen.gone_s if seen is not None else GONE_S
     spec = (lease or {}).get("spec") or {}
-    if version and spec.get("holderIdentity"):  # one that is let go says 1 s
+    # Only with a holder: a leader that ends leaves a duration of 1 s behind, which says nothing about the next one.
+    if version and spec.get("holderIdentity"):
         gone_s = max(GONE_S, HELD_TIMES * float(spec.get("leaseDurationSeconds") or 0))
     return _Seen(version, since_s, now_s, notes, gone_s)

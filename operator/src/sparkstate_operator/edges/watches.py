@@ -1,4 +1,4 @@
-"""Whether the watches are live, by the outcome of their HTTP requests. The readiness of the process depends on it."""
+"""Whether the watches are live, judged by the outcome of their HTTP requests. The process's readiness depends on it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import aiohttp
 from yarl import URL
 
 LISTS_S = 120.0
-"""What can wait waits for a list that is under way, at most so long."""
+"""Patient work waits this long at most for a list that is under way."""
 
 
 class Watches:
-    """One state for each list that is watched, by the path of its URL (of which a server may have more before it).
-    Written by the event loop, read by the web thread."""
+    """One state for each list that is watched, by the path of its URL (a server's URL may put more before the path).
+    The event loop writes it, and the web thread reads it."""
 
     def __init__(self, paths: Iterable[str], monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -24,7 +24,7 @@ class Watches:
     def answered(self, path: str, status: int, *, watch: bool) -> None:
         """A request for the list at ``path`` was answered; with ``watch`` its events follow."""
         if status >= 400:
-            self._put(path, f"is answered with status {status}", lists=False)
+            self._put(path, f"got an answer with status {status}", lists=False)
         else:
             self._put(path, "" if watch else "begins anew with a list", lists=not watch)
 
@@ -42,9 +42,13 @@ class Watches:
                     self._listed_since_s.pop(known, None)
 
     def lists(self) -> bool:
-        """Whether a list is under way, and has not been for very long. A watch begins where its list was read; the API
-        server remembers from there for little more than a minute. A process that has too little of a processor to get
-        there would list for ever, and hear of nothing."""
+        """Whether a list is under way, and not for very long yet. Polls wait for it.
+
+        A watch begins where its list was read, and the API server remembers changes from there for little more than a
+        minute. With 0.15 of a processor, beside the polls of 5,000 drivers, the list of 10,000 snapshots took six
+        minutes. The API server then answered 410 and the list began anew, for ever: the operator heard of no requested
+        savepoint.
+        """
         now_s = self._monotonic()
         return any(now_s - since_s < LISTS_S for since_s in self._listed_since_s.values())
 

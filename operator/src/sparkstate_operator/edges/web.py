@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP, in a thread of its own: it answers even while the event loop hangs."""
+"""Health and metrics over HTTP, in a thread of its own, so that it answers even while the event loop hangs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def _both(host: str) -> bool:
 
 
 class Web:
-    """``/livez``, ``/readyz`` and ``/metrics`` on ``host:port``. An empty host is every address of both families, which
-    of them the pod has is its cluster's choice; port 0 takes a free one."""
+    """``/livez``, ``/readyz`` and ``/metrics`` on ``host:port``. An empty host means every address of both families,
+    because the cluster chooses which of them a pod has; port 0 takes a free one."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Web:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Probes every few seconds are no news."""
+                """Log nothing: probes come every few seconds."""
 
         class Server(ThreadingHTTPServer):
             address_family = socket.AF_INET6 if ":" in host or _both(host) else socket.AF_INET

@@ -1,5 +1,5 @@
-"""What every model of the API shares: frozen, strict, camelCase, unknown fields refused, one change kind per
-field."""
+"""The base of every model of the API: frozen, strict, in camelCase, without unknown fields, and with one kind of change
+for each field."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparkstate_spec import built_in, fields
 
 
 class ChangeKind(enum.StrEnum):
-    """What a change of a field asks of a running job. Ordered: the strongest kind of all changed fields
-    counts."""
+    """What a change of a field asks of a running job, from weakest to strongest: of all changed
+    fields, the strongest kind counts."""
 
     IGNORE = "ignore"
     """Taken over by the operator; the running attempt stays."""

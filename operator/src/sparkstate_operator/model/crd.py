@@ -1,4 +1,4 @@
-"""From models and rules to a CustomResourceDefinition with a structural schema."""
+"""Makes a CustomResourceDefinition with a structural schema from models and rules."""
 
 from __future__ import annotations
 
@@ -104,8 +104,7 @@ def node_at(schema: Schema, path: str) -> Schema:
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """pydantic's JSON schema with references resolved and everything dropped that a structural schema may not
-    have."""
+    """pydantic's JSON schema with its references resolved, without the parts that a structural schema may not have."""
     raw = model.model_json_schema(by_alias=True)
     return _convert(raw, raw.get("$defs", {}))
 

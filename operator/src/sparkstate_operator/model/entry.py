@@ -34,8 +34,7 @@ class ConfigMapKeyRef(Model):
 
 
 class PodTemplate(Model):
-    """``metadata`` and ``spec`` of a pod, merged under what the operator sets; the API server checks the
-    result."""
+    """``metadata`` and ``spec`` of a pod. The fields that the operator sets win; the API server checks the result."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
@@ -50,28 +49,27 @@ class Resources(Model):
         "CPU cores. Built-in: {built_in}.", UPGRADE, ge=1, le=1024, path="driver.cores"
     )
     memory: Quantity | None = spec_field(
-        "JVM heap, e.g. 1Gi; at least 512Mi, which Spark asks for. Memory of slots, the JVM's overhead "
-        "and the Python "
-        "processes come on top (see status.memory). Built-in: {built_in}.",
+        "JVM heap, e.g. 1Gi; Spark needs at least 512Mi. The memory of the slots, of the JVM's overhead and of the "
+        "Python processes comes on top (see status.memory). Built-in: {built_in}.",
         UPGRADE,
         path="driver.memory",
     )
 
 
 class LocalStorage(Model):
-    """The working volume of a pod: slots' stores and Spark's local files. One of the three."""
+    """The working volume of a pod, for the slots' stores and Spark's local files. Give one of the three fields."""
 
     size_limit: Quantity | None = spec_field(
-        "Size of an emptyDir, also requested as ephemeral storage; a pod above it is evicted.", UPGRADE
+        "Size of an emptyDir, also requested as ephemeral storage; a pod that exceeds it is evicted.", UPGRADE
     )
     volume_claim_template: dict[str, Any] | None = spec_field(
-        "A PersistentVolumeClaim's spec (metadata and spec) for a generic ephemeral volume per pod.",
+        "Template (metadata and spec) of a PersistentVolumeClaim, for a generic ephemeral volume in each pod.",
         UPGRADE,
     )
     paths: tuple[Text, ...] | None = spec_field(
-        "Existing directories, best on different disks, mounted by the pod templates; with several, all of "
-        "them hold RocksDB's files. With deployment local the first holds the working directory: if its volume "
-        "outlives the pod, the next one finds there what it would download.",
+        "Directories that the pod templates mount, best on different disks; RocksDB's files are spread over all of "
+        "them. With deployment local the first one holds the working directory: if its volume outlives the pod, the "
+        "next pod finds files there that it would otherwise download.",
         UPGRADE,
         strict=False,
         min_length=1,
@@ -80,7 +78,7 @@ class LocalStorage(Model):
 
 
 class S3Address(Model):
-    """Where S3 is and which Secret opens it."""
+    """The address of S3, and the Secret with its keys."""
 
     endpoint: str | None = spec_field(
         "URL of an S3-compatible server, e.g. http://minio:9000. Built-in: AWS.",
@@ -91,20 +89,19 @@ class S3Address(Model):
     )
     region: Text | None = spec_field("Region, e.g. eu-central-1. Built-in: from the default chain.", UPGRADE)
     path_style: bool | None = spec_field(
-        "Put the bucket into the path, not into the host name. Built-in: {built_in}.",
+        "Put the bucket into the URL's path instead of the host name. Built-in: {built_in}.",
         UPGRADE,
         path="s3.pathStyle",
     )
     secret_ref: LocalObjectRef | None = spec_field(
-        "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if "
-        "there is one). "
-        "Built-in: none, the default chain of serviceAccountName's pod.",
+        "Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if there is one. "
+        "Built-in: none, the default credentials chain of serviceAccountName's pods.",
         UPGRADE,
     )
 
 
 class S3(S3Address):
-    """How S3 is reached. Credentials: a Secret by name, else the process's default chain."""
+    """How to reach S3. Credentials come from a Secret by name, otherwise from the process's default chain."""
 
     access_key: Text | None = spec_field(
         "Refused: keys are never written into a job. Use secretRef.", UPGRADE

@@ -1,4 +1,4 @@
-"""CEL rules on ``spec.configuration``, made from the tables of ``sparkstate_spec``."""
+"""CEL rules on ``spec.configuration``, generated from the tables of ``sparkstate_spec``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields of a job's spec the chart may have a default for (``defaults.*`` in its values)."""
+"""The fields of a job's spec for which the chart may have a default (``defaults.*`` in its values)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ OWN = (
     "upgradeMode", "maxParallelism", "shards", "restoreFrom", "startEmpty", "allowNonRestoredState",
     "restartNonce",
 )  # fmt: skip
-"""Fields that are each job's own: what it runs and restores, what is fixed at its creation, and what has a
-schema default. Flink's keys are left out too: a default is given by the field that a key means."""
+"""Fields that are each job's own: its code, the state that it restores, fields that are fixed at its creation, and
+fields with a schema default. Flink's keys are among them, because a default is given by the field that a key means."""
 REFUSED = ("s3.accessKey", "s3.secretKey", "s3.sessionToken", "stateBackend.changelog")
 """Never valid, so no default of it could be."""
 

@@ -1,4 +1,4 @@
-"""Checkpoints, savepoints, triggers, restarts: how a job goes on and comes back."""
+"""The parts of the spec about checkpoints, savepoints, triggers, restarts, and the state to start from."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ class Checkpointing(Model):
     """When checkpoints are taken and where they go."""
 
     interval: Duration | None = spec_field(
-        "Time from one checkpoint's start to the next, e.g. 30s; judged between epochs. Built-in: {built_in}.",
+        "Time from the start of one checkpoint to the start of the next, e.g. 30s; checked between epochs. Built-in: "
+        "{built_in}.",
         UPGRADE,
         path="checkpointing.interval",
     )
     mode: Literal["interval", "changelog"] | None = spec_field(
-        "interval: state is durable at each checkpoint. changelog is not in this version. Built-in: "
+        "interval: state becomes durable at each checkpoint. changelog is not in this version. Built-in: "
         "{built_in}.",
         UPGRADE,
         path="checkpointing.mode",
     )
     timeout: Duration | None = spec_field(
-        "A checkpoint that takes longer is given up. Built-in: {built_in}.",
+        "A checkpoint that takes longer is abandoned. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.timeout",
     )
     min_pause: Duration | None = spec_field(
-        "Least time from one checkpoint's end to the next one's start. Built-in: {built_in}.",
+        "Shortest time from the end of one checkpoint to the start of the next. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.minPause",
     )
     tolerable_failures: int | None = spec_field(
-        "Failed checkpoints in a row before the job fails; while storage is away none is counted. "
-        "Built-in: {built_in}.",
+        "Failed checkpoints in a row that are tolerated before the job fails; failures while storage is away do not "
+        "count. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.tolerableFailures",
         ge=0,
         le=1000000,
     )
     storage: Location | None = spec_field(
-        "URL of the checkpoint storage: s3://bucket/prefix, file:///path, or with deployment local also a "
-        "path "
-        "(relative to the manifest). Helm value: defaults.checkpointing.storage.",
+        "URL of the checkpoint storage: s3://bucket/prefix or file:///path; with deployment local a path is allowed "
+        "too (relative to the manifest). Helm value: defaults.checkpointing.storage.",
         UPGRADE,
         path="checkpointing.storage",
     )
@@ -60,35 +60,35 @@ class Checkpointing(Model):
         le=1000,
     )
     inline_threshold: Quantity | None = spec_field(
-        "Files of at most this size travel inside the checkpoint's metadata; at most 1Mi. Built-in: {built_in}.",
+        "Files up to this size are stored inside the checkpoint's metadata; at most 1Mi. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.inlineThreshold",
     )
     write_buffer_size: Quantity | None = spec_field(
-        "Buffer of a stream to the checkpoint storage. Built-in: {built_in}.",
+        "Size of the buffer of a stream to the checkpoint storage. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.writeBufferSize",
     )
     max_held_output: Quantity | None = spec_field(
-        "Output of file sinks that a slot may keep on its disk until a checkpoint completes. At half of it a "
-        "checkpoint is due before its interval is over; at all of it the job takes nothing in until one has "
-        "completed. Built-in: {built_in}.",
+        "Output of file sinks that a slot may keep on its disk until a checkpoint completes. At half of this size a "
+        "checkpoint begins before its interval is over; at the full size the job takes in no more rows until a "
+        "checkpoint has completed. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.maxHeldOutput",
     )
     max_time_without_checkpoint: Duration | None = spec_field(
-        "While a storage is away (of checkpoints or of a sink), the job takes nothing in once its newest checkpoint "
-        "is older than that. Built-in: {built_in}.",
+        "While a storage is away (of checkpoints or of a sink), the job takes in no more rows once its newest "
+        "checkpoint is older than this. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.maxTimeWithoutCheckpoint",
     )
 
 
 class Savepoints(Model):
-    """Savepoints by the clock, and how long they are kept."""
+    """Periodic savepoints, and how long they are kept."""
 
     storage: Location | None = spec_field(
-        "URL for savepoints. Built-in: savepoints/ under the checkpoint storage.",
+        "URL of the folder for savepoints. Built-in: savepoints/ under the checkpoint storage.",
         UPGRADE,
         path="savepoints.storage",
     )
@@ -103,13 +103,13 @@ class Savepoints(Model):
         IGNORE,
     )
     max_age: Duration | None = spec_field(
-        "Older periodic savepoints are deleted with their data, never the newest one. Built-in: none, "
-        "they are kept.",
+        "Periodic savepoints that are older are deleted with their data, except the newest one. Built-in: none, they "
+        "are kept.",
         IGNORE,
         path="savepoints.maxAge",
     )
     max_count: int | None = spec_field(
-        "Periodic savepoints to keep. Built-in: none, all are kept.",
+        "Number of periodic savepoints to keep. Built-in: none, all are kept.",
         IGNORE,
         path="savepoints.maxCount",
         ge=1,
@@ -123,17 +123,17 @@ class Savepoints(Model):
 
 
 class Trigger(Model):
-    """When epochs start. One of the two."""
+    """When epochs start. Give one of the two fields."""
 
     processing_time: Duration | None = spec_field(
-        "Least time from one epoch's start to the next, e.g. 1s. Built-in: {built_in}, as soon as the last one "
-        "ended.",
+        "Shortest time from the start of one epoch to the start of the next, e.g. 1s. Built-in: {built_in}, each epoch "
+        "starts as soon as the last one has ended.",
         UPGRADE,
         path="trigger.processingTime",
     )
     available_now: bool | None = spec_field(
-        "Work through what is there in epochs of the source's bound, let all timers fire, then end. "
-        "Built-in: {built_in}.",
+        "Process all data that is available now, in epochs as large as the source's bound, then fire all timers and "
+        "end. Built-in: {built_in}.",
         UPGRADE,
         path="trigger.availableNow",
     )
@@ -164,26 +164,26 @@ class ExponentialDelay(Model):
         "Longest delay. Built-in: {built_in}.", UPGRADE, path="restart.exponentialDelay.maxBackoff"
     )
     backoff_multiplier: float | None = spec_field(
-        "Growth of the delay. Built-in: {built_in}.",
+        "Factor by which the delay grows. Built-in: {built_in}.",
         UPGRADE,
         path="restart.exponentialDelay.backoffMultiplier",
         ge=1.0,
         le=100.0,
     )
     reset_backoff_threshold: Duration | None = spec_field(
-        "Healthy time after which the delay starts anew. Built-in: {built_in}.",
+        "Time without a failure after which the delay begins at the first one again. Built-in: {built_in}.",
         UPGRADE,
         path="restart.exponentialDelay.resetBackoffThreshold",
     )
     jitter_factor: float | None = spec_field(
-        "Random share added or taken away. Built-in: {built_in}.",
+        "Largest share of the delay that is added or taken away at random. Built-in: {built_in}.",
         UPGRADE,
         path="restart.exponentialDelay.jitterFactor",
         ge=0.0,
         le=1.0,
     )
     attempts_before_reset_backoff: int | None = spec_field(
-        "Restarts in a row before the job fails. Built-in: without end.",
+        "Restarts in a row before the job fails. Built-in: without limit.",
         UPGRADE,
         path="restart.exponentialDelay.attemptsBeforeResetBackoff",
         ge=1,
@@ -195,15 +195,17 @@ class FailureRate(Model):
     """Restarts until there are too many failures within an interval."""
 
     max_failures_per_interval: int | None = spec_field(
-        "The failure that makes this many within the interval ends the job, as in Flink. "
-        "Built-in: {built_in} (none is restarted).",
+        "The job ends with the failure that reaches this number within the interval, as in Flink. "
+        "Built-in: {built_in} (the first failure ends the job).",
         UPGRADE,
         path="restart.failureRate.maxFailuresPerInterval",
         ge=1,
         le=10**9,
     )
     failure_rate_interval: Duration | None = spec_field(
-        "The interval. Built-in: {built_in}.", UPGRADE, path="restart.failureRate.failureRateInterval"
+        "The interval in which failures are counted. Built-in: {built_in}.",
+        UPGRADE,
+        path="restart.failureRate.failureRateInterval",
     )
     delay: Duration | None = spec_field(
         "Time before a restart. Built-in: {built_in}.", UPGRADE, path="restart.failureRate.delay"
@@ -214,7 +216,7 @@ class Restart(Model):
     """The restart strategy, with Flink's names and defaults."""
 
     strategy: Literal["none", "fixed-delay", "exponential-delay", "failure-rate"] | None = spec_field(
-        "Built-in: {built_in}.", UPGRADE, path="restart.strategy"
+        "Which strategy decides. Built-in: {built_in}.", UPGRADE, path="restart.strategy"
     )
     fixed_delay: FixedDelay | None = spec_field("For strategy fixed-delay.", UPGRADE)
     exponential_delay: ExponentialDelay | None = spec_field("For strategy exponential-delay.", UPGRADE)
@@ -222,12 +224,12 @@ class Restart(Model):
 
 
 class RestoreSource(Model):
-    """The state to start from. One of the fields. Void once the attempt that used it has completed a
+    """The state to start from. Give one of the fields. Without effect once the attempt that used it has completed a
     checkpoint."""
 
     snapshot_ref: LocalObjectRef | None = spec_field("A StateSnapshot of this namespace.", SAVEPOINT)
     latest: Literal[True] | None = spec_field(
-        "The newest completed checkpoint or savepoint of the job of this name.", SAVEPOINT
+        "The newest completed checkpoint or savepoint of the job with this name.", SAVEPOINT
     )
     uri: Location | None = spec_field(
         "Folder of a savepoint or checkpoint (the one that holds _metadata).",
@@ -241,14 +243,13 @@ class Deletion(Model):
     """What happens to state when the job object is deleted."""
 
     policy: Literal["savepoint", "retain", "purge"] | None = spec_field(
-        "savepoint: take a last savepoint, keep all. retain: keep what is there. purge: delete "
-        "checkpoints and "
-        "savepoints. Built-in: {built_in}.",
+        "savepoint: take a last savepoint and keep everything. retain: keep everything as it is. purge: delete "
+        "checkpoints and savepoints. Built-in: {built_in}.",
         IGNORE,
         path="deletion.policy",
     )
     deadline: Duration | None = spec_field(
-        "After this time the deletion goes on as with retain, so that it always ends. Built-in: {built_in}.",
+        "After this time the deletion continues as with retain, so that it always ends. Built-in: {built_in}.",
         IGNORE,
         path="deletion.deadline",
     )

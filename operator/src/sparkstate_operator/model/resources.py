@@ -1,4 +1,4 @@
-"""The two resources: names, columns, models and rules of each, from which ``crd`` makes a definition."""
+"""The two resources, with the names, columns, models and rules from which ``crd`` makes a definition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ JOBS = Resource(
     kind=job.KIND,
     plural=job.PLURAL,
     short="ssj",
-    description="A streaming Spark job with keyed state: checkpoints and savepoints.",
+    description="A streaming Spark job with keyed state, checkpoints and savepoints.",
     spec=StatefulSparkJobSpec,
     status=StatefulSparkJobStatus,
     rules=rules.ALL,
@@ -77,13 +77,13 @@ SNAPSHOTS = Resource(
     kind=snapshot.KIND,
     plural=snapshot.PLURAL,
     short="snap",
-    description="One savepoint: taken from a job, or registered from storage; kept, restored from, deleted.",
+    description="One savepoint, taken from a job or registered from storage, and what happens to its data.",
     spec=snapshot.StateSnapshotSpec,
     status=snapshot.StateSnapshotStatus,
     rules=snapshot_rules.ALL,
     columns=(
         Column("Phase", "string", ".status.phase", "Where the snapshot stands"),
-        Column("Job", "string", ".spec.jobRef.name", "The job that it is taken from"),
+        Column("Job", "string", ".spec.jobRef.name", "The job from which it is taken"),
         Column("Epoch", "integer", ".status.epoch", "The epoch whose end it holds"),
         Column("Size", "string", ".status.size", "Size of the whole state"),
         Column("Completed", "date", ".status.completedTime", "Age of the completed savepoint"),

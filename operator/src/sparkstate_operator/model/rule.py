@@ -1,4 +1,4 @@
-"""What one CEL rule is, and the kinds of rules that recur. The words are those of ``sparkstate_spec.rules``."""
+"""A CEL rule, and the kinds of rules that recur. The words of a rule come from ``sparkstate_spec.rules``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from sparkstate_spec.values import LATER_SCHEMES
 
 @dataclass(frozen=True)
 class Rule:
-    """One ``x-kubernetes-validations`` entry of the schema node ``at``;
-
-    ``field`` is the path below that is named.
-    """
+    """One ``x-kubernetes-validations`` entry of the schema node ``at``. ``field``: the path
+    below it that errors name."""
 
     at: str
     rule: str
@@ -31,7 +29,7 @@ class Rule:
 
 def said(known: kinds.Rule, at: str, expression: str) -> Rule:
     """A rule of the spec in CEL: ``expression`` holds at the schema node ``at`` where the rule is kept."""
-    # CEL cannot name metadata.name in a path: its rule stands at the root.
+    # CEL accepts no fieldPath to metadata.name, so that rule belongs to the root and names no field.
     field = known.path.removeprefix(at) if at else ""
     return Rule(at, expression, known.message, field)
 
@@ -106,7 +104,7 @@ def s3_rules(at: str) -> tuple[Rule, ...]:
 
 
 def fixed(field: str, message: str) -> Rule:
-    """A field of ``spec`` that can neither be changed, nor be added or taken away later."""
+    """A field of ``spec`` that nobody can change, add or remove later."""
     return Rule(
         "spec",
         f"has(self.{field}) == has(oldSelf.{field}) && "

@@ -1,7 +1,7 @@
-"""The rules of ``sparkstate_spec.rules`` in CEL, by which the API server judges a job, and those about changes.
+"""The rules of ``sparkstate_spec.rules`` in CEL, by which the API server judges a job, and the rules about changes.
 
-Rules on ``spec.configuration`` (Flink's keys) are made in ``flink_rules``. ``sparkstate_spec.rules`` has the name of a
-rule and its words to the user; ``tests/contract`` holds both forms against the same specs.
+``flink_rules`` makes the rules on ``spec.configuration`` (Flink's keys). ``sparkstate_spec.rules`` has a rule's name
+and its words to the user; ``tests/contract`` tries both forms on the same specs.
 """
 
 from __future__ import annotations
@@ -219,7 +219,10 @@ FIXED = (
         ".configuration",
     ),
 )
-"""Adding one of them later is judged by the operator, which knows what was fixed."""
+"""Adding one of them later is judged by the operator, which knows the fixed value.
+
+Each spelling has a rule of its own. One rule that compared a field with Flink's key for it broke the API server's cost
+budget, and the CRD was refused."""
 
 ALL: tuple[Rule, ...] = (
     NAME, *ENTRY, *SIZE, *BACKEND, *PROGRESS, *RESTORE, *s3_rules("spec.s3"), *FIXED, *flink_rules.ALL

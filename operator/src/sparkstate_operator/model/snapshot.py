@@ -1,4 +1,4 @@
-"""A StateSnapshot: one savepoint, taken from a job or taken over from storage, and what becomes of its data."""
+"""A StateSnapshot: one savepoint that is taken from a job or registered from storage, and what happens to its data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JobRef(Model):
         "Name of the StatefulSparkJob, in the same namespace.", IMMUTABLE, default=...
     )
     uid: str | None = spec_field(
-        "Only the job with this uid, not a later one of the same name. Built-in: whichever bears the name.",
+        "Only the job with this uid, and no later one of the same name. Built-in: whichever job has the name.",
         IMMUTABLE,
         pattern=UID_PATTERN,
         max_length=63,
@@ -37,57 +37,56 @@ class JobRef(Model):
 
 
 class StateSnapshotSpec(Model):
-    """What is asked for: a savepoint of a job (jobRef), or one that lies in storage already (uri)."""
+    """The desired savepoint: one to take from a job (jobRef), or one that exists in storage (uri)."""
 
     job_ref: JobRef | None = spec_field("Take a savepoint of this job. Not together with uri.", IMMUTABLE)
     uri: Location | None = spec_field(
-        "Folder of a savepoint that exists already (the one that holds _metadata), to be registered and "
-        "perhaps deleted later. Not together with jobRef.",
+        "Folder of an existing savepoint (the one that holds _metadata). The object registers it, and may delete it "
+        "later. Not together with jobRef.",
         IMMUTABLE,
     )
     storage: Location | None = spec_field(
-        "URL below which the savepoint is written; with jobRef only. Built-in: the job's savepoints.storage.",
+        "URL below which the savepoint is written; only with jobRef. Built-in: the job's savepoints.storage.",
         IMMUTABLE,
     )
-    s3: S3 | None = spec_field("How S3 is reached. Built-in: as the job of jobRef reaches it.", IMMUTABLE)
+    s3: S3 | None = spec_field("How to reach S3. Built-in: as the job of jobRef does.", IMMUTABLE)
     service_account_name: ObjectName | None = spec_field(
-        "ServiceAccount under which the data is read and deleted. Built-in: that of jobRef's job.",
+        "ServiceAccount of the pods that read and delete the data. Built-in: that of jobRef's job.",
         IMMUTABLE,
     )
     trigger_id: str | None = spec_field(
-        "Id of the trigger; the same id never makes a second savepoint. Built-in: from the object's uid.",
+        "Id of the trigger; the same id never makes a second savepoint. Built-in: derived from the object's uid.",
         IMMUTABLE,
         pattern=TRIGGER_PATTERN,
         max_length=63,
     )
     timeout: Duration | None = spec_field(
-        "A savepoint that is not complete after this time has failed. Built-in: the job's "
+        "A savepoint that is not complete after this time counts as failed. Built-in: the job's "
         "checkpointing.timeout.",
         IGNORE,
     )
     template: PodTemplate | None = spec_field(
-        "Pod template of the commands that read and delete the data: where they may run, pull secrets, and with "
-        "file:// the volumes, with the volumeMounts of a container named command. Built-in: as the driver of "
-        "jobRef's job.",
+        "Pod template of the commands that read and delete the data: where they may run, pull secrets, and for file:// "
+        "the volumes, with volumeMounts in a container named command. Built-in: taken from the driver of jobRef's job.",
         IGNORE,
     )
     pinned: bool | None = spec_field(
-        "true: retention by age and count never removes it. Built-in: false.", IGNORE
+        "true: retention by age and count never deletes it. Built-in: false.", IGNORE
     )
     deletion_policy: Literal["Retain", "Delete"] | None = spec_field(
-        "What happens to the data when this object is deleted, by retention too. Built-in: Retain.", IGNORE
+        "What happens to the data when somebody, or retention, deletes this object. Built-in: Retain.", IGNORE
     )
     deadline: Duration | None = spec_field(
-        "When the data could not be deleted for this long, the object goes all the same and an Event says "
-        "where the data lies. Built-in: 5m; of a periodic one whose job is there 168h.",
+        "If the data could not be deleted for this long, the object goes all the same, and an Event says where the "
+        "data is. Built-in: 5m; 168h for a periodic snapshot whose job exists.",
         IGNORE,
     )
 
 
 class Access(Model):
-    """How the data is reached. Written down when the savepoint is taken: the job may be gone later."""
+    """How to reach the data. Written down when the savepoint is taken, because the job may be gone later."""
 
-    s3: S3Address | None = status_field("How S3 is reached.")
+    s3: S3Address | None = status_field("How to reach S3.")
     service_account_name: str | None = status_field("ServiceAccount of the pods that read or delete it.")
     template: PodTemplate | None = status_field("Pod template of the pods that read or delete it.")
     storage: str | None = status_field("Checkpoint storage of the job that it was taken from.")
@@ -95,15 +94,15 @@ class Access(Model):
 
 
 class StateSnapshotStatus(Model):
-    """What the operator knows. The trigger id is written before the trigger is sent."""
+    """The observed savepoint. The trigger id is written before the trigger is sent."""
 
     phase: SnapshotPhase | None = status_field("Where the snapshot stands, in one word.")
-    observed_generation: int | None = status_field("The newest generation that was judged.")
-    trigger_id: str | None = status_field("The trigger that asks the driver for it.")
+    observed_generation: int | None = status_field("The newest generation that the operator has judged.")
+    trigger_id: str | None = status_field("Id of the trigger by which the driver is asked for it.")
     job_uid: str | None = status_field("uid of the job that it was taken from.")
     attempt: int | None = status_field("Attempt of the job whose driver took it.")
     uri: str | None = status_field("Folder of the savepoint.")
-    access: Access | None = status_field("How the data is reached.")
+    access: Access | None = status_field("How to reach the data.")
     epoch: int | None = status_field("The epoch whose end it holds.")
     lineage: str | None = status_field("Id of the lineage that it was taken from.")
     slots: int | None = status_field("Slots that the job ran with.")
@@ -112,8 +111,8 @@ class StateSnapshotStatus(Model):
     completed_time: datetime | None = status_field("When it completed.", strict=False)
     duration: str | None = status_field("How long it took.")
     deletion_started_time: datetime | None = status_field("When its deletion began.", strict=False)
-    reason: str | None = status_field("One stable word: why it failed or waits.")
-    message: str | None = status_field("A sentence for people.", max_length=32768)
+    reason: str | None = status_field("One stable word that says why it failed or waits.")
+    message: str | None = status_field("The same in a sentence for people.", max_length=32768)
     conditions: tuple[Condition, ...] | None = status_field(
         "Ready, and Reconciling and Stalled for kstatus.", strict=False
     )

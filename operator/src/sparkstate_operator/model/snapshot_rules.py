@@ -1,4 +1,4 @@
-"""CEL rules of a StateSnapshot: what can be judged without a cluster and types cannot say."""
+"""CEL rules of a StateSnapshot, for everything that types cannot say and nobody needs a cluster to judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sparkstate_operator.model.rule import Rule, fixed, given, location, positiv
 from sparkstate_operator.model.snapshot import StateSnapshotSpec
 
 NAME_LIMIT = 63
-"""The name becomes a label's value; children have names of their own, shortened where they must be."""
+"""The name becomes a label's value, which is the limit. Children have names of their own, shortened if need be."""
 
 NAME = Rule(
     "",
@@ -19,10 +19,10 @@ ORIGIN = (
     Rule(
         "spec",
         f"{given('jobRef', 'uri')} == 1",
-        "exactly one of jobRef (take a savepoint) and uri (one that exists) says which state this is",
+        "give exactly one of jobRef (to take a savepoint) and uri (to register one that exists)",
     ),
     *(
-        Rule("spec", f"!has(self.{field}) || has(self.jobRef)", "needs jobRef", f".{field}")
+        Rule("spec", f"!has(self.{field}) || has(self.jobRef)", "applies only with jobRef", f".{field}")
         for field in ("storage", "triggerId", "timeout")
     ),
 )

@@ -39,27 +39,26 @@ IMMUTABLE = ChangeKind.IMMUTABLE
 
 
 class StatefulSparkJobSpec(Model):
-    """What the user asks for. Fields without a schema default: job, then Helm value, then built-in."""
+    """The desired job. For a field without a schema default, the job's value wins over the Helm value, and the Helm
+    value over the built-in one."""
 
     image: Text | None = spec_field(
         "Image with the job's code and the engine. Helm value: defaults.image.", UPGRADE
     )
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = spec_field(
-        "As in a container. Built-in: Kubernetes' own rule.", UPGRADE
+        "Pull policy of the image, as in a container. Built-in: Kubernetes' own rule.", UPGRADE
     )
     image_pull_secrets: tuple[LocalObjectRef, ...] | None = spec_field(
         "Secrets for pulling the image.", UPGRADE, strict=False, max_length=16
     )
     service_account_name: ObjectName | None = spec_field(
-        "ServiceAccount of driver and executors; its default credentials chain reaches the storage where "
-        "s3.secretRef "
-        "is absent. Built-in: one made for the job.",
+        "ServiceAccount of driver and executors; without s3.secretRef its credentials open the storage. Built-in: the "
+        "operator makes one for the job.",
         UPGRADE,
     )
     python_file: Text | None = spec_field(
-        "Python file with the job's function: a path in the image, for the runner relative to the "
-        "manifest. One of "
-        "pythonFile, module, configMapRef.",
+        "Python file with the job's function: a path in the image, or for the runner a path relative to the manifest. "
+        "Give one of pythonFile, module, configMapRef.",
         UPGRADE,
     )
     module: str | None = spec_field(
@@ -69,7 +68,7 @@ class StatefulSparkJobSpec(Model):
         max_length=256,
     )
     config_map_ref: ConfigMapKeyRef | None = spec_field(
-        "Script in a ConfigMap, for development; not for the runner.", UPGRADE
+        "Script in a ConfigMap, for development; the runner does not support it.", UPGRADE
     )
     function: str | None = spec_field(
         "The function: def job(spark, params). Built-in: {built_in}.",
@@ -85,9 +84,8 @@ class StatefulSparkJobSpec(Model):
         "Spark configuration. No keys or passwords.", UPGRADE, max_length=300
     )
     configuration: dict[str, Text] | None = spec_field(
-        "Flink's configuration keys, old or new spelling, as strings; each means the field whose "
-        "description names it, "
-        "and may not stand beside it.",
+        "Flink's configuration keys, in their old or new spelling, as strings. Each key means the field whose "
+        "description names it; give the key or the field, not both.",
         UPGRADE,
         max_length=100,
     )
@@ -97,7 +95,7 @@ class StatefulSparkJobSpec(Model):
         default=built_in.value("deployment"),
     )
     slots: int | None = spec_field(
-        "Parallelism: processes that hold state. kubectl scale changes it; at most the job's shards. "
+        "Parallelism: the number of processes that hold state. kubectl scale changes it; at most the number of shards. "
         "Built-in: {built_in}.",
         SCALE,
         path="slots",
@@ -105,7 +103,7 @@ class StatefulSparkJobSpec(Model):
         le=32768,
     )
     slots_per_executor: int | None = spec_field(
-        "Slots in one executor pod (deployment cluster). Built-in: {built_in}.",
+        "Slots in each executor pod (deployment cluster). Built-in: {built_in}.",
         UPGRADE,
         path="slotsPerExecutor",
         ge=1,
@@ -119,90 +117,92 @@ class StatefulSparkJobSpec(Model):
         le=32768,
     )
     shards: int | None = spec_field(
-        "Number of stores that the key groups are spread over, fixed when the job is created; bounds "
-        "slots. Built-in: "
-        "four per slot, at least 16.",
+        "Number of stores over which the key groups are spread, fixed when the job is created; slots cannot exceed it. "
+        "Built-in: four per slot, at least 16.",
         IMMUTABLE,
         ge=1,
         le=32768,
     )
     driver: Resources | None = spec_field(
-        "The driver's cores and heap (deployment local: all of Spark's).", UPGRADE
+        "The driver's cores and heap (with deployment local, those of all of Spark).", UPGRADE
     )
-    executor: Resources | None = spec_field("An executor's cores and heap (deployment cluster).", UPGRADE)
+    executor: Resources | None = spec_field("Cores and heap of each executor (deployment cluster).", UPGRADE)
     managed_memory_per_slot: Quantity | None = spec_field(
         "Memory that a slot's backend may use for caches and write buffers, e.g. 256Mi. Built-in: {built_in}.",
         UPGRADE,
         path="managedMemoryPerSlot",
     )
     fixed_memory_per_slot: Quantity | None = spec_field(
-        "As managedMemoryPerSlot, for this job alone; replaces it.",
+        "Like managedMemoryPerSlot, but for this job only; it replaces that value.",
         UPGRADE,
         path="fixedMemoryPerSlot",
     )
     managed_memory: bool | None = spec_field(
-        "false: the backend's options decide, and nothing bounds the sum. For experts. Built-in: {built_in}.",
+        "false: the backend's own options decide, and nothing bounds their sum. For experts. Built-in: {built_in}.",
         UPGRADE,
         path="managedMemory",
     )
     state_memory_per_slot: Quantity | None = spec_field(
-        "With state backend hashmap: memory that a slot's state itself may take, beside managed memory. "
-        "Enters the "
+        "With state backend hashmap: memory for a slot's state itself, on top of managed memory. It is part of the "
         "memory sum. Built-in: {built_in}.",
         UPGRADE,
         path="stateMemoryPerSlot",
     )
-    local_storage: LocalStorage | None = spec_field("The working volume.", UPGRADE)
-    state_backend: StateBackend | None = spec_field("Where working state lives.", UPGRADE)
+    local_storage: LocalStorage | None = spec_field("The working volume of each pod.", UPGRADE)
+    state_backend: StateBackend | None = spec_field("Where working state is kept.", UPGRADE)
     checkpointing: Checkpointing | None = spec_field("When checkpoints are taken and where they go.", UPGRADE)
     savepoints: Savepoints | None = spec_field("Periodic savepoints and their history.", IGNORE)
     trigger: Trigger | None = spec_field("When epochs start.", UPGRADE)
-    restart: Restart | None = spec_field("What follows a failure.", UPGRADE)
+    restart: Restart | None = spec_field("What happens after a failure.", UPGRADE)
     fence_timeout: Duration | None = spec_field(
-        "A driver that could not prove for this long that it is the only one starts no epoch. Built-in: {built_in}.",
+        "A driver that has not been able to prove for this long that it is the only one starts no epoch. Built-in: "
+        "{built_in}.",
         UPGRADE,
         path="fenceTimeout",
     )
     sink_timeout: Duration | None = spec_field(
-        "A longer call of a sink function fails the epoch. Built-in: {built_in}.", UPGRADE, path="sinkTimeout"
+        "A call of a sink function that takes longer fails the epoch. Built-in: {built_in}.",
+        UPGRADE,
+        path="sinkTimeout",
     )
     upgrade_mode: Literal["stateless", "last-state", "savepoint"] = spec_field(
-        "How a changed spec takes over: from a savepoint taken for it, from the last checkpoint, or "
-        "without state.",
+        "What the next attempt starts from when the spec changes. savepoint: a savepoint taken for the change. "
+        "last-state: the last checkpoint. stateless: no state.",
         IGNORE,
         default=built_in.value("upgradeMode"),
     )
     state: Literal["running", "suspended"] = spec_field(
-        "suspended: stopped with its state kept, by the upgrade mode.",
+        "suspended: the job is stopped as its upgrade mode says, and its state is kept.",
         UPGRADE,
         default=built_in.value("state"),
     )
     restart_nonce: int | None = spec_field(
-        "Any other number starts a new attempt of the same spec. Built-in: none.",
+        "Change this number to start a new attempt of the same spec. Built-in: none.",
         UPGRADE,
         ge=0,
         le=2**31 - 1,
     )
     restore_from: RestoreSource | None = spec_field(
-        "The state to start from, where the job has no completed checkpoint of its own, or when changed.",
+        "The state to start from, if the job has no completed checkpoint of its own or this field changes.",
         SAVEPOINT,
     )
     start_empty: bool | None = spec_field(
-        "Start without state although there is some. Void once a checkpoint has completed. Built-in: {built_in}.",
+        "Start without state although there is some. Without effect once a checkpoint has completed. Built-in: "
+        "{built_in}.",
         SAVEPOINT,
         path="startEmpty",
     )
     allow_non_restored_state: bool | None = spec_field(
-        "Drop restored state that no operator of the job asks for. Built-in: {built_in}, an error.",
+        "Drop restored state that no operator of the job declares; otherwise it is an error. Built-in: {built_in}.",
         SAVEPOINT,
         path="allowNonRestoredState",
     )
     deletion: Deletion | None = spec_field("What happens to state when the job is deleted.", IGNORE)
-    s3: S3 | None = spec_field("How S3 is reached.", UPGRADE)
-    ui: bool | None = spec_field("Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
+    s3: S3 | None = spec_field("How to reach S3.", UPGRADE)
+    ui: bool | None = spec_field("Run Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
     metrics_port: int | None = spec_field(
-        "A port of the driver that answers GET /metrics without a token, and nothing else: for Prometheus. The "
-        "container's port is named metrics; Flink's own number is 9249. Built-in: none.",
+        "A port of the driver for Prometheus: it answers GET /metrics without a token, and nothing else. The "
+        "container's port is named metrics; Flink itself uses 9249. Built-in: none.",
         UPGRADE,
         path="metricsPort",
         ge=1,

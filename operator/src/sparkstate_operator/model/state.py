@@ -15,7 +15,7 @@ UPGRADE = ChangeKind.UPGRADE
 
 
 class Changelog(Model):
-    """State changes uploaded continuously. Not in this version."""
+    """Continuous upload of state changes. Not in this version."""
 
     enabled: bool | None = spec_field("Not in this version.", UPGRADE)
     storage: Text | None = spec_field("Not in this version.", UPGRADE)
@@ -28,16 +28,14 @@ class StateBackend(Model):
     model_config = ConfigDict(title="StateBackend")
 
     type: Literal["hashmap", "rocksdb", "custom", "external"] | None = spec_field(
-        "hashmap keeps Python objects in the slots' memory: fast, bounded by memory. rocksdb keeps bytes "
-        "on local disk "
-        "with a bounded cache: state may be much larger than memory. custom and external are not in this "
-        "version. "
-        "Built-in: {built_in}.",
+        "hashmap keeps Python objects in the slots' memory: it is fast, and memory bounds the state. rocksdb keeps "
+        "bytes on local disk with a bounded cache: state may be much larger than memory. custom and external are not "
+        "in this version. Built-in: {built_in}.",
         UPGRADE,
         path="stateBackend.type",
     )
     incremental: bool | None = spec_field(
-        "Upload only what changed since the last completed checkpoint (rocksdb). Built-in: {built_in}.",
+        "Upload only the files that are new since the last completed checkpoint (rocksdb). Built-in: {built_in}.",
         UPGRADE,
         path="stateBackend.incremental",
     )
@@ -47,16 +45,14 @@ class StateBackend(Model):
         ]
         | None
     ) = spec_field(
-        "A set of RocksDB options. Applied first, then options, then optionsFactory; managed memory wins "
-        "over all. "
+        "A set of RocksDB options. It applies first, then options, then optionsFactory; managed memory wins over all. "
         "Built-in: {built_in}.",
         UPGRADE,
         path="stateBackend.predefinedOptions",
     )
     options: dict[str, Text] | None = spec_field(
-        "RocksDB options by Flink's keys (state.backend.rocksdb.…); own keys only together with "
-        "optionsFactory. For "
-        "experts: they are used as written where memory is not managed.",
+        "RocksDB options by Flink's keys (state.backend.rocksdb.…); keys of your own need an optionsFactory. For "
+        "experts: where memory is not managed, the options apply as written.",
         UPGRADE,
         max_length=100,
     )
@@ -69,8 +65,7 @@ class StateBackend(Model):
     )
     changelog: Changelog | None = spec_field("Not in this version.", UPGRADE)
     timer_service: Literal["heap", "rocksdb"] | None = spec_field(
-        "Where timers live: heap is faster for few timers. Built-in: {built_in} (with type hashmap always "
-        "heap).",
+        "Where timers are kept: heap is faster for few timers. Built-in: {built_in} (always heap with type hashmap).",
         UPGRADE,
         path="stateBackend.timerService",
     )
@@ -91,8 +86,7 @@ class StateBackend(Model):
         le=128,
     )
     native_metrics: tuple[Literal[NATIVE_METRICS], ...] | None = spec_field(  # type: ignore[valid-type]
-        "RocksDB's own metrics to publish, by Flink's names (state.backend.rocksdb.metrics.…); they may "
-        "cost. "
+        "RocksDB's own metrics to publish, by Flink's names (state.backend.rocksdb.metrics.…); they may cost speed. "
         "Built-in: none.",
         UPGRADE,
         strict=False,
@@ -113,8 +107,8 @@ class StateBackend(Model):
         le=0.99,
     )
     local_recovery: bool | None = spec_field(
-        "Restore from the files that an earlier slot left on the same disk (rocksdb), where their checksums are "
-        "those of the checkpoint; the others are downloaded. There is no second copy. Built-in: {built_in}.",
+        "Restore from files that an earlier slot left on the same disk (rocksdb), if their checksums are those of the "
+        "checkpoint; the others are downloaded. No second copy is kept for this. Built-in: {built_in}.",
         UPGRADE,
         path="stateBackend.localRecovery",
     )

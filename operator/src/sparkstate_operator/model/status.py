@@ -1,4 +1,5 @@
-"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and what a person wants to see."""
+"""The status of a StatefulSparkJob: a write-ahead log of the operator's acts, and the facts that
+a person wants to see."""
 
 from __future__ import annotations
 
@@ -23,20 +24,20 @@ class Condition(Model):
     reason: str = status_field("One stable word.", default=...)
     message: str = status_field("A sentence for people.", default="", max_length=32768)
     last_transition_time: datetime = status_field("When status last changed.", default=..., strict=False)
-    observed_generation: int | None = status_field("Generation that this was judged for.")
+    observed_generation: int | None = status_field("Generation of the spec to which this applies.")
 
 
 class Checkpoint(Model):
     """One completed checkpoint or savepoint."""
 
     id: int | None = status_field("Its number within the lineage.")
-    uri: str | None = status_field("Where it lies.")
+    uri: str | None = status_field("Its folder.")
     epoch: int | None = status_field("The epoch whose end it holds.")
     time: datetime | None = status_field("When it completed.", strict=False)
     duration: str | None = status_field("How long it took.")
     size: str | None = status_field("Size of the whole state.")
     uploaded: str | None = status_field("Bytes that this one had to upload.")
-    trigger_id: str | None = status_field("The trigger that asked for it (savepoints).")
+    trigger_id: str | None = status_field("Id of the trigger that asked for it (savepoints).")
 
 
 class Failure(Model):
@@ -50,14 +51,14 @@ class Failure(Model):
 
 
 class Restarts(Model):
-    """Restarts by who saw to them."""
+    """Restarts, counted by who made them."""
 
-    engine: int = status_field("By the engine itself, within a driver.", default=0)
-    kubelet: int = status_field("Of the container, by the kubelet.", default=0)
-    operator: int = status_field("As a new attempt, by the operator.", default=0)
+    engine: int = status_field("Restarts by the engine itself, within a driver.", default=0)
+    kubelet: int = status_field("Restarts of the driver's container, by the kubelet.", default=0)
+    operator: int = status_field("Restarts by the operator, each as a new attempt.", default=0)
     total: int = status_field("The sum.", default=0)
-    attempt_kubelet: int | None = status_field("By the kubelet, in the newest attempt.")
-    attempt_engine: int | None = status_field("By the engine, in the newest attempt's driver.")
+    attempt_kubelet: int | None = status_field("Restarts by the kubelet in the newest attempt.")
+    attempt_engine: int | None = status_field("Restarts by the engine in the newest attempt's driver.")
     fenced: tuple[datetime, ...] | None = status_field(
         "When the newest attempts were fenced by another job of this name, oldest first.",
         strict=False,
@@ -69,21 +70,21 @@ class Restarts(Model):
 
 
 class Intent(Model):
-    """An act that is decided and not yet known to be done. Written before it is begun."""
+    """An act that has been decided and may not be done yet. It is written before the act begins."""
 
-    action: str = status_field("What is to be done.", default=...)
-    attempt: int | None = status_field("For which attempt.")
+    action: str = status_field("The act, in one word.", default=...)
+    attempt: int | None = status_field("The attempt that it is about.")
     trigger_id: str | None = status_field(
         "Trigger id of a savepoint, so that a repetition asks for no second one."
     )
-    revision: str | None = status_field("The ControllerRevision that is to run.")
+    revision: str | None = status_field("The ControllerRevision that will run.")
     since: datetime | None = status_field("When it was decided.", strict=False)
-    not_before: datetime | None = status_field("It is not begun before this time.", strict=False)
+    not_before: datetime | None = status_field("It does not begin before this time.", strict=False)
     policy: str | None = status_field("What a deletion does with the state.")
 
 
 class StartInstruction(Model):
-    """How an attempt is told to start; gone once the lineage has completed a checkpoint."""
+    """How an attempt has to start; removed once the lineage has completed a checkpoint."""
 
     since: int | None = status_field("The attempt that the instruction was first given to.")
     uri: str | None = status_field("Restore from here.")
@@ -98,46 +99,48 @@ class Refusal(Model):
     revision: str = status_field("The ControllerRevision.", default=...)
     message: str = status_field("What the API server said.", default="", max_length=32768)
     tries: int | None = status_field("How often it was tried.")
-    next_time: datetime | None = status_field("It is tried again after this time.", strict=False)
+    next_time: datetime | None = status_field("The operator tries again after this time.", strict=False)
 
 
 class MemoryItem(Model):
     """One line of the memory sum."""
 
-    name: str = status_field("What it is for.", default=...)
-    size: str = status_field("How much.", default=...)
+    name: str = status_field("What the memory is for.", default=...)
+    size: str = status_field("How much memory.", default=...)
 
 
 class PodMemory(Model):
     """One kind of pod of the job."""
 
     name: str = status_field("driver or executor.", default=...)
-    count: int = status_field("How many there are of it.", default=1)
+    count: int = status_field("How many such pods there are.", default=1)
     total: str = status_field("The container's memory request and limit.", default=...)
-    storage: str | None = status_field("Ephemeral storage that is requested for the working volume.")
+    storage: str | None = status_field("Ephemeral storage that the pod requests for the working volume.")
     items: tuple[MemoryItem, ...] = status_field("The lines of the sum.", default=(), strict=False)
 
 
 class Memory(Model):
     """How the pods' memory is made up."""
 
-    total: str | None = status_field("Of all pods together.")
-    pods: tuple[PodMemory, ...] = status_field("The sum of each kind of pod.", default=(), strict=False)
+    total: str | None = status_field("The sum of all pods.")
+    pods: tuple[PodMemory, ...] = status_field("The sum for each kind of pod.", default=(), strict=False)
 
 
 class StatefulSparkJobStatus(Model):
-    """What the operator knows. It can be rebuilt from storage and the job's children."""
+    """The observed job. The operator can rebuild it from storage and the job's children."""
 
     phase: JobPhase | None = status_field("Where the job stands, in one word.")
-    observed_generation: int | None = status_field("The newest generation that was judged.")
+    observed_generation: int | None = status_field("The newest generation that the operator has judged.")
     attempt: int | None = status_field("Number of the newest driver pod.")
     cluster: str | None = status_field(
-        "The cluster's name in storage, by which the newest attempt was begun."
+        "The cluster's name in storage under which the newest attempt was started."
     )
     lineage: str | None = status_field("Id of the state's lineage in storage.")
     revision: str | None = status_field("ControllerRevision that runs.")
     slots: int | None = status_field("Slots that run.")
-    shards: int | None = status_field("Stores, fixed by the job's first checkpoint; bounds slots.")
+    shards: int | None = status_field(
+        "Number of stores, fixed by the job's first checkpoint; slots cannot exceed it."
+    )
     selector: str | None = status_field("Label selector of the job's pods, for the scale subresource.")
     backend: str | None = status_field("State backend that runs.")
     state_size: str | None = status_field("Size of the whole state at the last checkpoint.")
@@ -146,11 +149,11 @@ class StatefulSparkJobStatus(Model):
     last_failure: Failure | None = status_field("The newest failure.")
     restarts: Restarts | None = status_field("Restarts since the job was created.")
     intent: Intent | None = status_field("The act that is under way.")
-    start: StartInstruction | None = status_field("How the newest attempt was told to start.")
+    start: StartInstruction | None = status_field("How the newest attempt has to start.")
     refused: Refusal | None = status_field(
-        "The newest revision, where its pod is refused; an older one runs."
+        "The newest revision, if the API server refuses its pod; an older one runs."
     )
-    memory: Memory | None = status_field("How a pod's memory is made up.")
+    memory: Memory | None = status_field("How the pods' memory is made up.")
     message: str | None = status_field("A sentence for people.", max_length=32768)
     conditions: tuple[Condition, ...] | None = status_field(
         "Ready, Progressing, Degraded, RestoreBlocked, and Reconciling and Stalled for kstatus.", strict=False

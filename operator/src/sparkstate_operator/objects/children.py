@@ -1,4 +1,4 @@
-"""A job's other children: Service, rights of the driver in cluster deployments, and one attempt's ConfigMap and
+"""A job's other children: its Service, the driver's rights in cluster deployments, and one attempt's ConfigMap and
 Secret."""
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def manifest(context: Context, start: actions.Start) -> Object:
 
 
 def config_map(context: Context, attempt: int, start: actions.Start, *, executors: bool = True) -> Object:
-    """One attempt's manifest and executor template; immutable, and the trace that its number is used. Not
-    ``executors``: for a command, which starts none."""
+    """One attempt's manifest and executor template; immutable, and the trace that its number is used. Without
+    ``executors`` for a command, which starts none."""
     meta = parts.metadata(context, naming.config_map(context.job.name, attempt), None, attempt)
     meta["labels"][labels.REVISION] = context.revision.name
     meta["annotations"] = {
@@ -127,9 +127,9 @@ def secret(context: Context, attempt: int, key: bytes) -> Object:
 
 
 def revision(context: Context) -> Object:
-    """The ControllerRevision. Not owned by the job, like all its children: the finalizer removes it. (An owner would
-    also make an orphaning deletion hang: the garbage collector's patch sends ``data`` in another spelling, which is
-    then refused as a change.)"""
+    """The ControllerRevision. Like all children, it is not owned by the job: the finalizer removes it (RFC 0006). An
+    owner would also make an orphaning deletion hang: the garbage collector's patch sends ``data`` in another spelling,
+    and the API server refuses that as a change of immutable data."""
     job = context.job
     meta = parts.metadata(context, context.revision.name)
     return {

@@ -1,4 +1,4 @@
-"""The driver's pod, and the executors' template: what one attempt runs."""
+"""The driver's pod and the executors' template, which make up one attempt."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sparkstate_operator.plan import AWAY_S, TERMINATION_GRACE_S
 from sparkstate_spec import units
 
 EVICTABLE: Object = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
-"""The cluster autoscaler leaves a node alone that has a pod with local volumes, or one whose controller it does not
-know. Ours come back elsewhere with their state; a template's own word about it wins."""
+"""Without this annotation, the cluster autoscaler keeps a node for the sake of a pod with local volumes, or one whose
+controller it does not know. Our pods come back elsewhere with their state. A template's own annotation wins."""
 
 
 def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
@@ -40,7 +40,8 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
     }
     merged: Object = merging.merge(with_tolerations(merging.merge(defaults, theirs)), ours)
     (container,) = (one for one in merged["spec"]["containers"] if one["name"] == "driver")
-    # How long a last checkpoint may take after SIGTERM follows from what the pod is given.
+    # The engine has to know the grace period that the pod really has: its last checkpoint after SIGTERM must fit into
+    # it.
     grace = merged["spec"]["terminationGracePeriodSeconds"]
     container["env"] = [*container["env"], {"name": "SPARKSTATE_GRACE_PERIOD_S", "value": str(grace)}]
     if predecessor_s:
@@ -85,7 +86,7 @@ def _container(context: Context, attempt: int) -> Object:
     container["env"] = parts.environment(context, attempt)
     container["ports"] = _ports(context)
     container["readinessProbe"] = _probe("/readyz", period=5, failures=3)
-    # Generous: the engine pauses by itself while its storage is away, and is then alive. This ends a hung process.
+    # Generous, because this must only end a process that hangs. An engine whose storage is away pauses, and is alive.
     container["livenessProbe"] = {**_probe("/livez", period=20, failures=6), "initialDelaySeconds": 120}
     container["terminationMessagePolicy"] = "File"
     container["volumeMounts"] += [
@@ -138,7 +139,8 @@ def _any_container(context: Context, role: memory.Role) -> Object:
 
 
 def resources(context: Context, role: memory.Role) -> Object:
-    """Memory as request and limit: the sum is what the pod gets and what bounds it. A template may raise it."""
+    """The memory sum as both request and limit, so that the pod gets exactly what bounds it.
+    A template may raise it."""
     resolved = context.revision.resolved
     found = memory.sums(resolved).of(role)
     theirs = templates.container_resources(resolved, role)
@@ -188,10 +190,12 @@ def _volumes(context: Context, attempt: int) -> list[Object]:
 
 
 def _keys(context: Context, attempt: int, names: Sequence[str]) -> Object:
-    """The attempt's keys of these names. Its ``token`` has to be there: a kubelet that does not see the Secret yet
-    waits for it, and a running pod keeps its files where somebody deletes the Secret; the volume of an optional Secret
-    would be empty. The others may be missing, because a Secret that an earlier version made just before it was replaced
-    holds the token alone."""
+    """The attempt's keys of these names.
+
+    ``token`` is required, so that a kubelet whose cache lags behind waits for the Secret, and a running pod
+    keeps its files when somebody deletes it. The volume of an optional Secret is mounted empty, or emptied, in
+    these cases. The other keys are optional, because a Secret that an earlier version made just before its
+    replacement holds only the token."""
     secret = naming.token_secret(context.job.uid, attempt)
     others = [name for name in names if name != keys.REQUIRED]
     sources = [_source(secret, [keys.REQUIRED], optional=False), _source(secret, others, optional=True)]
@@ -217,7 +221,7 @@ def tolerations() -> list[Object]:
 
 
 def with_tolerations(template: Object) -> Object:
-    """A template with a spec, with the user's tolerations and ours, where the user's say nothing of the same taint."""
+    """A template with the user's tolerations, and ours for each taint that the user's do not name."""
     theirs = template["spec"].get("tolerations") or []
     named = {one.get("key") for one in theirs}
     ours = [one for one in tolerations() if one["key"] not in named]
@@ -229,7 +233,7 @@ def executor_template(context: Context, attempt: int) -> Object:
     theirs = parts.as_user(context.config.ids, templates.of(context.revision.resolved, "executor"))
     container = _any_container(context, "executor")
     container["env"] = parts.environment(context, attempt)
-    # Spark's own secret between driver and executors is read from there; by default it would stand in the pod's spec.
+    # Spark reads its own secret between driver and executors from there. By default it would appear in the pod's spec.
     container["volumeMounts"].append({"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True})
     spec = _spec(context, "executor")
     spec["volumes"].append(_keys(context, attempt, keys.EXECUTOR))
@@ -245,5 +249,5 @@ def executor_template(context: Context, attempt: int) -> Object:
 
 
 def as_text(document: Object) -> str:
-    """JSON, which YAML readers read too, in one stable spelling."""
+    """JSON, which a YAML reader reads as well, in one stable spelling."""
     return json.dumps(document, indent=1, sort_keys=True)

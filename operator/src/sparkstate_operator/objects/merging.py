@@ -1,4 +1,5 @@
-"""The user's pod template under what the operator sets: maps merge, named lists merge by name, ours wins."""
+"""Merges the user's pod template with the fields that the operator sets: maps merge, named lists merge by name, and the
+operator's value wins."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def merge(theirs: Any, ours: Any, field: str = "") -> Any:
 def _by_name(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
     rest = {entry.get(key): entry for entry in theirs if isinstance(entry, Mapping)}
     merged = [merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
-    # Not by ``rest``: entries without the name (of ports, above all) are all kept.
+    # Not by ``rest``, a dict that holds one entry without a name at most: a template may have several (ports, above
+    # all).
     ours_named = {entry.get(key) for entry in ours}
     others = (entry for entry in theirs if not isinstance(entry, Mapping) or entry.get(key) not in ours_named)
     return [*merged, *others]

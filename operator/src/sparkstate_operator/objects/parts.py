@@ -1,4 +1,4 @@
-"""What every child shares: metadata, pod security, environment."""
+"""The parts that all children share: metadata, pod security, environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONTAINER_SECURITY: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Context:
-    """For whom is built, and with what."""
+    """The job for which objects are built, its revision, and the operator's settings."""
 
     job: observed.Job
     revision: Revision
@@ -43,7 +43,7 @@ class Context:
 def metadata(
     context: Context, name: str, role: labels.Role | None = None, attempt: int | None = None
 ) -> Object:
-    """Name, namespace and labels of a child. The job owns none of them: docs/rfcs/0006 and 0021."""
+    """Name, namespace and labels of a child. The job owns none of its children (RFC 0006, RFC 0021)."""
     return {
         "name": name,
         "namespace": context.job.namespace,
@@ -52,8 +52,9 @@ def metadata(
 
 
 def as_user(ids: Mapping[str, int], template: Object) -> Object:
-    """A template with a spec, with the users and groups of ``ids`` where it names none of its own. Root does not
-    count: no pod of ours may be root (``runAsNonRoot``)."""
+    """A template with the users and groups of ``ids`` where it names none of its own. The template's
+    own win, because some clusters give each namespace users of its own. Root does not count: no pod of
+    ours may be root (``runAsNonRoot``)."""
     spec = template.get("spec") or {}
     theirs = spec.get("securityContext")
     told = dict(theirs) if isinstance(theirs, Mapping) else {}
@@ -84,7 +85,7 @@ def s3_environment(secret: str | None) -> list[Object]:
 
 
 def environment(context: Context, attempt: int | None = None) -> list[Object]:
-    """What the engine's processes read."""
+    """The variables that the engine's processes read."""
     fields = (
         ("SPARKSTATE_POD_NAME", "metadata.name"),
         ("SPARKSTATE_POD_NAMESPACE", "metadata.namespace"),

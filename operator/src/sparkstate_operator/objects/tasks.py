@@ -1,7 +1,7 @@
-"""Engine commands as Jobs: what must be done to storage while no driver runs.
+"""Engine commands as Jobs, for work on storage while no driver runs. The operator itself never touches a bucket.
 
-Under the job's ServiceAccount and credentials, where its pods may run and with the volumes that hold its data
-(:mod:`core.placing`), with the chart's own image: the user's may be gone. The operator never touches a bucket.
+A command runs under the job's ServiceAccount and credentials, on nodes where the job's pods may run, and with the
+volumes that hold its data (:mod:`core.placing`). It runs in the chart's own image, because the user's may be gone.
 """
 
 from __future__ import annotations

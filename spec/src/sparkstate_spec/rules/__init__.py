@@ -31,7 +31,7 @@ _SCHEDULE = "spec.savepoints.schedule"
 SCHEDULE_COMES = Rule(
     "schedule comes",
     _SCHEDULE,
-    "names no time that ever comes",
+    "names a time that never comes; correct the day or month",
     lambda view: view[_SCHEDULE] is not None and not croniter.croniter.is_valid(view[_SCHEDULE], strict=True),
     lambda view: f"it is {view[_SCHEDULE]!r}",
 )

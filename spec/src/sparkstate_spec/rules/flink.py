@@ -41,7 +41,7 @@ def _twice() -> Iterator[Rule]:
         yield Rule(
             f"{known.path} once",
             PATH,
-            f"{', '.join(names[:-1])} and {names[-1]} say the same; keep one",
+            f"{', '.join(names[:-1])} and {names[-1]} mean the same; keep one",
             lambda view, known=known: (  # type: ignore[misc]
                 (view[f"spec.{known.path}"] is not None)
                 + sum(key in view.entries(PATH) for key in known.flink)
@@ -65,7 +65,7 @@ def _unknown() -> Rule:
     return Rule(
         "known keys",
         PATH,
-        "a key is none that this version understands; the fields name their keys (kubectl explain ssj.spec)",
+        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec)",
         lambda view: bool(unknown(view)),
         lambda view: ", ".join(described(key) for key in unknown(view)),
     )
@@ -122,7 +122,7 @@ ALL = (
     Rule(
         "native metrics once",
         PATH,
-        f"spec.stateBackend.nativeMetrics and {METRICS}.* say the same; keep one",
+        f"spec.stateBackend.nativeMetrics and {METRICS}.* mean the same; keep one",
         lambda view: (
             view["spec.stateBackend.nativeMetrics"] is not None
             and any(key.startswith(f"{METRICS}.") and key != VARIABLE for key in view.entries(PATH))
@@ -131,7 +131,7 @@ ALL = (
     Rule(
         "options once",
         PATH,
-        "an option stands in stateBackend.options too; keep one",
+        "an option is in stateBackend.options too; keep one of the two",
         lambda view: bool(view.entries("spec.stateBackend.options").keys() & view.entries(PATH).keys()),
     ),
     *(_prefixed(prefixes, message) for prefixes, message in NOT_APPLICABLE),

@@ -66,9 +66,8 @@ def _spark_setting(setting: str, refused: str, message: str) -> Rule:
 NAME = Rule(
     "name fits",
     "metadata.name",
-    f"metadata.name must have at most {NAME_LIMIT} characters of a-z, 0-9 and '-', begin with a letter "
-    f"and not "
-    "end with '-', so that the name of every child fits 63 characters",
+    f"metadata.name must have at most {NAME_LIMIT} characters of a-z, 0-9 and '-', begin with a letter and not end "
+    "with '-', so that the name of every child fits 63 characters",
     lambda view: not _NAME.search(view["metadata.name"]),
     shown("metadata.name"),
 )
@@ -76,7 +75,7 @@ NAME = Rule(
 ENTRY_POINT = Rule(
     "one entry point",
     "spec",
-    "exactly one of pythonFile, module and configMapRef says where the job's code is",
+    "give exactly one of pythonFile, module and configMapRef, to say where the job's code is",
     lambda view: view.count("spec.pythonFile", "spec.module", "spec.configMapRef") != 1,
 )
 
@@ -87,14 +86,13 @@ ENTRY = (
     _spark_setting(
         "spark.dynamicAllocation.enabled",
         "true",
-        "spark.dynamicAllocation.enabled cannot be true: slots hold state on their executors, so "
-        "executors must not "
-        "come and go; scale by spec.slots",
+        "spark.dynamicAllocation.enabled cannot be true: slots hold state on their executors, so executors must not "
+        "come and go; scale with spec.slots",
     ),
     _spark_setting(
         "spark.python.worker.reuse",
         "false",
-        "spark.python.worker.reuse cannot be false: feeding would start a Python process per task",
+        "spark.python.worker.reuse cannot be false: every task would start a Python process of its own",
     ),
     Rule(
         "no Spark Connect",
@@ -110,8 +108,8 @@ ENTRY = (
     Rule(
         "settings by fields",
         "spec.sparkConf",
-        "a setting is said by a field: spark.master by deployment, cores and memory by driver and executor, "
-        "spark.executor.instances by slots, spark.ui.enabled by ui",
+        "use the field for this setting: deployment for spark.master, driver and executor for cores and memory, slots "
+        "for spark.executor.instances, ui for spark.ui.enabled",
         lambda view: bool(set(SET_BY_FIELDS) & view.entries("spec.sparkConf").keys()),
         lambda view: ", ".join(sorted(set(SET_BY_FIELDS) & view.entries("spec.sparkConf").keys())),
     ),
@@ -122,21 +120,21 @@ SIZE = (
         "slots fit shards",
         "slots",
         "shards",
-        "there are more slots than shards; a slot holds at least one shard",
+        "there are more slots than shards; each slot needs at least one shard, so lower slots",
         "{} slots, {} shards",
     ),
     _at_most(
         "slots fit key groups",
         "slots",
         "maxParallelism",
-        "there are more slots than key groups (maxParallelism)",
+        "there are more slots than key groups (maxParallelism); lower slots",
         "{} slots, maxParallelism {}",
     ),
     _at_most(
         "shards fit key groups",
         "shards",
         "maxParallelism",
-        "there are more shards than key groups (maxParallelism)",
+        "there are more shards than key groups (maxParallelism); lower shards",
         "{} shards, maxParallelism {}",
     ),
     _below("driver.memory"),
@@ -144,7 +142,7 @@ SIZE = (
     Rule(
         "one way of memory",
         "spec",
-        "managedMemoryPerSlot, fixedMemoryPerSlot and managedMemory: false exclude one another",
+        "managedMemoryPerSlot, fixedMemoryPerSlot and managedMemory: false exclude one another; keep one",
         lambda view: (
             view.count("spec.managedMemoryPerSlot", "spec.fixedMemoryPerSlot")
             + (view["spec.managedMemory"] is False)
@@ -156,7 +154,7 @@ SIZE = (
     Rule(
         "one kind of local storage",
         "spec.localStorage",
-        "sizeLimit, volumeClaimTemplate and paths exclude one another",
+        "sizeLimit, volumeClaimTemplate and paths exclude one another; keep one",
         lambda view: (
             view.count(
                 *(f"spec.localStorage.{name}" for name in ("sizeLimit", "volumeClaimTemplate", "paths"))

@@ -1,4 +1,4 @@
-"""The form of a rule, and the kinds of rules that recur. Pure functions over a spec whose types are right.
+"""A rule, and the kinds of rules that recur. Pure functions over a spec whose types are right.
 
 By a rule's name another side can say the same in another language (the operator, in CEL). Its words are written here
 alone. They do not name the field: its path is put before them.

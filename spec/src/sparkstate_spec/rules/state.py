@@ -15,7 +15,7 @@ def _only_rocksdb(field: str) -> Rule:
     return Rule(
         f"{field} for rocksdb",
         f"spec.stateBackend.{field}",
-        "applies to type rocksdb only",
+        "applies only to type rocksdb",
         lambda view: (
             view[f"spec.stateBackend.{field}"] is not None and view["spec.stateBackend.type"] == "hashmap"
         ),
@@ -39,7 +39,7 @@ BACKEND = (
     Rule(
         "heap timers on the heap",
         "spec.stateBackend.timerService",
-        "with type hashmap timers live on the heap",
+        "with type hashmap, timers are always on the heap; leave it out",
         lambda view: (
             view["spec.stateBackend.timerService"] == "rocksdb"
             and view["spec.stateBackend.type"] == "hashmap"
@@ -48,7 +48,7 @@ BACKEND = (
     Rule(
         "known options",
         "spec.stateBackend.options",
-        "an option is none of Flink's configurable RocksDB keys (state.backend.rocksdb.…); own keys need an "
+        "an option is not one of Flink's configurable RocksDB keys (state.backend.rocksdb.…); keys of your own need an "
         "optionsFactory",
         lambda view: bool(_foreign_options(view)),
         lambda view: ", ".join(_foreign_options(view)),
@@ -95,7 +95,7 @@ PROGRESS = (
     Rule(
         "inline threshold",
         "spec.checkpointing.inlineThreshold",
-        f"cannot be larger than {LARGEST_INLINE}",
+        f"must be at most {LARGEST_INLINE}",
         lambda view: (
             units.quantity_bytes(view["spec.checkpointing.inlineThreshold"] or "0")
             > units.quantity_bytes(LARGEST_INLINE)
@@ -117,7 +117,7 @@ PROGRESS = (
     Rule(
         "storage for a cluster",
         "spec.checkpointing.storage",
-        "deployment cluster needs a URL that every pod reaches, not a plain path",
+        "with deployment cluster, write a URL that every pod can reach instead of a plain path",
         lambda view: (
             view["spec.deployment"] == "cluster"
             and "://" not in (view["spec.checkpointing.storage"] or "://")
@@ -129,13 +129,13 @@ PROGRESS = (
     Rule(
         "one clock for savepoints",
         "spec.savepoints",
-        "interval and schedule exclude one another",
+        "interval and schedule exclude one another; keep one",
         lambda view: view.count("spec.savepoints.interval", "spec.savepoints.schedule") > 1,
     ),
     Rule(
         "one trigger",
         "spec.trigger",
-        "processingTime and availableNow exclude one another",
+        "processingTime and availableNow exclude one another; keep one",
         lambda view: (
             view["spec.trigger.processingTime"] is not None and view["spec.trigger.availableNow"] is True
         ),
@@ -145,7 +145,7 @@ PROGRESS = (
     Rule(
         "backoffs agree",
         "spec.restart.exponentialDelay.initialBackoff",
-        "initialBackoff is longer than maxBackoff",
+        "initialBackoff is longer than maxBackoff; lower the one or raise the other",
         _backoffs_disagree,
         beside="spec.restart.exponentialDelay.maxBackoff",
     ),
@@ -153,7 +153,7 @@ PROGRESS = (
     Rule(
         "fence timeout",
         "spec.fenceTimeout",
-        f"must be at least {LEAST_FENCE}: the log is read again every third of it",
+        f"must be at least {LEAST_FENCE}: the driver reads the log three times within it",
         lambda view: (
             units.duration_ms(view["spec.fenceTimeout"] or LEAST_FENCE) < units.duration_ms(LEAST_FENCE)
         ),
@@ -166,7 +166,7 @@ RESTORE = (
     Rule(
         "one thing to restore",
         "spec.restoreFrom",
-        "exactly one of snapshotRef, latest and uri says what to restore",
+        "give exactly one of snapshotRef, latest and uri, to say what to restore",
         lambda view: (
             view["spec.restoreFrom"] is not None
             and view.count(*(f"spec.restoreFrom.{n}" for n in ("snapshotRef", "latest", "uri", "beforeTime")))
@@ -178,7 +178,7 @@ RESTORE = (
     Rule(
         "empty or restored",
         "spec.startEmpty",
-        "startEmpty and restoreFrom exclude one another",
+        "startEmpty and restoreFrom exclude one another; keep one",
         lambda view: view["spec.startEmpty"] is True and view["spec.restoreFrom"] is not None,
     ),
 )

@@ -100,7 +100,7 @@ def throughput(outcome: Outcome) -> str:
 
 
 def checkpoint_sizes(outcome: Outcome) -> str:
-    """For every completed checkpoint: the state that it stands for, and what had to be uploaded."""
+    """For every completed checkpoint: the state that it represents, and what had to be uploaded."""
     figure, axes = _figure(2.6)
     for kind, marker, label in (("checkpoint", "o", "whole state"), ("savepoint", "D", "savepoint")):
         done = _completed(outcome, kind)

@@ -141,7 +141,7 @@ def _foreign_notices(parsed: keys.ParsedKeys, factory: RocksDBOptionsFactory | N
     if not parsed.foreign or isinstance(factory, ConfigurableRocksDBOptionsFactory):
         return ()
     names = ", ".join(sorted(parsed.foreign))
-    return (f"nothing reads {names}: no key of RocksDB, and there is no configurable options factory",)
+    return (f"nothing reads {names}: RocksDB has no such keys, and there is no configurable options factory",)
 
 
 def load_options_factory(class_name: str) -> RocksDBOptionsFactory:

@@ -53,7 +53,7 @@ def sweep(parent: Path) -> None:
         with contextlib.suppress(OSError):
             lock = _hold(path)
             if lock is not None:
-                _log.info("removing %s, which a process that ended has left", path)
+                _log.info("removing %s, which a process left behind when it ended", path)
                 Folder(path, lock).remove()
 
 

@@ -216,7 +216,7 @@ def parse(options: Mapping[str, str]) -> ParsedKeys:
         elif key.startswith(PREFIX):
             known = ", ".join(sorted({*KEYS, *OWN_KEYS, *WITHOUT_EFFECT}))
             raise errors.SpecInvalid(
-                f"{key} is no configurable key of RocksDB; known are (after {PREFIX}) {known}"
+                f"{key} is not a configurable key of RocksDB; the keys are (after {PREFIX}) {known}"
             )
         else:
             foreign[key] = str(text)

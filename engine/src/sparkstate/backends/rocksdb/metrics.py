@@ -88,7 +88,7 @@ def short_names(names: Iterable[str]) -> tuple[str, ...]:
     for name in chosen:
         if name not in known:
             raise errors.SpecInvalid(
-                f"nativeMetrics names {name!r}, which does not exist; there are {', '.join(sorted(known))}"
+                f"nativeMetrics names {name!r}, which does not exist; choose from {', '.join(sorted(known))}"
             )
     return chosen
 

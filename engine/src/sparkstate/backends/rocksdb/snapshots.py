@@ -68,7 +68,7 @@ def read_meta(path: Path) -> StoreMeta:
             )
         return msgspec.json.decode(data, type=StoreMeta)
     except (OSError, msgspec.MsgspecError) as error:
-        raise errors.CorruptData(f"{path} is no description of a RocksDB snapshot: {error}") from error
+        raise errors.CorruptData(f"{path} is not a description of a RocksDB snapshot: {error}") from error
 
 
 def greatest_number(names: Iterable[str]) -> int:

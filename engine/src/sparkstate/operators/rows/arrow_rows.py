@@ -93,7 +93,9 @@ def _by_position(row: Any, schema: pa.Schema) -> Sequence[Any]:
         return [row[name] for name in schema.names]
     if len(schema) == 1:
         return (row,)
-    raise OutputError(f"{row!r} is no row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}")
+    raise OutputError(
+        f"{row!r} is not a row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}"
+    )
 
 
 def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:

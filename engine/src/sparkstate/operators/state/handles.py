@@ -247,7 +247,7 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
     def _freeze_all(self, values: Iterable[Any]) -> list[Any]:
         if values is None:
             self._refuse(
-                errors.SerializationError("None is no list of values; use clear() to empty the list")
+                errors.SerializationError("None is not a list of values; use clear() to empty the list")
             )
         return [self._freeze_item(value) for value in values]
 
