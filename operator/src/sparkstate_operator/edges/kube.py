@@ -89,11 +89,9 @@ class Kube:
         """By a kubeconfig file, or as a pod by its ServiceAccount."""
         configuration = Configuration()
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
-            kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            kube_config.load_incluster_config(client_configuration=configuration)
         else:
-            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig, client_configuration=configuration
-            )
+            await kube_config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
         # The library would put a retrying layer around its session, and repeat a request without a new look.
         configuration.retries = None
         # With True, aiohttp looks into the environment, and into a ~/.netrc in another thread, for each request: 6 % of
@@ -108,7 +106,7 @@ class Kube:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        await self._client.close()
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """The object as it is now, None if there is none."""
@@ -214,7 +212,7 @@ class Kube:
         given = {key: value for key, value in (query or {}).items() if value}
         url = self._client.configuration.host + path + (f"?{urlencode(given)}" if given else "")
         try:
-            response = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
+            response = await self._client.rest_client.request(
                 method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT_S
             )
             data = await response.read()

@@ -102,7 +102,12 @@ class ControlPlane:
 
     def _start_etcd(self, program: Path) -> None:
         clients, peers = (f"http://127.0.0.1:{port}" for port in (self.place.etcd, self.place.etcd_peers))
-        command = [program, "--name=tests", f"--data-dir={self.folder / 'etcd'}", "--log-level=warn"]
+        command: list[str | Path] = [
+            program,
+            "--name=tests",
+            f"--data-dir={self.folder / 'etcd'}",
+            "--log-level=warn",
+        ]
         command += [f"--listen-client-urls={clients}", f"--advertise-client-urls={clients}"]
         command += [f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}"]
         # Nothing here must survive a power cut.
@@ -142,7 +147,7 @@ class ControlPlane:
             # The tests read the log by position: it must stay one file.
             "audit-log-maxsize": 4096,
         }
-        command = [program, *(f"--{name}={value}" for name, value in flags.items())]
+        command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
         self.processes.start("kube-apiserver", command, inside=place.inside)
 
     def _start_controllers(self, manager: Path, scheduler: Path) -> None:
@@ -160,10 +165,15 @@ class ControlPlane:
             "leader-elect": "false",
             "secure-port": 0,
         }
-        command = [manager, *(f"--{name}={value}" for name, value in flags.items()), *self.manager_flags]
-        self.processes.start("kube-controller-manager", command, inside=inside)
+        given = [f"--{name}={value}" for name, value in flags.items()]
+        self.processes.start("kube-controller-manager", [manager, *given, *self.manager_flags], inside=inside)
         config = self.user_config("scheduler", "system:kube-scheduler", server=self.place.server_inside)
-        command = [scheduler, f"--kubeconfig={config}", "--leader-elect=false", "--secure-port=0"]
+        command: list[str | Path] = [
+            scheduler,
+            f"--kubeconfig={config}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        ]
         self.processes.start("kube-scheduler", command, inside=inside)
 
 

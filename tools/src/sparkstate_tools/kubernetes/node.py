@@ -138,7 +138,7 @@ class Node:
         programs = build.binaries(build.NODE)
         path = f"{programs['containerd-shim-runc-v2'].parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
         config = self._containerd_config()
-        command = [programs["containerd"], "--config", config]
+        command: list[str | Path] = [programs["containerd"], "--config", config]
         self.processes.start("containerd", command, inside=self.enter, environment={"PATH": path})
         self.processes.until(lambda: self.ctr("version", check=False) is not None, 30, "containerd answers")
         self._start_kubelet(programs["kubelet"], path)
@@ -177,7 +177,7 @@ class Node:
 
     def _ready(self) -> bool:
         self._check()
-        kubectl = [build.binary("kubectl"), "--kubeconfig", self.plane.admin]
+        kubectl: list[str | Path] = [build.binary("kubectl"), "--kubeconfig", self.plane.admin]
         asked = [*kubectl, "get", "node", self.names.node, "-o", "json"]
         said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
         conditions = json.loads(said)["status"].get("conditions", []) if said else []
@@ -281,7 +281,12 @@ class Node:
         config = self.folder / "kubelet.yaml"
         config.write_text(yaml.safe_dump(settings))
         known = self.plane.user_config(name, f"system:node:{name}", "system:nodes", API_SERVER)
-        command = [program, f"--config={config}", f"--kubeconfig={known}", f"--hostname-override={name}"]
+        command: list[str | Path] = [
+            program,
+            f"--config={config}",
+            f"--kubeconfig={known}",
+            f"--hostname-override={name}",
+        ]
         command += [f"--node-ip={self.names.address}", f"--root-dir={self.folder / 'kubelet'}"]
         command += [f"--cert-dir={self.folder / 'kubelet-pki'}"]
         self.processes.start("kubelet", command, inside=self.enter, environment={"PATH": path})
@@ -299,7 +304,7 @@ class Node:
         }
         config = self.folder / "kube-proxy.yaml"
         config.write_text(yaml.safe_dump(settings))
-        command = [program, f"--config={config}", f"--hostname-override={self.names.node}"]
+        command: list[str | Path] = [program, f"--config={config}", f"--hostname-override={self.names.node}"]
         self.processes.start("kube-proxy", command, inside=self.enter, environment={"PATH": path})
 
 

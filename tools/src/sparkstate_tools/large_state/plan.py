@@ -44,7 +44,8 @@ class Plan:
         """Which of these keys pass ``number`` visits."""
         if number == 0:
             return np.ones(len(keys), bool)
-        return self._mix(keys, number, 1) % np.uint64(self.one_in) == 0
+        chosen: npt.NDArray[np.bool_] = self._mix(keys, number, 1) % np.uint64(self.one_in) == 0
+        return chosen
 
     def values(self, number: int, keys: Numbers) -> Numbers:
         """The values of pass ``number`` for these keys, below 2^32."""

@@ -65,7 +65,7 @@ class OperatedNamespace:
             ),
             f"{name} has a pod",
         )
-        if pods is True:
+        if not isinstance(pods, list):
             return
         pod = pods[0]["metadata"]["name"]
         if not pods[0]["spec"].get("nodeName"):

@@ -56,7 +56,8 @@ def jars(name: str) -> list[Path]:
 
 def _parse(line: str) -> Jar:
     coordinates, checksum = line.split()
-    return Jar(*coordinates.split(":"), checksum)
+    group, artifact, version = coordinates.split(":")
+    return Jar(group, artifact, version, checksum)
 
 
 def _cache() -> Path:

@@ -44,8 +44,9 @@ def docstrings(source: str) -> str:
 def places(tree: ast.Module) -> Iterator[tuple[int, int]]:
     """First line and line behind the last, from 0, of each docstring."""
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
             said = node.body[0]
             yield said.lineno - 1, said.end_lineno or said.lineno
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 
@@ -18,6 +18,9 @@ from sparkstate_tools.demo.job_process import JobProcess, write_manifest
 from sparkstate_tools.drivers import driving
 from sparkstate_tools.servers import fault_proxy, s3server
 from sparkstate_tools.soak import faults, reading, sampling, supply
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 SAMPLE_S = 15.0
 STEP_S = 0.5
@@ -275,7 +278,9 @@ class Part:
             aws_secret_access_key=self._server.secret_key,
         )
         for begin in range(0, len(names), 1000):
-            keys = [{"Key": f"{OUTPUT}/{name}"} for name in names[begin : begin + 1000]]
+            keys: list[ObjectIdentifierTypeDef] = [
+                {"Key": f"{OUTPUT}/{name}"} for name in names[begin : begin + 1000]
+            ]
             client.delete_objects(Bucket="state", Delete={"Objects": keys, "Quiet": True})
 
 

@@ -34,7 +34,8 @@ class Story:
     @property
     def hours(self) -> float:
         """Running time, added up over the parts."""
-        return sum(event["seconds"] for event in self.events if event["kind"] == "part") / 3600
+        seconds: float = sum(event["seconds"] for event in self.events if event["kind"] == "part")
+        return seconds / 3600
 
     def faults(self) -> Counter[str]:
         """How often each fault was carried out."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 WARM_UP = 0.1
 """This part of the run is left out: caches fill, and the JVM's heap finds its size."""
@@ -87,7 +88,7 @@ def _grown_up(points: Iterable[Point]) -> list[Point]:
     return [point for life in lives.values() for point in life[len(life) // 2 :]]
 
 
-def _pairwise(points: Sequence[Point], *, within_lives: bool) -> np.ndarray:
+def _pairwise(points: Sequence[Point], *, within_lives: bool) -> npt.NDArray[np.float64]:
     epochs = np.array([point.epoch for point in points], dtype=float)
     values = np.array([point.value for point in points], dtype=float)
     numbers = {life: number for number, life in enumerate(dict.fromkeys(point.life for point in points))}
@@ -97,4 +98,5 @@ def _pairwise(points: Sequence[Point], *, within_lives: bool) -> np.ndarray:
     if within_lives:
         chosen &= lives[one] == lives[other]
     one, other = one[chosen], other[chosen]
-    return (values[other] - values[one]) / (epochs[other] - epochs[one])
+    slopes: npt.NDArray[np.float64] = (values[other] - values[one]) / (epochs[other] - epochs[one])
+    return slopes
