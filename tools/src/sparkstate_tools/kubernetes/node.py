@@ -281,12 +281,8 @@ class Node:
         config = self.folder / "kubelet.yaml"
         config.write_text(yaml.safe_dump(settings))
         known = self.plane.user_config(name, f"system:node:{name}", "system:nodes", API_SERVER)
-        command: list[str | Path] = [
-            program,
-            f"--config={config}",
-            f"--kubeconfig={known}",
-            f"--hostname-override={name}",
-        ]
+        command: list[str | Path] = [program, f"--config={config}", f"--kubeconfig={known}"]
+        command += [f"--hostname-override={name}"]
         command += [f"--node-ip={self.names.address}", f"--root-dir={self.folder / 'kubelet'}"]
         command += [f"--cert-dir={self.folder / 'kubelet-pki'}"]
         self.processes.start("kubelet", command, inside=self.enter, environment={"PATH": path})
