@@ -62,7 +62,9 @@ def test_nobody_puts_a_folder_on_the_path_of_imports(folder: Path) -> None:
 
 def test_each_room_of_the_tools_knows_only_those_that_are_drawn_below_it() -> None:
     height = {name: number for number, floor in enumerate(reversed(FLOORS)) for name in floor}
-    rooms = {path.stem for path in tree.TOOLS.iterdir() if path.name not in tree.NOT_OURS} - {"__init__", "py"}  # py.typed
+    rooms = {path.stem for path in tree.TOOLS.iterdir() if path.name not in (*tree.NOT_OURS, "py.typed")} - {
+        "__init__"
+    }
     assert set(height) == rooms
     upwards = {
         f"{tree.name(path)}: {module}"
