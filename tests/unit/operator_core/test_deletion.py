@@ -106,3 +106,20 @@ def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> Non
     told = look(deleted("purge", over))
     assert taken(told) == "purged"
     assert told.status["lastSavepoint"]["uri"] == "s3://bucket/sp-1"
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        pytest.param((), id="the command is made"),
+        pytest.param((purging(),), id="it runs"),
+        pytest.param((purging(failed=True, **DENIED),), id="it pauses"),
+    ],
+)
+def test_a_purge_beside_a_pod_whose_end_nobody_confirms_looks_at_its_own_pace(
+    tasks: tuple[observed.Task, ...],
+) -> None:
+    """The pod became harmless long ago. Taken for the time of the next look, that moment asked for five looks a second
+    as long as the purge took."""
+    lost = pod(deleting_at=NOW - timedelta(hours=1), ready=False)
+    assert look(deleted("purge", lost, tasks=tasks)).wait_s == 2.0

@@ -98,7 +98,9 @@ def _end_newest(draft: Draft, revision: Revision, patience_s: float) -> None:
         if left_s > 0:
             draft.wait(left_s + 0.2)
     elif pod.deleting_at is not None:
-        draft.wait_until(starting.harmless_at(pod, revision))
+        harmless = starting.harmless_at(pod, revision)
+        if draft.now < harmless:
+            draft.wait_until(harmless)
     elif not trigger or _savepoint_is_over(draft, pod, str(trigger), patience_s):
         draft.acts.append(actions.DeletePod(pod, f"to {draft.intent.get('action')}"))
         draft.wait(POLL_S)
