@@ -37,7 +37,7 @@ import cloudpickle
 from sparkstate import clock, phases
 from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import StoredJob

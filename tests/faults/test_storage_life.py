@@ -17,7 +17,7 @@ from support.storage.life import ImpatientClock, Killed, Place
 from support.storage.life_driver import LifeDriver
 
 from sparkstate import errors
-from sparkstate.driver import claimed, leftovers
+from sparkstate.driver import claimed_lineage, leftovers
 from sparkstate.log import log, records
 from sparkstate.settings import S3Settings
 from sparkstate.storage import opening
@@ -67,7 +67,7 @@ def quick(monkeypatch, clients, s3):
     monkeypatch.setattr(log, "READ_AHEAD", 4)
     # In the driver's own thread: a seed is to give the same requests in the same order.
     monkeypatch.setattr(leftovers.Lane, "put", lambda lane, work: leftovers.carry_out(work))
-    monkeypatch.setattr(claimed, "LineageLog", functools.partial(log.LineageLog, base_every=7))
+    monkeypatch.setattr(claimed_lineage, "LineageLog", functools.partial(log.LineageLog, base_every=7))
     monkeypatch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: None))
 
 

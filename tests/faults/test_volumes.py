@@ -9,7 +9,7 @@ from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.log import LineageLog

@@ -17,7 +17,7 @@ from sparkstate import errors
 from sparkstate.checkpoint import Uploader, UploadTarget
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
 from sparkstate.handles import ShardHandle

@@ -13,7 +13,7 @@ from support.storage.stores import ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.handles import FileHandle
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings

@@ -23,7 +23,7 @@ from sparkstate.control import port, server
 from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
 from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.control import DriverControl
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.requests import Requests

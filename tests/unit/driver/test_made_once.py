@@ -14,8 +14,8 @@ from support.slots.running import Running, settings
 
 from sparkstate import clock, errors, storage
 from sparkstate.control.documents import JobIdentity, SavepointPhase, SavepointRequest
-from sparkstate.driver import beside
-from sparkstate.driver.claimed import claim
+from sparkstate.driver import long_savepoint
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.current import Current
 from sparkstate.driver.parts import Parts
 from sparkstate.driver.preparing import PreparedJob
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.fault_on("a folder")
 def test_an_epoch_does_not_wait_for_the_folder_of_a_savepoint(
     running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(beside, "SLOW_S", 0.5)
+    monkeypatch.setattr(long_savepoint, "SLOW_S", 0.5)
     hangs, target = threading.Event(), f"file://{tmp_path}/hangs"
     plain = LocalStore.__init__
 

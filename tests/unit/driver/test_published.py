@@ -12,7 +12,7 @@ from support.slots import slots
 from support.slots.running import Running, settings, stored_job
 
 from sparkstate import clock, errors, storage
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.sinks import file_sink, publication
 

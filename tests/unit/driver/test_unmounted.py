@@ -18,7 +18,7 @@ from support.slots.slots import Slot
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
-from sparkstate.driver.claimed import claim
+from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings

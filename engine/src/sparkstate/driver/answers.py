@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import clock, errors
-from sparkstate.driver.fatal import FatalFailure
+from sparkstate.driver.fatal_failure import FatalFailure
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 

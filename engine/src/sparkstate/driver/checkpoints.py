@@ -20,11 +20,11 @@ from sparkstate.driver.companion import Companion
 from sparkstate.driver.completion import Completion
 from sparkstate.driver.due import Due, asked
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import FatalFailure
+from sparkstate.driver.fatal_failure import FatalFailure
+from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.told import Notifier
-from sparkstate.driver.unsaved import UnsavedWork
+from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import CheckpointSettings

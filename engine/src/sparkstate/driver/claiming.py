@@ -10,7 +10,7 @@ from functools import partial
 from sparkstate import errors
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver.away import Ending, heard
-from sparkstate.driver.claimed import ClaimedLineage, claim
+from sparkstate.driver.claimed_lineage import ClaimedLineage, claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.handover import Handover
 from sparkstate.driver.restarts import STORAGE_RETRY_S

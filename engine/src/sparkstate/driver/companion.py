@@ -2,8 +2,8 @@
 
 The savepoint's record comes first, the checkpoint's second, so a restart always goes back to files of the lineage's
 own, never to a folder that a user may move away. A savepoint that takes long goes on beside later checkpoints
-(``driver.beside``), unless the job ends with it. Whatever goes wrong with one is the failure of its request alone,
-unless the job has lost its state or a slot.
+(``driver.long_savepoint``), unless the job ends with it. Whatever goes wrong with one is the failure of its request
+alone, unless the job has lost its state or a slot.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TypeVar
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
-from sparkstate.driver.beside import PATIENCE_S, LongSavepoint
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import OF_THE_JOB, FatalFailure
+from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
+from sparkstate.driver.long_savepoint import PATIENCE_S, LongSavepoint
+from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
-from sparkstate.driver.told import Notifier
 from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings

@@ -14,10 +14,10 @@ from sparkstate.driver.answers import Answers, tell_ended
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.due import Due
 from sparkstate.driver.durable import Durable
-from sparkstate.driver.fatal import OF_THE_JOB, FatalFailure
+from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
+from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
-from sparkstate.driver.told import Notifier
-from sparkstate.driver.unsaved import UnsavedWork
+from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots.group import SlotGroup
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import savepoint_targets
-from sparkstate.driver.claimed import ClaimedLineage
+from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.control import Slots
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted

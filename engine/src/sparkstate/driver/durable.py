@@ -18,7 +18,7 @@ from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import savepoint_targets, snapshot_parts
 from sparkstate.driver.away import Ending, briefly, heard
-from sparkstate.driver.claimed import ClaimedLineage
+from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob

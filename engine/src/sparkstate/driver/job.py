@@ -12,7 +12,7 @@ from functools import partial
 from sparkstate import clock, errors, phases
 from sparkstate.driver import outcomes, preparing, restoring
 from sparkstate.driver.away import Ending, heard
-from sparkstate.driver.claimed import ClaimedLineage
+from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.current import Current

@@ -11,7 +11,7 @@ from sparkstate.checkpoint.metadata import Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
 from sparkstate.driver.away import Ending
 from sparkstate.driver.snapshot_parts import SnapshotParts
-from sparkstate.driver.unsaved import Mark
+from sparkstate.driver.unsaved_work import Mark
 from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol

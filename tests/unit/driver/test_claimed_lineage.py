@@ -10,7 +10,7 @@ from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver.claimed import ClaimedLineage, claim
+from sparkstate.driver.claimed_lineage import ClaimedLineage, claim
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
 

@@ -14,7 +14,7 @@ from support.slots.running import Running
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import open_snapshot
 from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
-from sparkstate.driver import beside, companion, draining
+from sparkstate.driver import companion, draining, long_savepoint
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.spark.capture import CapturedPosition
@@ -225,7 +225,7 @@ def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_chec
     job.run()
     job.checkpoint()
     job.stored()
-    monkeypatch.setattr(beside.LongSavepoint, "record", lambda self: self._durable.record_savepoint(
+    monkeypatch.setattr(long_savepoint.LongSavepoint, "record", lambda self: self._durable.record_savepoint(
         self._stored.record, lambda: False) or refuse("the next record")())  # fmt: skip
     job.run()
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
