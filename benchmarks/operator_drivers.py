@@ -36,7 +36,7 @@ from operator_standins import StandIns
 from sparkstate_operator import labels
 from sparkstate_tools.kubernetes import control_plane
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating import operated, operator_process
+from sparkstate_tools.operating import operated_namespace, operator_process
 from sparkstate_tools.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,7 +205,7 @@ def measure(
     process = start(cluster, folder, port, drivers.port)
     try:
         objects = client.CustomObjectsApi(cluster.api())
-        body = operated.job(scale.NAMESPACE, names[0])
+        body = operated_namespace.job(scale.NAMESPACE, names[0])
         objects.create_namespaced_custom_object(*scale.GROUP, scale.NAMESPACE, "statefulsparkjobs", body)
         _until(process, lambda: scale._phases(port, "Running") == 1)
         register(cluster, folder, names[0], options.snapshots)
@@ -240,7 +240,7 @@ def register(cluster: Cluster, folder: Path, job: str, count: int) -> None:
     """So many savepoints of a job, whose registration has ended; the kubelet is played for the engine's commands."""
     marks = next(one["metadata"]["labels"] for one in cluster.items("pods", scale.NAMESPACE, DRIVER))
     kept = {name: marks[name] for name in (labels.JOB, labels.JOB_UID)}
-    played = operated.OperatedNamespace(cluster, scale.NAMESPACE, folder)
+    played = operated_namespace.OperatedNamespace(cluster, scale.NAMESPACE, folder)
     for number in range(count):
         body = {
             "apiVersion": "/".join(scale.GROUP), "kind": "StateSnapshot",

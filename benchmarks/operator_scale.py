@@ -22,7 +22,7 @@ from kubernetes import client
 
 from sparkstate_tools.kubernetes import control_plane
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating import operated, operator_process
+from sparkstate_tools.operating import operated_namespace, operator_process
 from sparkstate_tools.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,7 +104,7 @@ def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[st
 
 def _make(cluster: Cluster, objects: client.CustomObjectsApi, number: int) -> dict[str, Any]:
     name = f"job-{number:04d}"
-    body = operated.job(NAMESPACE, name)
+    body = operated_namespace.job(NAMESPACE, name)
     body["spec"]["deployment"] = "cluster"
     made = objects.create_namespaced_custom_object(*GROUP, NAMESPACE, "statefulsparkjobs", body)
     marks = {"sparkstate.io/job": name, "sparkstate.io/job-uid": made["metadata"]["uid"]}

@@ -15,7 +15,7 @@ import pytest
 from sparkstate_tools.kubernetes import cluster as clusters
 from sparkstate_tools.kubernetes import control_plane
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 

@@ -20,7 +20,7 @@ from sparkstate_operator import labels
 from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
 from sparkstate_tools.operating import operator_process
 from sparkstate_tools.operating.kubelet import Kubelet
-from sparkstate_tools.operating.operated import job
+from sparkstate_tools.operating.operated_namespace import job
 from sparkstate_tools.operating.operator_process import Operator
 
 CHART = tree.ROOT / "charts" / "sparkstate-operator"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("crds")
 

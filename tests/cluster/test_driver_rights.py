@@ -17,7 +17,7 @@ from sparkstate_operator.core import naming
 from sparkstate_operator.objects import children, parts
 from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 ACCOUNT = naming.service_account("rotations")
 GROUP = "rbac.authorization.k8s.io"

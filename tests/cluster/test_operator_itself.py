@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 from sparkstate_tools.processes import free_port
 
 

@@ -10,7 +10,7 @@ from support.storage import stored_job
 
 from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 

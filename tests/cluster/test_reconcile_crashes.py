@@ -14,7 +14,7 @@ from sparkstate.control.documents import DriverPhase
 from sparkstate_operator import hooks
 from sparkstate_operator.actions import Write
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 from sparkstate_tools.operating.operator_process import Operator
 
 URI = "s3://bucket/state/savepoints/savepoint-1"

@@ -9,7 +9,7 @@ import pytest
 
 from sparkstate_tools.kubernetes.api_faults import FaultProxy, Loss
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 SOON_S = 25.0
 """Less than the 14 s of the fence in these jobs, with their waits between two tries, would leave."""

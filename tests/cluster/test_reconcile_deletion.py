@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 CASCADES = ("background", "foreground", "orphan")
 URI = "s3://bucket/state/savepoints/savepoint-9"

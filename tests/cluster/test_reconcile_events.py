@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from sparkstate_tools.operating.kubelet import Kubelet
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 
 @pytest.mark.fault_on("Kubernetes")

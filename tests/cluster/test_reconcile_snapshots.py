@@ -9,7 +9,7 @@ import pytest
 from support.storage import stored_job
 
 from sparkstate.storage import naming
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 from sparkstate_tools.operating.played_driver import PlayedDriver
 
 URI = "s3://bucket/state/savepoints/savepoint-1"

@@ -11,7 +11,7 @@ import yaml
 from sparkstate_operator import lease, rbac
 from sparkstate_tools.kubernetes.api_faults import Loss
 from sparkstate_tools.operating import operator_account
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 QUICK = ["--resync-seconds", "2"]
 SHORT = ["--lease-seconds", "8"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkstate_tools.kubernetes.cluster import CommandFailed
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 QUICK = ["--resync-seconds", "2"]
 KINDS = (

@@ -11,7 +11,7 @@ import pytest
 
 from sparkstate_operator import labels
 from sparkstate_tools.operating import operator_account, operator_process
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 from sparkstate_tools.operating.operator_process import Operator
 
 pytestmark = pytest.mark.own_cluster

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sparkstate_tools.kubernetes.cluster import Cluster
-from sparkstate_tools.operating import operated, operator_account
-from sparkstate_tools.operating.operated import OperatedNamespace
+from sparkstate_tools.operating import operated_namespace, operator_account
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 GROUP = "rbac.authorization.k8s.io"
 pytestmark = [pytest.mark.own_cluster, pytest.mark.usefixtures("crds")]
@@ -67,7 +67,7 @@ def test_the_others_are_looked_after_and_its_new_jobs_too_once_it_is_back(
 
     cluster.kubectl("create", "namespace", going)
     let_in(cluster, going, namespace)
-    cluster.apply(operated.job(going))
+    cluster.apply(operated_namespace.job(going))
     there.running()
     assert there.job()["metadata"]["uid"] != old
     assert there.status()["attempt"] == 1

@@ -1,7 +1,7 @@
 """What a process that begins to lead finds, read in three lists instead of a dozen requests for each job (RFC 0024).
 
 Most jobs run, and the operator has nothing to do for them. For those, the result of a look is put together from the
-lists and kept as after a look (``kept``): their drivers are asked, and their children are compared when their turn
+lists and kept as after a look (``kept_look``): their drivers are asked, and their children are compared when their turn
 comes. The operator looks at every other job as always. The watches list anew after this, so that a change in between
 arrives as an event.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from sparkstate_operator import errors, kept, labels, managing, observed
+from sparkstate_operator import errors, kept_look, labels, managing, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import kube as k
 
@@ -156,7 +156,7 @@ def _running(
     seen = observed.Observed(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
     return FoundJob(
         job.namespace, job.name, job.uid, job.resource_version,
-        observed.DriverEndpoint(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept.pack(seen),
+        observed.DriverEndpoint(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept_look.pack(seen),
         tuple((one.pod.uid, one.pod.resource_version) for one in pods),
         tuple(one.resource_version for one in snapshots),
     )  # fmt: skip

@@ -44,7 +44,7 @@ class LastLook:
     snapshots: tuple[str, ...] = ()
     """Versions of the job's snapshots."""
     kept: bytes | None = None
-    """What it saw (``kept``), while there has been no event since and nothing is under way."""
+    """What it saw (``kept_look``), while there has been no event since and nothing is under way."""
     listed: dict[str, str] = field(default_factory=dict)
     """Versions of the job's pods in the inventory, by uid, of which the watch has said nothing yet."""
     listed_s: float = 0.0

@@ -1,8 +1,8 @@
 """One look, one decision, one step: the work that the queue does for each key.
 
 Two shorter ways save requests, and both end in a look as soon as anything is unusual: a driver without news costs one
-poll, and progress alone is written from the last look (``kept``). Whatever was heard before a look that fails stays
-unanswered (``memory.stirred``), so that the next step is a look again.
+poll, and progress alone is written from the last look (``kept_look``). Whatever was heard before a look that fails
+stays unanswered (``memory.stirred``), so that the next step is a look again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparkstate_operator import (
     clock,
     errors,
     judging,
-    kept,
+    kept_look,
     labels,
     observed,
     pacing,
@@ -147,7 +147,7 @@ class Reconciler:
             return False
         packed, memory.last.kept = memory.last.kept, None
         seen = dataclasses.replace(
-            kept.unpack(packed),
+            kept_look.unpack(packed),
             now=self._clock.now(),
             report=heard.report,
             sightings=dict(memory.attempts.sightings),
@@ -156,7 +156,7 @@ class Reconciler:
         await self._observer.running_revision(seen.job, memory)
         wanted, invalid = self._judge(key, seen.job)
         decision = self._decide(seen, memory.attempts.revisions, wanted, invalid)
-        if not kept.is_quiet(seen.job, decision, self._config):
+        if not kept_look.is_quiet(seen.job, decision, self._config):
             return False
         try:
             job = await self._carry_out_job(seen, decision, {}, memory)
@@ -177,7 +177,7 @@ class Reconciler:
         if idle and not memory.stirred:
             # pickle gives up at 600 levels (Python 3.11). A job whose spec is nested more deeply gets a look each time.
             with contextlib.suppress(RecursionError):
-                memory.last.kept = kept.pack(seen)
+                memory.last.kept = kept_look.pack(seen)
 
     async def _took(self, key: Key, memory: Memory, heard: HeardReport) -> bool:
         """Whether there is no more to do about what the driver said, for now; otherwise it takes a look."""
@@ -344,7 +344,7 @@ class Reconciler:
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
         """Write the status. If only progress has changed, its return through the watch is no event."""
-        if not kept.changed(job, status) <= set(PROGRESS_FIELDS):
+        if not kept_look.changed(job, status) <= set(PROGRESS_FIELDS):
             return await self._applier.status(k.JOBS, job, job.namespace, status)
         memory.echo.begin()
         version = ""

@@ -21,7 +21,7 @@ from sparkstate_operator import (
     managing,
     naming_cluster,
     pacing,
-    relabelled,
+    relabelled_jobs,
 )
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import DRIVER_PORT, Config
@@ -176,7 +176,7 @@ class _Operator:
         heard = handlers.Listeners(enqueue, memories.saw_pod, memories.listed_snapshot)
         registry = handlers.registry(stop.set, heard, process.kubeconfig, watches, config.operator_class)
         watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
-        held = relabelled.find(kube, self._own, config.namespaces, enqueue)
+        held = relabelled_jobs.find(kube, self._own, config.namespaces, enqueue)
         tasks = [
             watching,
             asyncio.create_task(_at_work(held), name="relabelled"),

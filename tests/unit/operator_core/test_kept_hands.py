@@ -11,7 +11,7 @@ import pytest
 from support.scene.decisions import NOW, pod
 from support.scene.kept_scene import KEY, SETTLED, Scene, said
 
-from sparkstate_operator import inventory, kept, labels, observed, relabelled
+from sparkstate_operator import inventory, kept_look, labels, observed, relabelled_jobs
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.managing import Manager
@@ -90,7 +90,7 @@ def test_nothing_is_written_from_what_was_kept_of_it_as_it_is_now(what: str) -> 
     given = scene()
     change(given, what)
     seen = observed.Observed(given.world.job, NOW, drivers=given.world.pods)
-    given.memory.last.kept = kept.pack(seen)
+    given.memory.last.kept = kept_look.pack(seen)
     given.step(60)
     assert given.world.looks >= 1
     assert all(looks >= 1 for _, looks in given.world.done)
@@ -122,7 +122,7 @@ def test_one_that_is_found_to_be_of_another_class_is_let_go_whatever_was_kept() 
     change(given, "it is given another class")
     kube = cast(k.Kube, Listed(given.world.job))
     own = cast(Manager, Manager.of(OURS.mark))
-    asyncio.run(relabelled.find(kube, own, (), lambda key: given.hear("") if key == KEY else None))
+    asyncio.run(relabelled_jobs.find(kube, own, (), lambda key: given.hear("") if key == KEY else None))
     given.step()
     assert given.world.done == [("let_go", 1), ("event", 1)]
     assert KEY not in given.reconciler.memories._of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.scene.decisions import NOW, ended, job, pod
 from support.scene.kept_scene import KEY, SETTLED, Scene, said, too_deep
 
-from sparkstate_operator import kept, observed
+from sparkstate_operator import kept_look, observed
 from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.memories import UNHEARD
@@ -75,14 +75,14 @@ def test_whatever_was_kept_no_act_and_no_other_field_comes_before_a_look(
 ) -> None:
     """What is kept may be as wrong as it likes."""
     scene = Scene()
-    kept_look = observed.Observed(stale, NOW, drivers=tuple(pods), executors=tuple(executors))
-    scene.memory.last.kept, scene.world.report = kept.pack(kept_look), report
+    seen = observed.Observed(stale, NOW, drivers=tuple(pods), executors=tuple(executors))
+    scene.memory.last.kept, scene.world.report = kept_look.pack(seen), report
     scene.world.written.clear()
     scene.step(60)
     before = [act for act, looks in scene.world.done if looks == 0]
     assert before in ([], ["status"])
     if before:
-        assert kept.changed(stale, scene.world.written[0]) <= set(PROGRESS_FIELDS)
+        assert kept_look.changed(stale, scene.world.written[0]) <= set(PROGRESS_FIELDS)
 
 
 def test_a_spec_that_is_nested_too_deeply_to_be_kept_is_looked_at_and_nothing_fails() -> None:

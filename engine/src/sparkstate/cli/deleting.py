@@ -12,7 +12,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.checkpoint import purge
 from sparkstate.checkpoint import savepoint as checkpoint_savepoint
-from sparkstate.cli import machine, manifests, stored, targets
+from sparkstate.cli import machine, manifests, stored_jobs, targets
 from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.runner import progress
@@ -20,7 +20,7 @@ from sparkstate.storage import mounts
 from sparkstate.stored.place import Place
 
 
-@stored.savepoints.command("delete")
+@stored_jobs.savepoints.command("delete")
 @click.argument("arguments", metavar="[JOB.YAML|URL] SAVEPOINT-URL...", nargs=-1)
 @click.option(
     "--trigger-id",
@@ -63,7 +63,7 @@ def delete_savepoints(
     else:
         given, urls = _what_to_delete(arguments, manifest_path)
         target = given or urls[0]
-    place = targets.stored(target, overrides, stored.s3_settings(**s3), job)
+    place = targets.stored(target, overrides, stored_jobs.s3_settings(**s3), job)
 
     def deleted() -> dict[str, Any]:
         if trigger_id is not None:
@@ -83,7 +83,7 @@ def delete_savepoints(
 
 def _delete_triggered(place: Place, trigger_id: str, *, force: bool) -> dict[str, Any]:
     try:
-        root, name = stored.one_job(place)
+        root, name = stored_jobs.one_job(place)
     except errors.NotFound:
         mounts.require_reachable(place.url)
         return {"deleted": [], "absent": [trigger_id]}
@@ -105,7 +105,7 @@ def _what_to_delete(
 def _delete(place: Place, url: str, *, force: bool, of_a_job: bool) -> bool:
     if not of_a_job:
         return purge.delete_savepoint(url, place.open, clocks.SystemClock(), force=force)
-    root, name = stored.one_job(place)
+    root, name = stored_jobs.one_job(place)
     found = lineage.find(root, name)
     if found is None:
         raise errors.NotFound(f"{place.url} holds no lineage of the job {name}")
@@ -139,11 +139,13 @@ def purge_job(
       sparkstate purge job.yaml
       sparkstate purge s3://bucket/state --job default/rotations --yes
     """
-    place = targets.stored(machine.target(target, manifest_path), overrides, stored.s3_settings(**s3), job)
+    place = targets.stored(
+        machine.target(target, manifest_path), overrides, stored_jobs.s3_settings(**s3), job
+    )
 
     def purged() -> dict[str, Any]:
         try:
-            root, name = stored.one_job(place)
+            root, name = stored_jobs.one_job(place)
         except errors.NotFound:
             mounts.require_reachable(place.url)
             return asdict(purge.PurgeResult((), 0, 0, ()))

@@ -10,7 +10,18 @@ from importlib import metadata
 import click
 
 from sparkstate import errors
-from sparkstate.cli import deleting, doctor, driver, explain, init, jobs, run, stored, sweeping, verifying
+from sparkstate.cli import (
+    deleting,
+    doctor,
+    driver,
+    explain,
+    init,
+    jobs,
+    run,
+    stored_jobs,
+    sweeping,
+    verifying,
+)
 
 INTERRUPTED = 130
 USAGE = 2
@@ -46,8 +57,8 @@ COMMANDS = (
     jobs.savepoint,
     jobs.cancel,
     jobs.state,
-    stored.restore_info,
-    stored.savepoints,
+    stored_jobs.restore_info,
+    stored_jobs.savepoints,
     deleting.purge_job,
     doctor.doctor,
     driver.driver,
@@ -55,7 +66,7 @@ COMMANDS = (
 for command in COMMANDS:
     cli.add_command(command)
 for command in (verifying.verify, sweeping.sweep):
-    stored.savepoints.add_command(command)
+    stored_jobs.savepoints.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> int:

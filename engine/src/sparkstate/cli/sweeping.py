@@ -14,7 +14,7 @@ import click
 from sparkstate import clock as clocks
 from sparkstate import errors, manifest
 from sparkstate.checkpoint import orphans
-from sparkstate.cli import machine, manifests, stored, targets
+from sparkstate.cli import machine, manifests, stored_jobs, targets
 from sparkstate.log.lineage import JobName
 from sparkstate.runner import progress
 from sparkstate.storage import layout, mounts, naming
@@ -85,7 +85,7 @@ def sweep(
     --delete refuses a list that names neither the job nor a savepoint of it, which may be another cluster's.
     """
     named = machine.target(target, manifest_path)
-    place = targets.stored(named, overrides, stored.s3_settings(**s3), job)
+    place = targets.stored(named, overrides, stored_jobs.s3_settings(**s3), job)
     items = listed(objects)
     kept = set(_named(items))
     least_age_s = _seconds(older_than)
@@ -93,7 +93,7 @@ def sweep(
 
     def swept() -> dict[str, Any]:
         try:
-            root, name = stored.one_job(place)
+            root, name = stored_jobs.one_job(place)
         except errors.NotFound:
             mounts.require_reachable(place.url)
             raise

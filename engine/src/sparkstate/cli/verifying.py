@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sparkstate import errors
-from sparkstate.cli import machine, output, stored, targets
+from sparkstate.cli import machine, output, stored_jobs, targets
 from sparkstate.stored import snapshots
 
 
@@ -33,7 +33,7 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
     """
     if job is not None:
         raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
-    place = targets.stored(url, (), stored.s3_settings(**s3), None)
+    place = targets.stored(url, (), stored_jobs.s3_settings(**s3), None)
 
     def found() -> dict[str, Any]:
         try:

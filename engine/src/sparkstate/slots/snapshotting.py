@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparkstate import clock, errors, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
-from sparkstate.checkpoint.known import KnownFiles
+from sparkstate.checkpoint.known_files import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta

@@ -23,7 +23,7 @@ from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import client, protocol
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import feed, graph, plans
-from sparkstate.spark.paused import PausedTime, WorkTime
+from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
 _REHEARSAL = "sparkstate-rehearsal"

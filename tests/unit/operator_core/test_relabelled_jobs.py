@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from sparkstate_operator import errors, labels, relabelled
+from sparkstate_operator import errors, labels, relabelled_jobs
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.managing import Manager
 from sparkstate_operator.reconcile import Key
@@ -44,7 +44,7 @@ def held(
 
 def found(jobs: Jobs, own: Manager, *namespaces: str) -> list[Key]:
     seen: list[Key] = []
-    asyncio.run(relabelled.find(cast(k.Kube, jobs), own, namespaces, seen.append))
+    asyncio.run(relabelled_jobs.find(cast(k.Kube, jobs), own, namespaces, seen.append))
     return seen
 
 
@@ -76,6 +76,6 @@ def test_what_it_holds_of_other_classes_is_found_by_its_mark_of_whatever_class(
 def test_a_namespace_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(relabelled, "AGAIN_S", 0.01)
+    monkeypatch.setattr(relabelled_jobs, "AGAIN_S", 0.01)
     jobs = Jobs([held("a", "ops/ours"), held("b", "ops/ours", namespace="bank")], {"shop": 2})
     assert [one.name for one in found(jobs, Manager("ops", "ours", "blue"), "shop", "bank")] == ["b", "a"]

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from support.scene.decisions import NOW, job, pod, revision, running_status
 
-from sparkstate_operator import actions, kept, labels, observed
+from sparkstate_operator import actions, kept_look, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
 
@@ -47,7 +47,7 @@ RUNNING = {"phase": "RUNNING", "restarts": 0, "last_checkpoint": {**CHECKPOINT, 
 
 def test_what_is_kept_is_what_a_look_without_its_report_saw() -> None:
     looked = seen(settled(RUNNING), RUNNING, pod(), pod(2, restarts=3))
-    found = kept.unpack(kept.pack(looked))
+    found = kept_look.unpack(kept_look.pack(looked))
     assert found == dataclasses.replace(looked, report=None)
 
 
@@ -60,7 +60,7 @@ def test_what_is_not_looked_at_each_time_is_not_kept() -> None:
         children=(child,),
         sightings={1: pod()},
     )
-    found = kept.unpack(kept.pack(looked))
+    found = kept_look.unpack(kept_look.pack(looked))
     assert (found.config_maps, found.revisions, found.children, found.sightings) == ((), (), None, {})
 
 
@@ -68,7 +68,7 @@ def test_a_new_checkpoint_is_quiet() -> None:
     status = settled(RUNNING)
     decision = decided(seen(status, {**RUNNING, "last_checkpoint": CHECKPOINT}))
     assert decision.status["lastCheckpoint"]["id"] == 7
-    assert kept.is_quiet(job(status), decision, Config())
+    assert kept_look.is_quiet(job(status), decision, Config())
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_new_checkpoint_is_quiet() -> None:
 )
 def test_whatever_else_changes_takes_a_look(said: observed.Document | None, driver: observed.Pod) -> None:
     status = settled(RUNNING)
-    assert not kept.is_quiet(job(status), decided(seen(status, said, driver)), Config())
+    assert not kept_look.is_quiet(job(status), decided(seen(status, said, driver)), Config())
 
 
 def test_no_act_and_no_event_is_quiet() -> None:
     status = settled(RUNNING)
     still = decided(seen(status, RUNNING))
-    assert kept.is_quiet(job(status), still, Config())
+    assert kept_look.is_quiet(job(status), still, Config())
     note, act = actions.Note("Reason", "text"), actions.DeletePod(pod(), "why")
     start = actions.StartAttempt(2, revision().name, actions.Start())
     for change in (
@@ -98,7 +98,7 @@ def test_no_act_and_no_event_is_quiet() -> None:
         {"before": (actions.AddFinalizer(),)},
         {"check": start},
     ):
-        assert not kept.is_quiet(job(status), dataclasses.replace(still, **change), Config())
+        assert not kept_look.is_quiet(job(status), dataclasses.replace(still, **change), Config())
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_nothing_is_written_from_it_about_a_job_of_another_operator(mark: str, o
         annotations={labels.MANAGER: config.mark},
         labels={labels.OPERATOR_CLASS: "blue"},
     )
-    assert kept.is_quiet(ours, still, config)
+    assert kept_look.is_quiet(ours, still, config)
     theirs = dataclasses.replace(
         ours, annotations={labels.MANAGER: mark}, labels={labels.OPERATOR_CLASS: operator_class}
     )
-    assert not kept.is_quiet(theirs, still, config)
+    assert not kept_look.is_quiet(theirs, still, config)
 
 
 def test_what_a_check_has_refused_is_asked_anew() -> None:
     looked = dataclasses.replace(seen(settled(RUNNING), RUNNING), refused="the quota is full")
-    assert kept.unpack(kept.pack(looked)).refused == ""
+    assert kept_look.unpack(kept_look.pack(looked)).refused == ""
