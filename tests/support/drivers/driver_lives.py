@@ -131,7 +131,7 @@ class _Driver(JobDriver):
         life.context = context
 
     def _parts(self, *_: object) -> Parts:
-        durable = mock.MagicMock(places=self._context.view.places)
+        durable = mock.MagicMock(outages=self._context.view.outages)
         guard = SimpleNamespace(check=self._life.check, cause=None, reason_behind=lambda error: error)
         return cast("Parts", mock.MagicMock(context=self._context, durable=durable, guard=guard))
 

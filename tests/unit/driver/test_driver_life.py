@@ -19,7 +19,7 @@ from support.storage.stores import ManualClock
 from sparkstate import errors
 from sparkstate.control import driver_life
 from sparkstate.control.documents import DriverPhase, JobIdentity
-from sparkstate.driver.away import Ending
+from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.view import JobView
 
 ARROWS = {(before, row.to) for row in driver_life.TABLE for before in row.ends}

@@ -86,7 +86,7 @@ def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: 
     durable = Durable(claim(settings, ManualClock(), 1, "a test"), stored_job())
     sink = open_store(f"{volume}/out")
     url = durable.lineage.store.url if what == "checkpoints" else sink.url
-    durable.places.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
+    durable.outages.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
     volume.rename(below)
     volume.mkdir()
     assert not durable.probe()

@@ -13,7 +13,7 @@ from support.slots.running import Running, stored_job
 
 from sparkstate import clock, storage
 from sparkstate.control.documents import SavepointRequest
-from sparkstate.driver import away
+from sparkstate.driver import storage_outages
 from sparkstate.driver.durable import Durable
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate_tools.drivers import driving
@@ -72,7 +72,7 @@ def give_up_a_savepoint(durable: Durable, target: Path, trigger_id: str = "a") -
 def within(seconds: float, action: Callable[[], T]) -> T:
     """What ``action`` gives; raises ``Ending`` if it takes longer."""
     until = clock.SystemClock().monotonic() + seconds
-    return away.heard(action, lambda: clock.SystemClock().monotonic() > until)
+    return storage_outages.heard(action, lambda: clock.SystemClock().monotonic() > until)
 
 
 def begin_next(durable: Durable) -> int:
@@ -96,7 +96,7 @@ def test_a_target_that_hangs_holds_up_no_restart(
     hanging: Callable[[Path], Hanging],
     what: str,
 ) -> None:
-    monkeypatch.setattr(away, "SLOW_S", 0.2)
+    monkeypatch.setattr(storage_outages, "SLOW_S", 0.2)
     durable = running.durable
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.start(0).settle()
@@ -111,9 +111,9 @@ def test_a_target_that_hangs_holds_up_no_restart(
     assert number == 2
     assert place.asked.wait(10)
     clock.SystemClock().sleep(0.3)
-    (told,) = durable.places.away
+    (told,) = durable.outages.away
     assert (told.url, told.doing) == (url, "delete the leftovers of a failed operation")
-    assert not durable.places.failing(), "no checkpoint needs it"
+    assert not durable.outages.failing(), "no checkpoint needs it"
     failed = file_staged(durable, tmp_path / ("out" if what == "savepoint" else "new"))
     durable.discard(7)
     durable.leftovers.own.settle()
@@ -122,7 +122,7 @@ def test_a_target_that_hangs_holds_up_no_restart(
     durable.leftovers.settle()
     assert durable.log.refresh().doomed_savepoints == ()
     assert durable.log.state.started_savepoints == ()
-    assert durable.places.away == ()
+    assert durable.outages.away == ()
 
 
 def file_staged(durable: Durable, sink: Path) -> Path:

@@ -18,8 +18,8 @@ from support.storage.stores import Crash, HookedStore, ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
 from sparkstate.checkpoint.savepoint import SavepointState, status_of
-from sparkstate.driver.away import Places
 from sparkstate.driver.leftovers import Lane, Leftovers, carry_out
+from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log import LineageLog, open_lineage, records
 from sparkstate.sinks import file_sink
 from sparkstate.storage import PrefixedStore
@@ -40,8 +40,8 @@ class Driver:
         self.incarnation = self.log.begin_incarnation("")
         self.entry = self.log.state.last_number
         self.savepoints = Savepoints(self.lineage, self.log, self.open)
-        self.places = Places(ManualClock())
-        self.leftovers = Leftovers(self.lineage, self.log, self.savepoints, self.open, ["out"], self.places)
+        self.outages = StorageOutages(ManualClock())
+        self.leftovers = Leftovers(self.lineage, self.log, self.savepoints, self.open, ["out"], self.outages)
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, discarded=self.leftovers.of_checkpoint
         )

@@ -16,9 +16,9 @@ from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
 from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
-from sparkstate.driver import away
-from sparkstate.driver.away import Ending
+from sparkstate.driver import storage_outages
 from sparkstate.driver.pausing import Pauses
+from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.view import JobView
 from sparkstate.log import LineageLog
 from sparkstate.log.fence import FenceGuard, Verdict
@@ -127,7 +127,7 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     running.out.rename(gone)
     with pytest.raises(errors.StorageUnavailable):
         running.start(1).settle()
-    (place,) = running.durable.places.away
+    (place,) = running.durable.outages.away
     assert place.url == f"file://{running.out}" and place.doing.startswith("store checkpoint")
     thread = paused.hold_back(1)
     until(paused.is_paused)
@@ -140,7 +140,7 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     until(
         lambda: [record.epoch for record in running.durable.log.state.checkpoints] == [1]
     )  # 0 is subsumed after it
-    assert running.durable.places.away == ()
+    assert running.durable.outages.away == ()
 
 
 @pytest.mark.parametrize("how", ["cancelled", "terminated", "over", "lost"])
@@ -182,8 +182,8 @@ def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_p
     paused.running.durable.publish = lambda *_: go_on.wait(60)  # type: ignore[method-assign,assignment]
     begun = paused.running.start(0)
     until(lambda: begun.committed)
-    places = paused.running.durable.places
-    places.failed("s3://bucket/out", "publish the output of checkpoint 1", errors.StorageUnavailable("away"))
+    outages = paused.running.durable.outages
+    outages.failed("s3://bucket/out", "publish the output of checkpoint 1", errors.StorageUnavailable("away"))
     assert not checkpoints.settle_before(request)
     status = requests.find("end")
     assert status is not None and status.status is SavepointPhase.FAILED
@@ -206,8 +206,10 @@ def test_a_stop_waits_for_a_slow_checkpoint_whatever_hangs_beside_the_job(paused
     durable.publish = lambda *given: (go_on.wait(60), publish(*given))  # type: ignore[method-assign,assignment]
     begun = paused.running.start(0)
     until(lambda: begun.committed)
-    left = away.Call("file:///gone/savepoint", "delete what is left", time.monotonic() - 60, awaited=False)
-    durable.places._calls[-1] = left
+    left = storage_outages.Call(
+        "file:///gone/savepoint", "delete what is left", time.monotonic() - 60, awaited=False
+    )
+    durable.outages._calls[-1] = left
     threading.Timer(1.0, go_on.set).start()
     assert checkpoints.settle_before(request)
     status = paused.running.requests.find("end")
@@ -265,7 +267,7 @@ def test_a_driver_that_another_has_taken_the_job_from_leaves_its_pause(paused: P
 def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     paused: Paused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, places = paused.running, paused.running.durable.places
+    running, outages = paused.running, paused.running.durable.outages
 
     def fail(*_: object) -> None:
         raise errors.StorageUnavailable("the user's storage is away")
@@ -274,11 +276,11 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     paused.commit(0, 1)
     running.requests.add(SavepointRequest(trigger_id="one"))
     running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
-    until(lambda: places.away)
+    until(lambda: outages.away)
     own = running.durable.lineage.store.url
-    with places._lock:
-        places._calls[-1] = away.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
-    assert {place.url == own for place in places.away} == {True, False}
+    with outages._lock:
+        outages._calls[-1] = storage_outages.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
+    assert {place.url == own for place in outages.away} == {True, False}
     assert not running.checkpoints.is_stuck and running.checkpoints.hold_back() is None
     assert not running.checkpoints.is_due()
     assert not running.checkpoints.given_up()
@@ -288,20 +290,20 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     assert begun is not None
     running.checkpoints.abandon()
     begun.wait()
-    with places._lock:
-        del places._calls[-1]
-    places.failed(own, "read the log", errors.StorageUnavailable("away"))
+    with outages._lock:
+        del outages._calls[-1]
+    outages.failed(own, "read the log", errors.StorageUnavailable("away"))
     assert running.checkpoints.is_stuck and running.checkpoints.hold_back() is not None
 
 
 def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused: Paused) -> None:
-    places, own = paused.running.durable.places, paused.running.durable.lineage.store.url
+    outages, own = paused.running.durable.outages, paused.running.durable.lineage.store.url
     paused.running.requests.terminated.set()
-    with places._lock:
-        places._calls[-1] = away.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
-    assert [place.url for place in places.away] == [own]
+    with outages._lock:
+        outages._calls[-1] = storage_outages.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
+    assert [place.url for place in outages.away] == [own]
     assert not paused.running.checkpoints.given_up()
-    places.failed(own, "copy a file", errors.StorageUnavailable("away"))
+    outages.failed(own, "copy a file", errors.StorageUnavailable("away"))
     assert paused.running.checkpoints.given_up()
 
 

@@ -73,7 +73,7 @@ def test_a_checkpoint_makes_no_folder_where_its_volume_was(
         failed = running.start(0)
         failed.wait(lambda: False)
         assert isinstance(failed.failure, errors.StorageUnavailable)
-        assert f"{tmp_path}/out" in running.durable.places.away[0].url
+        assert f"{tmp_path}/out" in running.durable.outages.away[0].url
     else:  # of the slot alone: a driver that cannot reach its log waits
         assert "is its volume mounted" in slot_snapshot(running, 99).failure
     away.back()
@@ -108,7 +108,7 @@ def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: 
     failed = running.start(0)
     failed.wait(lambda: False)
     assert isinstance(failed.failure, errors.StorageUnavailable)
-    assert running.durable.places.away[0].url == running.out.as_uri()
+    assert running.durable.outages.away[0].url == running.out.as_uri()
     running.slot.epoch(1)
     running.start(1).settle()
     assert rows(running.out) == [1]

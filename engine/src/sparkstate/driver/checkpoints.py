@@ -15,7 +15,6 @@ from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
 from sparkstate.driver.answers import take_snapshot
-from sparkstate.driver.away import Ending
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.completion import Completion
 from sparkstate.driver.due import Due, asked
@@ -24,6 +23,7 @@ from sparkstate.driver.fatal_failure import FatalFailure
 from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
+from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.driver.view import JobView
 from sparkstate.keygroups import KeySpace
@@ -141,7 +141,7 @@ class Checkpoints:
         that may stay so."""
         current = self._current
         target = current is not None and current.savepoint is not None
-        ending = self._requests.terminated.is_set() and self._durable.places.failing(savepoints=target)
+        ending = self._requests.terminated.is_set() and self._durable.outages.failing(savepoints=target)
         return bool(ending) or self._requests.cancelled.is_set() or self._abandoned.is_set()
 
     def start(
@@ -209,18 +209,18 @@ class Checkpoints:
 
         The wait has a bound because the request stayed pending for as long as the storage was away.
         """
-        until, places = self._clock.monotonic() + self._settings.timeout_s, self._durable.places
+        until, outages = self._clock.monotonic() + self._settings.timeout_s, self._durable.outages
         try:
             current = self._current
             if current is not None:
                 current.wait(
-                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(places.awaited))
+                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(outages.awaited))
                 )
         except Ending:
             if self.given_up():
                 raise
             assert request.trigger_id is not None
-            self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=places.told)
+            self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=outages.told)
             return False
         self.require_sound()
         return True
@@ -242,7 +242,7 @@ class Checkpoints:
     @property
     def is_stuck(self) -> bool:
         """Whether a storage fails that checkpoints need, so that one may never end."""
-        return bool(self._durable.places.failing())
+        return bool(self._durable.outages.failing())
 
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""

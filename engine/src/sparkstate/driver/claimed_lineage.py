@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sparkstate import clock, storage
 from sparkstate.checkpoint.savepoint import Savepoints
 from sparkstate.checkpoint.store import CompletedCheckpointStore
-from sparkstate.driver.away import Places
+from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import SavepointCommitted, Token
@@ -46,7 +46,7 @@ class ClaimedLineage:
 
     settings: JobSettings
     clock: clock.Clock
-    places: Places
+    outages: StorageOutages
     """Where every storage is noted that does not answer."""
     root: ObjectStore
     """The storage of the checkpoints, in which lineages lie side by side."""
@@ -69,7 +69,7 @@ def claim(
     attempt: int,
     driver: str,
     before_claim: Callable[[LineageLog], object] = lambda log: None,
-    places: Places | None = None,
+    outages: StorageOutages | None = None,
 ) -> ClaimedLineage:
     """Take the job's lineage over, and make it if there is none.
 
@@ -102,7 +102,7 @@ def claim(
     return ClaimedLineage(
         settings=settings,
         clock=clock_,
-        places=places or Places(clock_),
+        outages=outages or StorageOutages(clock_),
         root=root,
         lineage=lineage,
         log=log,

@@ -9,11 +9,11 @@ from functools import partial
 
 from sparkstate import errors
 from sparkstate.control.documents import DriverPhase
-from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.claimed_lineage import ClaimedLineage, claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.handover import Handover
 from sparkstate.driver.restarts import STORAGE_RETRY_S
+from sparkstate.driver.storage_outages import Ending, heard
 from sparkstate.storage import naming
 
 
@@ -31,18 +31,18 @@ def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Clai
 
     def take() -> ClaimedLineage:
         before = partial(handover.wait, meanwhile=meanwhile)
-        return claim(settings, context.clock, context.attempt, who, before, view.places)
+        return claim(settings, context.clock, context.attempt, who, before, view.outages)
 
     while True:
         try:
             # A pod's driver has nothing to save yet and ends by itself (termination_policy.Grace); what it does
             # while it waits for an earlier one needs the main thread.
             claimed = take() if pod else heard(take, requests.ending)
-            view.places.answered(url)
+            view.outages.answered(url)
             return claimed
         except errors.StorageUnavailable as error:
             view.note_phase(DriverPhase.PAUSED)
-            view.places.failed(url, "claim the job's state", error)
+            view.outages.failed(url, "claim the job's state", error)
             context.say(f"waiting for the storage: {error}")
             context.pause(STORAGE_RETRY_S)
         if requests.ending():

@@ -86,7 +86,7 @@ class Completion:
         tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
         self._told.completed(pending, metadata.shards)
         self._due.completed(pending.checkpoint_id)
-        self._durable.places.clear()
+        self._durable.outages.clear()
         self._unsaved.completed(pending.mark)
         if pending.savepoint_id < 0:
             self.usual_s = self._clock.monotonic() - pending.began

@@ -17,11 +17,11 @@ from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import savepoint_targets, snapshot_parts
-from sparkstate.driver.away import Ending, briefly, heard
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.leftovers import Leftovers
 from sparkstate.driver.outputs import Outputs
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
+from sparkstate.driver.storage_outages import Ending, briefly, heard
 from sparkstate.handles import FileHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.sinks import file_sink
@@ -42,7 +42,7 @@ class Durable:
         self._settings = claimed.settings
         self._clock = claimed.clock
         self._job = job
-        self.places = claimed.places
+        self.outages = claimed.outages
         self.root = claimed.root
         self.lineage = claimed.lineage
         self.log = claimed.log
@@ -50,7 +50,7 @@ class Durable:
         self.ids = claimed.ids
         self._stores = claimed.stores
         self._outputs = Outputs(
-            self.lineage.id, self.log, self._stores, self.places, job.sink_paths, self._insist, self._clock
+            self.lineage.id, self.log, self._stores, self.outages, job.sink_paths, self._insist, self._clock
         )
         self.leftovers = Leftovers(
             self.lineage,
@@ -58,7 +58,7 @@ class Durable:
             self.savepoints,
             self._stores.get,
             tuple(job.sink_paths.values()),
-            self.places,
+            self.outages,
         )
         self.completed = CompletedCheckpointStore(
             self.lineage.store, self.log, self._settings.checkpoint.retained, self.leftovers.of_checkpoint
@@ -161,7 +161,7 @@ class Durable:
         metadata = self._metadata(parts, "savepoint", self.savepoints.folder(url), target)
         written: list[SavepointCommitted] = []
         doing, write = f"write savepoint {parts.trigger_id}", self.savepoints.write
-        self.places.insist(url, doing, lambda: written.append(write(url, metadata)), given_up, needed=False)
+        self.outages.insist(url, doing, lambda: written.append(write(url, metadata)), given_up, needed=False)
         return written[-1]
 
     def record_savepoint(self, record: SavepointCommitted, given_up: Callable[[], bool]) -> None:
@@ -192,7 +192,7 @@ class Durable:
         doing = "make the folder of a savepoint"
 
         def make() -> None:
-            self.places.insist(url, doing, partial(self._make_folder, url), lambda: True, needed=False)
+            self.outages.insist(url, doing, partial(self._make_folder, url), lambda: True, needed=False)
 
         try:
             heard(make, lambda: given_up() or self._clock.monotonic() > until)
@@ -248,7 +248,7 @@ class Durable:
 
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         """At the lineage's own storage."""
-        self.places.insist(self.lineage.store.url, doing, action, given_up)
+        self.outages.insist(self.lineage.store.url, doing, action, given_up)
 
     # -- storages that are away ---------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Durable:
         """A slot could not store something: its message begins with the URL of what it wanted to store."""
         named = [url for url in self._outputs.urls if url.removeprefix("file://") in str(error)]
         url = max(named, key=len, default=self.lineage.store.url)
-        self.places.failed(url, doing, error)
+        self.outages.failed(url, doing, error)
         if named and f"{file_sink.BEGUN} is not there" in str(error):
             # Somebody has emptied the folder: the next checkpoint finds it marked again. On the disk under an unmounted
             # volume this store makes no mark.
@@ -266,7 +266,7 @@ class Durable:
     def probe(self) -> bool:
         """Whether every place answers now that fails and that checkpoints need. Makes no folder: on the disk under an
         unmounted volume the lineage would go on beside its own log."""
-        for place in self.places.failing():
+        for place in self.outages.failing():
             try:
                 lineage = self.lineage.store
                 store = lineage if place.url == lineage.url else self._stores.get(place.url)
@@ -275,7 +275,7 @@ class Durable:
                 if place.url in self._outputs.urls:
                     self._outputs.mark(place.url, self.log.state.incarnation)
             except errors.StorageUnavailable as error:
-                self.places.failed(place.url, place.doing, error)
+                self.outages.failed(place.url, place.doing, error)
                 return False
         return True
 

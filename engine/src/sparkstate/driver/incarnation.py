@@ -10,13 +10,13 @@ from pydantic import JsonValue
 from sparkstate import errors
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import failure_cause, watching
-from sparkstate.driver.away import Ending
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.outcomes import End
 from sparkstate.driver.parts import Parts
 from sparkstate.driver.slot_pool import SlotPool
+from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.watching import Loss
 from sparkstate.spark.query import Query
 

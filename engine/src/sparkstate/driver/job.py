@@ -11,7 +11,6 @@ from functools import partial
 
 from sparkstate import clock, errors, phases
 from sparkstate.driver import outcomes, preparing, restoring
-from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
@@ -22,6 +21,7 @@ from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.preparing import PreparedJob
 from sparkstate.driver.restarts import Restarts
 from sparkstate.driver.starting import started
+from sparkstate.driver.storage_outages import Ending, heard
 from sparkstate.local_state import inheritance
 from sparkstate.log.fence import FenceGuard
 from sparkstate.spark import watermarks

@@ -19,7 +19,7 @@ from functools import partial
 
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import Savepoints
-from sparkstate.driver.away import Places
+from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log.lineage import Lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import key_of
@@ -106,14 +106,14 @@ class Leftovers:
         savepoints: Savepoints,
         opened: Callable[[str], ObjectStore],
         sinks: Collection[str],
-        places: Places,
+        outages: StorageOutages,
     ) -> None:
         self._lineage = lineage
         self._lineage_log = log
         self._savepoints = savepoints
         self._open = opened
         self._sinks = sinks
-        self._places = places
+        self._outages = outages
         self._lock = threading.Lock()
         self._again: list[tuple[Lane, _Work]] = []
         self.own = Lane("leftovers")
@@ -188,7 +188,7 @@ class Leftovers:
 
     def _told(self, url: str, work: _Work) -> None:
         """Tried once; as long as it hangs, the status says so."""
-        with self._places.under_way(url, "delete the leftovers of a failed operation", awaited=False):
+        with self._outages.under_way(url, "delete the leftovers of a failed operation", awaited=False):
             work()
 
     def _do(self, lane: Lane, now: _Work, again: _Work) -> None:

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.driver.answers import Answers
-from sparkstate.driver.away import SLOW_S
 from sparkstate.driver.durable import Durable
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import SnapshotParts
+from sparkstate.driver.storage_outages import SLOW_S
 from sparkstate.handles import ShardHandle
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
@@ -82,9 +82,9 @@ class LongSavepoint:
         """Until it is stored, or has failed. Raises ``Ending`` once given up, and if its storage fails at the
         job's end."""
         pending = self._pending
-        places, ending = self._durable.places, self._requests.ending
+        outages, ending = self._durable.outages, self._requests.ending
         if pending is not None:
-            pending.wait(lambda: given_up() or (ending() and bool(places.failing(savepoints=True))))
+            pending.wait(lambda: given_up() or (ending() and bool(outages.failing(savepoints=True))))
 
     def record(self) -> None:
         """Called directly before a checkpoint's record: that of the savepoint, if it may have it now."""

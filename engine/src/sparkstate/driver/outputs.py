@@ -16,7 +16,7 @@ from sparkstate import errors, storage
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.clock import Clock
-from sparkstate.driver.away import Places
+from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log.log import LineageLog
 from sparkstate.log.records import Tombstone
 from sparkstate.sinks import file_sink, publication
@@ -28,14 +28,14 @@ _PUBLISHED_AT_ONCE = 16
 
 class Outputs:
     """Of one lineage. ``paths`` are the folders of the job's sinks by uid; ``insist`` tries at the lineage's own
-    storage, as ``Places.insist`` does. Thread-safe."""
+    storage, as ``StorageOutages.insist`` does. Thread-safe."""
 
     def __init__(
         self,
         lineage_id: str,
         log: LineageLog,
         stores: storage.OpenStores,
-        places: Places,
+        outages: StorageOutages,
         paths: Mapping[str, str],
         insist: Callable[[str, Callable[[], object], Callable[[], bool]], None],
         clock: Clock,
@@ -43,7 +43,7 @@ class Outputs:
         self._lineage_id = lineage_id
         self._log = log
         self._stores = stores
-        self._places = places
+        self._outages = outages
         self._paths = paths
         self._insist = insist
         self._clock = clock
@@ -60,13 +60,13 @@ class Outputs:
         before = _made_before(restored)
         for url in self.urls:
             opened = self._stores.get if url in before else self._stores.make
-            self._places.insist(url, "open the folder of a sink", partial(opened, url), given_up)
+            self._outages.insist(url, "open the folder of a sink", partial(opened, url), given_up)
 
     def begin(self, incarnation: int, given_up: Callable[[], bool]) -> None:
         """Mark the folders for the slots of that incarnation, which write into no folder without the mark."""
         for url in self.urls:
             doing = "begin in the folder of a sink"
-            self._places.insist(url, doing, partial(self.mark, url, incarnation), given_up)
+            self._outages.insist(url, doing, partial(self.mark, url, incarnation), given_up)
 
     def mark(self, url: str, incarnation: int) -> None:
         """One of the folders; again, where somebody has emptied it since."""
@@ -129,7 +129,7 @@ class Outputs:
                 now_ms = self._clock.now_ms()
                 publication.publish(self._stores.get(url), committable, now_ms, restored=restored)
 
-            self._places.insist(url, doing, show, given_up)
+            self._outages.insist(url, doing, show, given_up)
 
         with ThreadPoolExecutor(min(_PUBLISHED_AT_ONCE, len(staged)), thread_name_prefix="publish") as pool:
             ended = [pool.submit(publish, *one) for one in staged]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from sparkstate import errors
 from sparkstate.control.documents import DriverPhase, SavepointPhase
-from sparkstate.driver.away import Ending, heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.parts import Parts
+from sparkstate.driver.storage_outages import Ending, heard
 from sparkstate.log.fence import Verdict
 
 _LOOK_S = 0.2
@@ -47,7 +47,7 @@ class Pauses:
             if context.requests.ending():
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
-            parts.durable.places.failed(parts.durable.lineage.store.url, "read the log", cause)
+            parts.durable.outages.failed(parts.durable.lineage.store.url, "read the log", cause)
             context.view.note_phase(DriverPhase.PAUSED)
             self._refuse_in_time()
             context.clock.sleep(_LOOK_S)
@@ -55,7 +55,7 @@ class Pauses:
     def _refuse_in_time(self) -> None:
         """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had, and
         the job goes on as if it had not been asked. Whoever wanted the job to stop hears why it did not."""
-        context, places = self._context, self._parts.durable.places
+        context, outages = self._context, self._parts.durable.outages
         now_s = context.clock.monotonic()
         waiting = context.requests.waiting()
         known = self._asked
@@ -63,7 +63,7 @@ class Pauses:
         self._asked = asked
         for trigger_id, since_s in asked.items():
             if now_s - since_s > context.settings.checkpoint.timeout_s:
-                context.requests.update(trigger_id, SavepointPhase.FAILED, failure=places.told)
+                context.requests.update(trigger_id, SavepointPhase.FAILED, failure=outages.told)
 
     def hold_back(self, checkpoints: Checkpoints, begin: Callable[[], object]) -> None:
         """At the end of an epoch: wait while the job must take nothing in. ``begin`` starts a checkpoint of that epoch.
@@ -97,7 +97,7 @@ class Pauses:
 
     def _go_on(self) -> None:
         if self._context.view.phase is DriverPhase.PAUSED:
-            self._parts.durable.places.answered(self._parts.durable.lineage.store.url)
+            self._parts.durable.outages.answered(self._parts.durable.lineage.store.url)
             self._context.view.note_phase(DriverPhase.RUNNING)
 
     def _raise_if_lost(self) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
-from sparkstate.driver.away import Ending
 from sparkstate.driver.snapshot_parts import SnapshotParts
+from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.unsaved_work import Mark
 from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace

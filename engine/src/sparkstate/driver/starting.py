@@ -16,7 +16,6 @@ from pathlib import Path
 
 from sparkstate import phases
 from sparkstate.control.documents import DriverPhase
-from sparkstate.driver.away import heard
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
@@ -25,6 +24,7 @@ from sparkstate.driver.incarnation import Incarnation
 from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.slot_pool import SlotPool
+from sparkstate.driver.storage_outages import heard
 from sparkstate.driver.watching import Loss
 from sparkstate.spark import capture, epochs, query, watermarks
 from sparkstate.spark.watermarks import Watermarks

@@ -12,7 +12,7 @@ from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.driver import user_metrics
-from sparkstate.driver.away import Places
+from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.settings import MIB
 from sparkstate.slots import protocol
@@ -69,7 +69,7 @@ class JobView:
         self._restored_from: str | None = None
         self._sinks: tuple[str, ...] = ()
         self._notices: tuple[str, ...] = ()
-        self.places = Places(clock)
+        self.outages = StorageOutages(clock)
         self._progress_at = clock.monotonic()
         self._work: list[tuple[int, int, int]] = []
         self._on_epoch: Callable[[float], None] = lambda _: None
@@ -297,8 +297,8 @@ class JobView:
                 restarts=self._restarts,
                 recoveries=tuple(recoveries),
                 last_failure=self._last_failure,
-                storage_away=self.places.away,
-                storage_failures_total=self.places.failures,
+                storage_away=self.outages.away,
+                storage_failures_total=self.outages.failures,
                 restored_from=self._restored_from,
                 sinks=self._sinks,
                 user_metrics=user_metrics.over_slots(self._user_metrics),

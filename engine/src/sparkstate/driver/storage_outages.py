@@ -50,7 +50,7 @@ class _Trouble:
     needed: bool
 
 
-class Places:
+class StorageOutages:
     """Thread-safe. A place is a URL without credentials."""
 
     def __init__(self, clock: Clock) -> None:
