@@ -38,7 +38,7 @@ from sparkstate import clock, phases
 from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.driver.view import JobView
@@ -139,8 +139,8 @@ class Driver:
         )
         space = KeySpace(max(128, slots * SHARDS_PER_SLOT), slots * SHARDS_PER_SLOT)
         job = StoredJob(operators=(), sink_paths={"out": str(folder / "out")}, backend="hashmap")
-        self.durable = Durable(claim(settings, self._clock, 1, "a benchmark"), job)
-        self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
+        self.job_storage = JobStorage(claim(settings, self._clock, 1, "a benchmark"), job)
+        self.job_storage.begin_incarnation(self.job_storage.restore_point(), lambda number: None)
         self.view = JobView(
             documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "rocksdb", self._clock
         )
@@ -149,9 +149,9 @@ class Driver:
 
         def plan(slot: int) -> SlotPlan:
             return SlotPlan(
-                slot=slot, slots=slots, incarnation=1, lineage=self.durable.lineage.id, key_space=space,
+                slot=slot, slots=slots, incarnation=1, lineage=self.job_storage.lineage.id, key_space=space,
                 operators=(), sinks=(sink,), backend=StateBackendSettings(type="hashmap"),
-                storage_url=self.durable.root.url, s3=S3Settings(),
+                storage_url=self.job_storage.root.url, s3=S3Settings(),
                 inline_threshold_bytes=20_480, write_buffer_bytes=4096,
             )  # fmt: skip
 
@@ -159,7 +159,7 @@ class Driver:
         self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
         recorder = phases.Phases("driver", self._clock, {})
         self.checkpoints = Checkpoints(
-            self.group, self.durable, checkpoint, Requests(), self.view, self._clock, recorder, space, base=-1
+            self.group, self.job_storage, checkpoint, Requests(), self.view, self._clock, recorder, space, base=-1
         )
         self._over = threading.Event()
         self._watching = threading.Thread(target=self._watch, daemon=True)
@@ -204,7 +204,7 @@ def measure(slots: int, options: argparse.Namespace, wire: Wire) -> dict[str, An
                 busy = _busy(options.interval_s, one)
                 rounds.append((busy, took[0], wire.received - received))
             metadata = (
-                folder / "storage" / driver.durable.lineage.id / f"chk-{options.rounds + 1}" / "_metadata"
+                folder / "storage" / driver.job_storage.lineage.id / f"chk-{options.rounds + 1}" / "_metadata"
             )
             stored = metadata.stat().st_size
             threads = threading.active_count()

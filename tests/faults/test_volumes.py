@@ -10,7 +10,7 @@ from support.storage.stores import ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.log import LineageLog
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
@@ -164,13 +164,13 @@ def test_the_store_of_a_sink_is_never_opened_again_on_the_disk_below(volume, tmp
         checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
     )
     job = StoredJob(operators=("sum",), sink_paths={"sum": str(volume.path)}, backend="hashmap")
-    durable = Durable(claim(settings, ManualClock(), 1, "a test"), job)
-    durable.begin_incarnation(durable.restore_point(), lambda number: None)
-    durable.leftovers.settle()
+    job_storage = JobStorage(claim(settings, ManualClock(), 1, "a test"), job)
+    job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
+    job_storage.leftovers.settle()
     with volume.unmounted():
-        durable.note_away("store checkpoint 1", errors.StorageUnavailable(f"{volume.path}/x: away"))
+        job_storage.note_away("store checkpoint 1", errors.StorageUnavailable(f"{volume.path}/x: away"))
         for day in range(2 * OpenStores.MOST):
-            durable.open_target(f"file://{tmp_path}/savepoints/{day}")
-        assert not durable.probe()
+            job_storage.open_target(f"file://{tmp_path}/savepoints/{day}")
+        assert not job_storage.probe()
         assert list(volume.path.iterdir()) == []
-    assert durable.probe()
+    assert job_storage.probe()

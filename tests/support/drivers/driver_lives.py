@@ -131,9 +131,9 @@ class _Driver(JobDriver):
         life.context = context
 
     def _parts(self, *_: object) -> Parts:
-        durable = mock.MagicMock(outages=self._context.view.outages)
+        job_storage = mock.MagicMock(outages=self._context.view.outages)
         guard = SimpleNamespace(check=self._life.check, cause=None, reason_behind=lambda error: error)
-        return cast("Parts", mock.MagicMock(context=self._context, durable=durable, guard=guard))
+        return cast("Parts", mock.MagicMock(context=self._context, job_storage=job_storage, guard=guard))
 
     def _restore(self, parts: Parts) -> Origin:
         self._life.happens("restore")

@@ -12,7 +12,7 @@ from sparkstate import clock, phases
 from sparkstate.control import documents
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import StoredJob
@@ -44,10 +44,10 @@ class Running:
         self.out = folder / "out"
         time = clock.SystemClock()
         self.claimed = claim(settings(folder, count, **checkpointing), time, 1, "a test")
-        self.durable = Durable(self.claimed, stored_job(sum=self.out))
-        self.durable.begin_incarnation(self.durable.restore_point(), lambda number: None)
-        lineage = self.durable.lineage
-        url = self.durable.root.url
+        self.job_storage = JobStorage(self.claimed, stored_job(sum=self.out))
+        self.job_storage.begin_incarnation(self.job_storage.restore_point(), lambda number: None)
+        lineage = self.job_storage.lineage
+        url = self.job_storage.root.url
         self.slots = [
             slots.Slot(
                 folder / f"slot-{number}",
@@ -63,7 +63,7 @@ class Running:
         view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
         self.checkpoints = Checkpoints(
             self.group,
-            self.durable,
+            self.job_storage,
             settings(folder, count, **checkpointing).checkpoint,
             self.requests,
             view,
@@ -78,7 +78,7 @@ class Running:
 
     def refuse_publication(self, epoch: int) -> None:
         """What is staged up to that epoch has no way to its name: a folder is there."""
-        name = f"part-00001-{epoch:09d}-000-sum-{self.durable.lineage.id[:8]}.parquet"
+        name = f"part-00001-{epoch:09d}-000-sum-{self.job_storage.lineage.id[:8]}.parquet"
         (self.out / name / "in-the-way").mkdir(parents=True)
 
     def staged(self) -> list[Path]:

@@ -166,15 +166,15 @@ class Judge:
         assert [key for key in keys if key.startswith("_")] == []
 
     def judge_leftovers(self, driver: LifeDriver) -> None:
-        durable = driver.durable
+        job_storage = driver.job_storage
         needed = {
             path
-            for done in durable.completed.completed()
+            for done in job_storage.completed.completed()
             for path in done.metadata.paths() | {done.record.path}
         }
         found = {info.key for info in self.lineage.store.list("") if not info.key.startswith("log/")}
         assert found == needed, f"left over: {sorted(found - needed)}; missing: {sorted(needed - found)}"
         prefix = f"{self.place.url}/"
-        kept = tuple(f"{saved.url.removeprefix(prefix)}/" for saved in durable.log.state.savepoints)
+        kept = tuple(f"{saved.url.removeprefix(prefix)}/" for saved in job_storage.log.state.savepoints)
         folders = [info.key for info in self.root.list("savepoints/")]
         assert [key for key in folders if not key.startswith(kept)] == [], "left over of a savepoint"

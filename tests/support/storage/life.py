@@ -20,7 +20,7 @@ from sparkstate.backends.base import DELETED, TableChanges
 from sparkstate.checkpoint import Downloader, KnownFiles, Uploader, UploadTarget
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.clock import SystemClock
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.handles import ShardHandle
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import (
@@ -141,7 +141,7 @@ class Slot:
     def __init__(
         self,
         place: Place,
-        durable: Durable,
+        job_storage: JobStorage,
         number: int,
         settings: JobSettings,
         incarnation: int,
@@ -151,13 +151,13 @@ class Slot:
         shards = KEY_SPACE.shards_of_slot(number, settings.slots)
         self.stores = {shard: self._new_store(shard, place) for shard in shards}
         self.known = KnownFiles()
-        self.uploader = Uploader(durable.lineage.store, threads=4, inline_threshold_bytes=64)
+        self.uploader = Uploader(job_storage.lineage.store, threads=4, inline_threshold_bytes=64)
         self.writer = FileSinkWriter(
             FileSink(place.sink, format="json"),
             SINK,
             number,
             incarnation,
-            durable.lineage.id,
+            job_storage.lineage.id,
             place.new_folder(),
             place.s3,
         )

@@ -1,6 +1,6 @@
 """One driver of the life in ``life.py``: claims, restores, checkpoints, savepoints; may be killed anywhere.
 
-It does with the real ``Durable`` what ``driver.checkpoints`` does, one step after the other.
+It does with the real ``JobStorage`` what ``driver.checkpoints`` does, one step after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparkstate.checkpoint import Uploader, UploadTarget
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
 from sparkstate.handles import ShardHandle
 from sparkstate.slots.restoring import state_metas
@@ -69,7 +69,7 @@ class LifeDriver:
         self.closed = False
         claimed = self._insist(lambda: claim(self.settings, self.clock, attempt, f"attempt {attempt}"))
         job = StoredJob(operators=("op",), sink_paths={SINK: place.sink}, backend=backend)
-        self.durable = Durable(claimed, job)
+        self.job_storage = JobStorage(claimed, job)
         self.restore()
 
     def _insist(self, action):
@@ -85,15 +85,15 @@ class LifeDriver:
         self._insist(self._restore)
 
     def _restore(self) -> None:
-        restored = self.durable.restore_point()
-        self.incarnation = self.durable.begin_incarnation(restored, lambda number: None)
+        restored = self.job_storage.restore_point()
+        self.incarnation = self.job_storage.begin_incarnation(restored, lambda number: None)
         query = self.place.new_folder() / "query"
-        self.durable.seed_position(restored, query, heartbeat=False)
+        self.job_storage.seed_position(restored, query, heartbeat=False)
         self.taken = taken_of(query) if query.exists() else 0
         self.close()
         for number in range(self.settings.slots):
             self.slots.append(
-                Slot(self.place, self.durable, number, self.settings, self.incarnation, restored)
+                Slot(self.place, self.job_storage, number, self.settings, self.incarnation, restored)
             )
         self.base = _base(restored)
 
@@ -113,7 +113,7 @@ class LifeDriver:
 
         Raises ``Fenced``. After a failure of which nobody knows how far it came, a new incarnation begins.
         """
-        number, committed = self.durable.ids.new(), False
+        number, committed = self.job_storage.ids.new(), False
         rotated = [slot.writer.rotate(number) for slot in self.slots]
         try:
             target = UploadTarget.checkpoint(self.incarnation, number)
@@ -135,20 +135,20 @@ class LifeDriver:
             committed = bool(url)
             parts = self._parts(number, shards, staged)
             self.place.offered[self.incarnation, number] = self.taken
-            metadata = self.durable.commit_checkpoint(parts, self._patience(), lambda: None)
+            metadata = self.job_storage.commit_checkpoint(parts, self._patience(), lambda: None)
             committed = True
             self.place.acknowledged.append((self.incarnation, number))
             self.base = number
-            self.durable.publish(metadata, self._patience())
+            self.job_storage.publish(metadata, self._patience())
         except (errors.StorageError, errors.StateError) as error:
             return self._failed(number, committed, error)
         for slot, parts in zip(self.slots, rotated, strict=True):
             slot.known.complete(number)
             slot.writer.settle(parts)
         if url and stop:
-            self.durable.close_lineage(url, savepoint, lambda: False)
+            self.job_storage.close_lineage(url, savepoint, lambda: False)
             self.closed = True
-        self.durable.subsume()
+        self.job_storage.subsume()
         return True
 
     def _failed(self, number: int, committed: bool, error: Exception) -> bool:
@@ -159,17 +159,17 @@ class LifeDriver:
         if committed:
             self.restore()
         else:
-            self.durable.discard(number)
+            self.job_storage.discard(number)
         return False
 
     def _savepoint(self, trigger: str, staged, *, stop: bool) -> str:
         """Take a savepoint of now; its URL, or empty if it failed and nothing came of it."""
-        number = self.durable.ids.new()
+        number = self.job_storage.ids.new()
         target = UploadTarget.savepoint(self.incarnation, number)
         try:
-            url = self.durable.begin_savepoint(SavepointRequest(trigger_id=trigger), number, self.incarnation)
-            self.durable.make_savepoint_folder(url, 60.0, lambda: False)
-            uploader = Uploader(self.durable.savepoints.folder(url), threads=2, inline_threshold_bytes=64)
+            url = self.job_storage.begin_savepoint(SavepointRequest(trigger_id=trigger), number, self.incarnation)
+            self.job_storage.make_savepoint_folder(url, 60.0, lambda: False)
+            uploader = Uploader(self.job_storage.savepoints.folder(url), threads=2, inline_threshold_bytes=64)
             try:
                 shards = [
                     shard
@@ -182,8 +182,8 @@ class LifeDriver:
             return ""
         self.place.offered[self.incarnation, number] = self.taken
         parts = self._parts(number, shards, staged, trigger, stop)
-        record = self.durable.write_savepoint(parts, url, lambda: False)
-        self.durable.record_savepoint(record, lambda: False)
+        record = self.job_storage.write_savepoint(parts, url, lambda: False)
+        self.job_storage.record_savepoint(record, lambda: False)
         self.place.acknowledged.append((self.incarnation, number))
         self.savepoints.append(url)
         return url
@@ -216,7 +216,7 @@ class LifeDriver:
     def delete_savepoint(self, url: str) -> None:
         """Delete one that a restart does not need; an outage on the way leaves it to a later sweep."""
         try:
-            self.durable.savepoints.delete(url)
+            self.job_storage.savepoints.delete(url)
         except errors.StorageUnavailable:
             return
         except errors.StorageError as error:

@@ -43,7 +43,7 @@ def test_after_output_that_could_not_be_published_no_checkpoint_begins(
     with pytest.raises(errors.StorageError, match="Is a directory"):
         running.start(1)
     assert len(running.staged()) == 1
-    assert [c.epoch for c in running.durable.log.state.checkpoints] == [0]
+    assert [c.epoch for c in running.job_storage.log.state.checkpoints] == [0]
     assert running.checkpoints.stop_requested() == running.requests.next_open()
 
 
@@ -75,7 +75,7 @@ def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
         running.checkpoints.settle()
         found = running.requests.find(f"t{number}")
         assert found is not None and found.status == SavepointPhase.FAILED
-    assert running.durable.log.state.checkpoints[-1].epoch == 2
+    assert running.job_storage.log.state.checkpoints[-1].epoch == 2
     running.close()
 
 
@@ -97,10 +97,10 @@ def take_savepoint(running: Running, epoch: int) -> None:
 def test_what_a_savepoint_names_stays_while_it_is_open_whether_it_has_its_record(
     running: Running, monkeypatch: pytest.MonkeyPatch, landed: bool
 ) -> None:
-    durable = running.durable
+    job_storage = running.job_storage
     running.slot.epoch(0, slots.rows(("a", 1)))
-    durable.log._store = log = HookedStore(durable.lineage.store)
-    record = durable.savepoints.record
+    job_storage.log._store = log = HookedStore(job_storage.lineage.store)
+    record = job_storage.savepoints.record
 
     def lose(operation: str, key: str) -> None:
         if operation == "put_if_absent":
@@ -115,13 +115,13 @@ def test_what_a_savepoint_names_stays_while_it_is_open_whether_it_has_its_record
             log.before = lose
         record(of)
 
-    monkeypatch.setattr(durable.savepoints, "record", lost)
+    monkeypatch.setattr(job_storage.savepoints, "record", lost)
     take_savepoint(running, 0)
-    durable.leftovers.settle()
+    job_storage.leftovers.settle()
     (staged,) = running.staged()
-    assert [one.trigger_id for one in durable.log.check().savepoints] == ["one"] * landed
-    restored = durable.restore_point()
-    durable.begin_incarnation(restored, lambda number: None)
+    assert [one.trigger_id for one in job_storage.log.check().savepoints] == ["one"] * landed
+    restored = job_storage.restore_point()
+    job_storage.begin_incarnation(restored, lambda number: None)
     assert (restored.metadata is not None) == landed
     assert not staged.exists() and running.staged() == []
     assert len(list(running.out.glob("part-*"))) == landed
@@ -130,20 +130,20 @@ def test_what_a_savepoint_names_stays_while_it_is_open_whether_it_has_its_record
 def test_a_savepoint_that_was_given_up_before_its_record_is_the_failure_of_its_request_alone(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    durable = running.durable
-    write = durable.savepoints.write
+    job_storage = running.job_storage
+    write = job_storage.savepoints.write
 
     def give_up(url: str, metadata: CheckpointMetadata) -> records.SavepointCommitted:
         written = write(url, metadata)
-        durable.savepoints.abandon(url)
+        job_storage.savepoints.abandon(url)
         return written
 
-    monkeypatch.setattr(durable.savepoints, "write", give_up)
+    monkeypatch.setattr(job_storage.savepoints, "write", give_up)
     running.slot.epoch(0, slots.rows(("a", 1)))
     take_savepoint(running, 0)
     status = running.requests.find("one")
     assert status is not None and status.status == SavepointPhase.FAILED
     assert "was given up" in (status.failure or "")
     running.checkpoints.require_sound()
-    assert [one.epoch for one in durable.log.state.checkpoints] == [0]
+    assert [one.epoch for one in job_storage.log.state.checkpoints] == [0]
     assert len(list(running.out.glob("part-*"))) == 1

@@ -48,4 +48,4 @@ def test_an_idle_job_takes_no_further_checkpoint_for_the_output_of_the_last_one(
         checkpoints.after_commit(epoch, Watermarks(()), capture.CapturedPosition, changed=True)
         checkpoints.wait()
     runner.close()
-    assert running.durable.log.state.last_checkpoint_id == 1
+    assert running.job_storage.log.state.last_checkpoint_id == 1

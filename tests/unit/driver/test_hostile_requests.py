@@ -25,7 +25,7 @@ from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.control import DriverControl
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.savepoint_targets import Targets, check_name
 from sparkstate.driver.view import JobView
@@ -106,21 +106,21 @@ class Job:
         self.slot = slots.Slot(folder / "slot", slots.plan(folder))
         self.slot.restore()
         claimed = claim(settings_of(folder), clock.SystemClock(), 1, "a test")
-        self.durable = Durable(claimed, stored_job(sum=folder / "out"))
+        self.job_storage = JobStorage(claimed, stored_job(sum=folder / "out"))
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
         self.view.note_phase(DriverPhase.RESTORING)
         self.view.note_phase(DriverPhase.RUNNING)
         self.requests = Requests()
         self.group = SlotGroup((self.slot.address,), slots.KEY, 1, "here")
         self.epochs = itertools.count()
-        self.durable.log.begin_incarnation("", 1)
+        self.job_storage.log.begin_incarnation("", 1)
         # A stop that is asked for rightly ends the job; here the next request comes.
-        self.durable.close_lineage = lambda *_: None  # type: ignore[method-assign]
+        self.job_storage.close_lineage = lambda *_: None  # type: ignore[method-assign]
         self.checkpoints = Checkpoints(
-            self.group, self.durable, settings_of(folder).checkpoint, self.requests, self.view, clock.SystemClock(),
+            self.group, self.job_storage, settings_of(folder).checkpoint, self.requests, self.view, clock.SystemClock(),
             phases.Phases("driver", clock.SystemClock(), {}), slots.KEY_SPACE, base=-1,
         )  # fmt: skip
-        targets = Targets(S3Settings(), lambda: self.durable.lineage.store.url)
+        targets = Targets(S3Settings(), lambda: self.job_storage.lineage.store.url)
         self.control = DriverControl(
             self.view, self.requests, claimed.find_savepoint, lambda: None,
             claimed.ids.peek, targets.require,
@@ -223,7 +223,7 @@ def test_a_target_that_was_not_checked_fails_its_savepoint_alone(job: Job, url: 
     assert (told.status, bool(told.failure)) == (SavepointPhase.FAILED, True)
     assert "secret" not in str(told)
     assert job.view.status().checkpoints_completed == before + 1
-    job.durable.savepoints.sweep()
+    job.job_storage.savepoints.sweep()
 
 
 @pytest.mark.fault(
@@ -235,14 +235,14 @@ def test_a_target_that_was_not_checked_fails_its_savepoint_alone(job: Job, url: 
 def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, target = job.durable.write_savepoint, tmp_path / "target"
+    write, target = job.job_storage.write_savepoint, tmp_path / "target"
 
     def lose(*arguments: Any) -> Any:
         target.rename(tmp_path / "elsewhere")
         target.write_text("a file")
         return write(*arguments)
 
-    monkeypatch.setattr(job.durable, "write_savepoint", lose)
+    monkeypatch.setattr(job.job_storage, "write_savepoint", lose)
     object.__setattr__(job.checkpoints._settings, "timeout_s", 1.0)
     job.requests.add(SavepointRequest(trigger_id="lost", target_directory=str(target)))
     job.epoch()
@@ -250,9 +250,9 @@ def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
     told = job.requests.find("lost")
     assert told is not None and told.status == SavepointPhase.FAILED
     job.epoch()
-    number = job.durable.log.begin_incarnation("", 1)
-    job.durable.savepoints.sweep()  # raises nothing, and keeps it for later
-    assert any(str(target) in url for url in job.durable.log.refresh().doomed_savepoints)
+    number = job.job_storage.log.begin_incarnation("", 1)
+    job.job_storage.savepoints.sweep()  # raises nothing, and keeps it for later
+    assert any(str(target) in url for url in job.job_storage.log.refresh().doomed_savepoints)
     job.checkpoints._group.incarnation = job.group.incarnation = number
 
 

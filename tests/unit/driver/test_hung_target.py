@@ -14,7 +14,7 @@ from support.slots.running import Running, stored_job
 from sparkstate import clock, storage
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.driver import storage_outages
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate_tools.drivers import driving
 
@@ -61,11 +61,11 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Hangin
         one.answers()
 
 
-def give_up_a_savepoint(durable: Durable, target: Path, trigger_id: str = "a") -> str:
+def give_up_a_savepoint(job_storage: JobStorage, target: Path, trigger_id: str = "a") -> str:
     target.mkdir(exist_ok=True)
     request = SavepointRequest(trigger_id=trigger_id, target_directory=f"file://{target}")
-    url = durable.begin_savepoint(request, 1, durable.log.state.incarnation)
-    durable.make_savepoint_folder(url, 30.0, lambda: False)
+    url = job_storage.begin_savepoint(request, 1, job_storage.log.state.incarnation)
+    job_storage.make_savepoint_folder(url, 30.0, lambda: False)
     return url
 
 
@@ -75,8 +75,8 @@ def within(seconds: float, action: Callable[[], T]) -> T:
     return storage_outages.heard(action, lambda: clock.SystemClock().monotonic() > until)
 
 
-def begin_next(durable: Durable) -> int:
-    return within(10, lambda: durable.begin_incarnation(durable.restore_point(), lambda number: None))
+def begin_next(job_storage: JobStorage) -> int:
+    return within(10, lambda: job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None))
 
 
 def until_gone(url: str) -> None:
@@ -97,36 +97,36 @@ def test_a_target_that_hangs_holds_up_no_restart(
     what: str,
 ) -> None:
     monkeypatch.setattr(storage_outages, "SLOW_S", 0.2)
-    durable = running.durable
+    job_storage = running.job_storage
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.start(0).settle()
     if what == "savepoint":
         target = tmp_path / "target"
-        url = give_up_a_savepoint(durable, target)
+        url = give_up_a_savepoint(job_storage, target)
     else:
         target, url = tmp_path / "out", f"file://{tmp_path}/out"
-        durable = Durable(running.claimed, stored_job(sum=tmp_path / "new"))
+        job_storage = JobStorage(running.claimed, stored_job(sum=tmp_path / "new"))
     place = hanging(target)
-    number = begin_next(durable)
+    number = begin_next(job_storage)
     assert number == 2
     assert place.asked.wait(10)
     clock.SystemClock().sleep(0.3)
-    (told,) = durable.outages.away
+    (told,) = job_storage.outages.away
     assert (told.url, told.doing) == (url, "delete the leftovers of a failed operation")
-    assert not durable.outages.failing(), "no checkpoint needs it"
-    failed = file_staged(durable, tmp_path / ("out" if what == "savepoint" else "new"))
-    durable.discard(7)
-    durable.leftovers.own.settle()
+    assert not job_storage.outages.failing(), "no checkpoint needs it"
+    failed = file_staged(job_storage, tmp_path / ("out" if what == "savepoint" else "new"))
+    job_storage.discard(7)
+    job_storage.leftovers.own.settle()
     assert not failed.exists(), "what lies in the job's own places is not held up either"
     place.answers()
-    durable.leftovers.settle()
-    assert durable.log.refresh().doomed_savepoints == ()
-    assert durable.log.state.started_savepoints == ()
-    assert durable.outages.away == ()
+    job_storage.leftovers.settle()
+    assert job_storage.log.refresh().doomed_savepoints == ()
+    assert job_storage.log.state.started_savepoints == ()
+    assert job_storage.outages.away == ()
 
 
-def file_staged(durable: Durable, sink: Path) -> Path:
-    name = f"{durable.lineage.id}/{durable.log.state.incarnation:05d}/000000007-000-sum.json"
+def file_staged(job_storage: JobStorage, sink: Path) -> Path:
+    name = f"{job_storage.lineage.id}/{job_storage.log.state.incarnation:05d}/000000007-000-sum.json"
     file = sink / "_sparkstate_staging" / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"{}")
@@ -141,14 +141,14 @@ def file_staged(durable: Durable, sink: Path) -> Path:
 def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
     running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
 ) -> None:
-    durable = running.durable
-    url = give_up_a_savepoint(durable, tmp_path / "target")
+    job_storage = running.job_storage
+    url = give_up_a_savepoint(job_storage, tmp_path / "target")
     place = hanging(tmp_path / "target")
-    durable.leftovers.of_savepoint(url)
+    job_storage.leftovers.of_savepoint(url)
     assert place.asked.wait(10)
-    staged = file_staged(durable, running.out)
-    durable.discard(7)
-    within(10, durable.leftovers.own.settle)
+    staged = file_staged(job_storage, running.out)
+    job_storage.discard(7)
+    within(10, job_storage.leftovers.own.settle)
     assert not staged.exists()
 
 
@@ -160,22 +160,22 @@ def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
 def test_a_place_that_hangs_holds_up_no_other_place(
     running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
 ) -> None:
-    durable = running.durable
+    job_storage = running.job_storage
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.start(0).settle()
-    hung = give_up_a_savepoint(durable, tmp_path / "hung", "a")
-    other = give_up_a_savepoint(durable, tmp_path / "other", "b")
+    hung = give_up_a_savepoint(job_storage, tmp_path / "hung", "a")
+    other = give_up_a_savepoint(job_storage, tmp_path / "other", "b")
     place = hanging(tmp_path / "hung")
-    assert begin_next(durable) == 2
+    assert begin_next(job_storage) == 2
     assert place.asked.wait(10)
     until_gone(other)
-    late = give_up_a_savepoint(durable, tmp_path / "other", "c")
-    durable.leftovers.of_savepoint(late)
+    late = give_up_a_savepoint(job_storage, tmp_path / "other", "c")
+    job_storage.leftovers.of_savepoint(late)
     until_gone(late)
-    assert hung in durable.log.refresh().doomed_savepoints
+    assert hung in job_storage.log.refresh().doomed_savepoints
     place.answers()
-    durable.leftovers.settle()
-    assert hung not in durable.log.refresh().doomed_savepoints
+    job_storage.leftovers.settle()
+    assert hung not in job_storage.log.refresh().doomed_savepoints
 
 
 @pytest.mark.fault(
@@ -187,5 +187,5 @@ def test_the_end_of_a_job_waits_for_no_sink_that_hangs(
     running: Running, tmp_path: Path, hanging: Callable[[Path], Hanging]
 ) -> None:
     place = hanging(tmp_path / "out")
-    within(15, running.durable.end_outputs)
+    within(15, running.job_storage.end_outputs)
     assert place.asked.is_set()

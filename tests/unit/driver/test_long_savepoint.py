@@ -60,7 +60,7 @@ class Job:
 
     def records(self) -> list[tuple[str, int]]:
         """Kind and epoch of what was committed, in the order of the log."""
-        store = self.running.durable.lineage.store
+        store = self.running.job_storage.lineage.store
         found = []
         for info in sorted(store.list("log/0"), key=lambda info: info.key):
             record = log_records.decode(store.get(info.key), info.key).record
@@ -93,7 +93,7 @@ def test_epochs_and_checkpoints_go_on_while_a_savepoint_is_stored(job: Job, tmp_
     job.run()
     assert job.records()[3:] == [("savepoint", 0), ("checkpoint", 3)]
     assert job.status().status == SavepointPhase.COMPLETED
-    restored = job.running.durable.restore_point()
+    restored = job.running.job_storage.restore_point()
     assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 3)
     opened = open_snapshot(job.status().location or "", open_store)
     assert (opened.metadata.epoch, opened.metadata.committables) == (0, ())
@@ -157,13 +157,13 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
     job.ask("one")
     job.run()
     with monkeypatch.context() as broken:
-        broken.setattr(job.running.durable.savepoints, "write", refuse("_metadata"))
+        broken.setattr(job.running.job_storage.savepoints, "write", refuse("_metadata"))
         job.stored()
     assert job.status().status == SavepointPhase.FAILED
     assert "_metadata is refused" in (job.status().failure or "")
-    durable = job.running.durable
-    durable.leftovers.settle()
-    folders = open_store(durable._default_savepoints())
+    job_storage = job.running.job_storage
+    job_storage.leftovers.settle()
+    folders = open_store(job_storage._default_savepoints())
     assert list(folders.list("savepoint-")) == [], "what was stored of it is gone"
     job.ask("two")
     job.run()
@@ -171,9 +171,9 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
     job.run()
     job.running.checkpoints.require_sound()
     assert job.status("two").status == SavepointPhase.COMPLETED
-    durable.leftovers.settle()
+    job_storage.leftovers.settle()
     assert list(folders.list("savepoint-"))
-    assert durable.log.refresh().doomed_savepoints == ()
+    assert job_storage.log.refresh().doomed_savepoints == ()
 
 
 def test_a_savepoint_that_fails_beside_is_never_open_and_unserved(
@@ -191,7 +191,7 @@ def test_a_savepoint_that_fails_beside_is_never_open_and_unserved(
     monkeypatch.setattr(beside, "_ended", seen)
     job.ask("one")
     job.run()
-    monkeypatch.setattr(job.running.durable.savepoints, "write", refuse("_metadata"))
+    monkeypatch.setattr(job.running.job_storage.savepoints, "write", refuse("_metadata"))
     job.stored()
     assert open_then == [None]
     assert job.status().status == SavepointPhase.FAILED
@@ -208,7 +208,7 @@ def test_a_savepoint_is_never_what_a_restart_goes_back_to(job: Job, monkeypatch:
     job.checkpoint()
     job.ask("one")
     with monkeypatch.context() as broken:
-        broken.setattr(job.running.durable, "commit_checkpoint", refuse("the checkpoint"))
+        broken.setattr(job.running.job_storage, "commit_checkpoint", refuse("the checkpoint"))
         job.run()
     assert job.records() == [("checkpoint", 0)]
     job.stored()
@@ -225,11 +225,11 @@ def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_chec
     job.run()
     job.checkpoint()
     job.stored()
-    monkeypatch.setattr(long_savepoint.LongSavepoint, "record", lambda self: self._durable.record_savepoint(
+    monkeypatch.setattr(long_savepoint.LongSavepoint, "record", lambda self: self._storage.record_savepoint(
         self._stored.record, lambda: False) or refuse("the next record")())  # fmt: skip
     job.run()
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
-    restored = job.running.durable.restore_point()
+    restored = job.running.job_storage.restore_point()
     assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 1)
 
 
@@ -298,8 +298,8 @@ def at_its_end(job: Job) -> None:
 
 def after_the_first(job: Job, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """``act`` when the job's last checkpoint is complete."""
-    durable, first = job.running.durable, threading.Event()
-    subsume = durable.subsume
+    job_storage, first = job.running.job_storage, threading.Event()
+    subsume = job_storage.subsume
 
     def subsume_and_act() -> None:
         subsume()
@@ -307,7 +307,7 @@ def after_the_first(job: Job, monkeypatch: pytest.MonkeyPatch, act: Callable[[],
             first.set()
             act()
 
-    monkeypatch.setattr(durable, "subsume", subsume_and_act)
+    monkeypatch.setattr(job_storage, "subsume", subsume_and_act)
 
 
 def test_who_is_asked_to_end_serves_no_further_savepoint_at_the_end_of_the_input(
@@ -359,7 +359,7 @@ def test_a_complete_job_stays_complete_when_a_savepoint_of_its_end_fails(
     job.may_store.set()
     owner: tuple[Any, str] = {
         "before its record": (companion.Answers, "in_time"),
-        "after its record": (job.running.durable, "publish"),
+        "after its record": (job.running.job_storage, "publish"),
         "there is a newer owner": (companion.Answers, "in_time"),
     }[how]
     kind = errors.Fenced if "owner" in how else errors.StorageError

@@ -58,7 +58,7 @@ def test_an_epoch_does_not_wait_for_the_folder_of_a_savepoint(
         current = running.checkpoints._current
         assert current is not None
         if where == "while it is opened":
-            running.durable.open_target(f"file://{tmp_path}/another")
+            running.job_storage.open_target(f"file://{tmp_path}/another")
         current.wait(lambda: False)
     finally:
         hangs.set()
@@ -85,10 +85,10 @@ def test_a_request_makes_no_folder_before_the_log_is_read(tmp_path: Path) -> Non
 
 
 def test_a_start_that_waits_hears_of_a_newer_driver(running: Running) -> None:
-    durable = running.durable
-    guard = FenceGuard(durable.log, 10.0, clock.SystemClock())
+    job_storage = running.job_storage
+    guard = FenceGuard(job_storage.log, 10.0, clock.SystemClock())
     context: Any = SimpleNamespace(requests=running.requests)
-    parts = Parts(context=context, prepared=cast("PreparedJob", None), durable=durable, guard=guard)
+    parts = Parts(context=context, prepared=cast("PreparedJob", None), job_storage=job_storage, guard=guard)
     assert not parts.given_up()
     claim(settings(running.out.parent), clock.SystemClock(), 2, "the next")
     with pytest.raises(errors.Fenced):

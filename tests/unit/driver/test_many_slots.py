@@ -91,4 +91,4 @@ def test_what_the_slots_have_staged_is_published_side_by_side(
     monkeypatch.setattr(publication, "publish", publish)
     running.start(0).settle()
     assert len(list(running.out.glob("part-*"))) == SLOTS
-    assert running.durable.log.state.published == 1
+    assert running.job_storage.log.state.published == 1

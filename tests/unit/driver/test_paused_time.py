@@ -108,7 +108,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
     parts: Any = SimpleNamespace(
         context=context,
         prepared=SimpleNamespace(session=None, declared=nothing),
-        durable=SimpleNamespace(seed_position=none),
+        job_storage=SimpleNamespace(seed_position=none),
         heartbeat=True,
     )
     with starting.started(parts, ORIGIN, LastHomes()):

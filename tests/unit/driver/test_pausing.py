@@ -47,8 +47,8 @@ class Paused:
         )
         parts: Any = SimpleNamespace(
             context=context,
-            durable=self.running.durable,
-            guard=FenceGuard(self.running.durable.log, 1.0, time_),
+            job_storage=self.running.job_storage,
+            guard=FenceGuard(self.running.job_storage.log, 1.0, time_),
         )
         self.guard = parts.guard
         self.pauses = Pauses(parts, lambda: self.lost, self.over)
@@ -105,7 +105,7 @@ def test_held_output_at_its_limit_lets_nothing_in_until_a_checkpoint_has_complet
     paused.commit(0, 1)
     assert "checkpointing.maxHeldOutput" in (paused.running.checkpoints.hold_back() or "")
     paused.hold_back(0).join(60)
-    assert [record.epoch for record in paused.running.durable.log.state.checkpoints] == [0]
+    assert [record.epoch for record in paused.running.job_storage.log.state.checkpoints] == [0]
     assert paused.running.checkpoints.hold_back() is None
     assert paused.view.phase is DriverPhase.RUNNING and paused.said == []
 
@@ -113,7 +113,7 @@ def test_held_output_at_its_limit_lets_nothing_in_until_a_checkpoint_has_complet
 def test_nothing_waits_while_there_is_room(paused: Paused) -> None:
     paused.commit(0, 1)
     paused.hold_back(0).join(10)
-    assert paused.running.durable.log.state.checkpoints == ()
+    assert paused.running.job_storage.log.state.checkpoints == ()
 
 
 @pytest.mark.parametrize("paused", [{"max_time_without_s": 0.0}], indirect=True)
@@ -127,7 +127,7 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     running.out.rename(gone)
     with pytest.raises(errors.StorageUnavailable):
         running.start(1).settle()
-    (place,) = running.durable.outages.away
+    (place,) = running.job_storage.outages.away
     assert place.url == f"file://{running.out}" and place.doing.startswith("store checkpoint")
     thread = paused.hold_back(1)
     until(paused.is_paused)
@@ -138,9 +138,9 @@ def test_a_sink_that_is_away_pauses_the_job_until_it_is_back(paused: Paused) -> 
     thread.join(60)
     assert not thread.is_alive() and paused.view.phase is DriverPhase.RUNNING
     until(
-        lambda: [record.epoch for record in running.durable.log.state.checkpoints] == [1]
+        lambda: [record.epoch for record in running.job_storage.log.state.checkpoints] == [1]
     )  # 0 is subsumed after it
-    assert running.durable.outages.away == ()
+    assert running.job_storage.outages.away == ()
 
 
 @pytest.mark.parametrize("how", ["cancelled", "terminated", "over", "lost"])
@@ -179,10 +179,10 @@ def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_p
     requests.add(request)
     paused.commit(0, 1)
     go_on = threading.Event()
-    paused.running.durable.publish = lambda *_: go_on.wait(60)  # type: ignore[method-assign,assignment]
+    paused.running.job_storage.publish = lambda *_: go_on.wait(60)  # type: ignore[method-assign,assignment]
     begun = paused.running.start(0)
     until(lambda: begun.committed)
-    outages = paused.running.durable.outages
+    outages = paused.running.job_storage.outages
     outages.failed("s3://bucket/out", "publish the output of checkpoint 1", errors.StorageUnavailable("away"))
     assert not checkpoints.settle_before(request)
     status = requests.find("end")
@@ -201,15 +201,15 @@ def test_a_stop_waits_for_a_slow_checkpoint_whatever_hangs_beside_the_job(paused
     paused.running.requests.add(request)
     paused.commit(0, 1)
     go_on = threading.Event()
-    durable = paused.running.durable
-    publish = durable.publish
-    durable.publish = lambda *given: (go_on.wait(60), publish(*given))  # type: ignore[method-assign,assignment]
+    job_storage = paused.running.job_storage
+    publish = job_storage.publish
+    job_storage.publish = lambda *given: (go_on.wait(60), publish(*given))  # type: ignore[method-assign,assignment]
     begun = paused.running.start(0)
     until(lambda: begun.committed)
     left = storage_outages.Call(
         "file:///gone/savepoint", "delete what is left", time.monotonic() - 60, awaited=False
     )
-    durable.outages._calls[-1] = left
+    job_storage.outages._calls[-1] = left
     threading.Timer(1.0, go_on.set).start()
     assert checkpoints.settle_before(request)
     status = paused.running.requests.find("end")
@@ -256,7 +256,7 @@ def test_a_driver_that_another_has_taken_the_job_from_leaves_its_pause(paused: P
     thread = threading.Thread(target=hold)
     thread.start()
     until(paused.is_paused)
-    LineageLog(paused.running.durable.lineage.store, clock.SystemClock()).claim(2, "the newer one")
+    LineageLog(paused.running.job_storage.lineage.store, clock.SystemClock()).claim(2, "the newer one")
     with pytest.raises(errors.Fenced):
         paused.guard.read()
     thread.join(10)
@@ -267,17 +267,17 @@ def test_a_driver_that_another_has_taken_the_job_from_leaves_its_pause(paused: P
 def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
     paused: Paused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, outages = paused.running, paused.running.durable.outages
+    running, outages = paused.running, paused.running.job_storage.outages
 
     def fail(*_: object) -> None:
         raise errors.StorageUnavailable("the user's storage is away")
 
-    monkeypatch.setattr(running.durable.savepoints, "write", fail)
+    monkeypatch.setattr(running.job_storage.savepoints, "write", fail)
     paused.commit(0, 1)
     running.requests.add(SavepointRequest(trigger_id="one"))
     running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     until(lambda: outages.away)
-    own = running.durable.lineage.store.url
+    own = running.job_storage.lineage.store.url
     with outages._lock:
         outages._calls[-1] = storage_outages.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
     assert {place.url == own for place in outages.away} == {True, False}
@@ -297,7 +297,7 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
 
 
 def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused: Paused) -> None:
-    outages, own = paused.running.durable.outages, paused.running.durable.lineage.store.url
+    outages, own = paused.running.job_storage.outages, paused.running.job_storage.lineage.store.url
     paused.running.requests.terminated.set()
     with outages._lock:
         outages._calls[-1] = storage_outages.Call(own, "copy a file", time.monotonic() - 60, awaited=True)
@@ -316,8 +316,8 @@ def test_who_ends_waits_for_a_slow_call_and_not_for_a_storage_that_fails(paused:
 @pytest.mark.fault_on("a folder")
 @pytest.mark.parametrize("paused", [{"timeout_s": 1.0}], indirect=True)
 def test_a_savepoint_is_refused_in_time_while_the_log_is_away(paused: Paused) -> None:
-    requests, log = paused.running.requests, paused.running.durable.log
-    storage = Path(paused.running.durable.root.url.removeprefix("file://"))
+    requests, log = paused.running.requests, paused.running.job_storage.log
+    storage = Path(paused.running.job_storage.root.url.removeprefix("file://"))
     gone = storage.with_name("gone")
     storage.rename(gone)
     time.sleep(1.1)

@@ -13,7 +13,7 @@ from support.slots.running import Running, settings, stored_job
 
 from sparkstate import clock, errors, storage
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.sinks import file_sink, publication
 
 
@@ -34,13 +34,13 @@ def rows(folder: Path) -> list[int]:
     return [row["total"] for path in folder.glob("part-*") for row in pq.read_table(path).to_pylist()]
 
 
-def restore(folder: Path, sink: str | None) -> Durable:
+def restore(folder: Path, sink: str | None) -> JobStorage:
     """The next attempt's driver, whose job has that sink, up to the begin of its incarnation."""
     job = stored_job() if sink is None else stored_job(sum=folder / sink)
-    durable = Durable(claim(settings(folder), clock.SystemClock(), 2, "the next"), job)
-    durable.begin_incarnation(durable.restore_point(), lambda number: None)
-    durable.leftovers.settle()  # it looks into the sink's folder too, with a file of its own for a moment
-    return durable
+    job_storage = JobStorage(claim(settings(folder), clock.SystemClock(), 2, "the next"), job)
+    job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
+    job_storage.leftovers.settle()  # it looks into the sink's folder too, with a file of its own for a moment
+    return job_storage
 
 
 def commit_unpublished(running: Running) -> None:
@@ -54,7 +54,7 @@ def commit_unpublished(running: Running) -> None:
 
 
 def committables(running: Running) -> tuple[file_sink.Committable, ...]:
-    newest = running.durable.completed.latest()
+    newest = running.job_storage.completed.latest()
     assert newest is not None and newest.metadata.committables
     return newest.metadata.committables
 
@@ -101,9 +101,9 @@ def test_a_driver_that_died_between_publishing_and_saying_so_changes_nothing(
 
 def restore_again(folder: Path) -> list[Path]:
     """Once more, when nothing is left beside what was published."""
-    durable = Durable(claim(settings(folder), clock.SystemClock(), 3, "one more"), stored_job())
-    durable.begin_incarnation(durable.restore_point(), lambda number: None)
-    durable.leftovers.settle()
+    job_storage = JobStorage(claim(settings(folder), clock.SystemClock(), 3, "one more"), stored_job())
+    job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
+    job_storage.leftovers.settle()
     return files(folder / "out")
 
 
@@ -118,11 +118,11 @@ def test_a_staging_folder_that_somebody_emptied_is_lost_output_and_not_published
 
 def test_the_publication_of_a_checkpoint_is_said_once(running: Running) -> None:
     running.start(0).settle()
-    newest = running.durable.completed.latest()
+    newest = running.job_storage.completed.latest()
     assert newest is not None
-    before = running.durable.log.state.last_number
-    running.durable.publish(newest.metadata, lambda: False)
-    assert running.durable.log.state.last_number == before
+    before = running.job_storage.log.state.last_number
+    running.job_storage.publish(newest.metadata, lambda: False)
+    assert running.job_storage.log.state.last_number == before
 
 
 @pytest.mark.fault(

@@ -97,8 +97,8 @@ def guarded(folder: Path, *, has_worked: bool = False) -> Parts:
     log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock())
     log.claim(1, "me")
     state = SimpleNamespace(restore_point=object() if has_worked else None)
-    durable = SimpleNamespace(log=SimpleNamespace(state=state))
-    return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), durable=durable))
+    job_storage = SimpleNamespace(log=SimpleNamespace(state=state))
+    return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), job_storage=job_storage))
 
 
 def test_a_job_that_has_a_checkpoint_is_not_ended_by_one_slot_that_cannot_load_it(tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     def no_further(*_: object) -> int:
         raise errors.SlotLost("the rest needs slots")
 
-    durable = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further)
+    job_storage = SimpleNamespace(restore_point=lambda: restored, begin_incarnation=no_further)
     driver = Failing(errors.SlotLost(""), tmp_path)
     parts = SimpleNamespace(
         context=driver.context,
-        durable=durable,
+        job_storage=job_storage,
         prepared=SimpleNamespace(declared=declared),
         given_up=lambda: False,
     )

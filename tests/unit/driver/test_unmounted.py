@@ -19,7 +19,7 @@ from support.slots.slots import Slot
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
 from sparkstate.settings import S3Settings
 from sparkstate.slots import protocol
@@ -47,15 +47,15 @@ def rows(folder: Path) -> list[int]:
     return sorted(row["total"] for path in folder.glob("part-*") for row in pq.read_table(path).to_pylist())
 
 
-def next_driver(folder: Path, attempt: int = 2, known: str = "", sink: str = "out") -> Durable:
+def next_driver(folder: Path, attempt: int = 2, known: str = "", sink: str = "out") -> JobStorage:
     told = dataclasses.replace(settings(folder), known_lineage=known)
     claimed = claim(told, clock.SystemClock(), attempt, "the next")
-    return Durable(claimed, stored_job(sum=folder / sink))
+    return JobStorage(claimed, stored_job(sum=folder / sink))
 
 
-def begin(durable: Durable, given_up: bool = True) -> None:
-    durable.begin_incarnation(durable.restore_point(), lambda number: None, lambda: given_up)
-    durable.leftovers.settle()
+def begin(job_storage: JobStorage, given_up: bool = True) -> None:
+    job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None, lambda: given_up)
+    job_storage.leftovers.settle()
 
 
 @pytest.mark.fault(
@@ -73,7 +73,7 @@ def test_a_checkpoint_makes_no_folder_where_its_volume_was(
         failed = running.start(0)
         failed.wait(lambda: False)
         assert isinstance(failed.failure, errors.StorageUnavailable)
-        assert f"{tmp_path}/out" in running.durable.outages.away[0].url
+        assert f"{tmp_path}/out" in running.job_storage.outages.away[0].url
     else:  # of the slot alone: a driver that cannot reach its log waits
         assert "is its volume mounted" in slot_snapshot(running, 99).failure
     away.back()
@@ -108,7 +108,7 @@ def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: 
     failed = running.start(0)
     failed.wait(lambda: False)
     assert isinstance(failed.failure, errors.StorageUnavailable)
-    assert running.durable.outages.away[0].url == running.out.as_uri()
+    assert running.job_storage.outages.away[0].url == running.out.as_uri()
     running.slot.epoch(1)
     running.start(1).settle()
     assert rows(running.out) == [1]
@@ -117,9 +117,9 @@ def test_a_sink_that_is_emptied_while_the_job_runs_is_written_to_again(running: 
 def test_a_job_that_ends_leaves_its_output_alone_in_the_folder(running: Running) -> None:
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.start(0).settle()
-    staging = running.out / "_sparkstate_staging" / running.durable.lineage.id
+    staging = running.out / "_sparkstate_staging" / running.job_storage.lineage.id
     assert [path.name for path in staging.rglob("*") if path.is_file()] == ["begun"]
-    running.durable.end_outputs()
+    running.job_storage.end_outputs()
     assert not staging.exists()
     assert rows(running.out) == [1]
 
@@ -142,9 +142,9 @@ def slot_snapshot(running: Running, number: int) -> protocol.SnapshotState:
 def test_a_slot_that_starts_or_restores_makes_no_folder(running: Running, tmp_path: Path) -> None:
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.start(0).settle()
-    newest = running.durable.completed.latest()
+    newest = running.job_storage.completed.latest()
     assert newest is not None
-    shards, url = newest.metadata.shards, running.durable.lineage.store.url
+    shards, url = newest.metadata.shards, running.job_storage.lineage.store.url
     plan = dataclasses.replace(running.slot.plan, incarnation=2)
     away = Away(tmp_path / "storage")
     with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
@@ -169,9 +169,9 @@ def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_pat
     assert savepoint(running, "one", target) == SavepointPhase.COMPLETED
     away = Away(tmp_path / "kept")
     assert savepoint(running, "two", target) == SavepointPhase.FAILED
-    durable = running.durable
+    job_storage = running.job_storage
     tried = Targets(
-        S3Settings(), lambda: "", made=lambda url: may_be_made(url, durable.root, durable.log.state)
+        S3Settings(), lambda: "", made=lambda url: may_be_made(url, job_storage.root, job_storage.log.state)
     )
     tried.require(target)  # it may be back when the savepoint is taken
     late = next_driver(tmp_path)
@@ -181,11 +181,11 @@ def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_pat
     assert naming.local_path(named(late, "four", target)).is_dir()
 
 
-def named(durable: Durable, name: str, target: str | None) -> str:
+def named(job_storage: JobStorage, name: str, target: str | None) -> str:
     """A savepoint that is begun, and has its folder."""
-    number = durable.ids.new()
-    url = durable.begin_savepoint(SavepointRequest(trigger_id=name, target_directory=target), number, 1)
-    durable.make_savepoint_folder(url, 60.0, lambda: False)
+    number = job_storage.ids.new()
+    url = job_storage.begin_savepoint(SavepointRequest(trigger_id=name, target_directory=target), number, 1)
+    job_storage.make_savepoint_folder(url, 60.0, lambda: False)
     return url
 
 
@@ -198,7 +198,7 @@ def test_a_slot_writes_no_savepoint_to_the_mount_point_that_is_its_target(
     running: Running, tmp_path: Path
 ) -> None:
     running.slot.epoch(0, slots.rows(("a", 1)))
-    url, bare = named(running.durable, "one", f"file://{tmp_path}/kept"), tmp_path / "kept"
+    url, bare = named(running.job_storage, "one", f"file://{tmp_path}/kept"), tmp_path / "kept"
     away = Away(bare)
     bare.mkdir()
     request = protocol.Snapshot(
@@ -218,17 +218,17 @@ def test_a_slot_writes_no_savepoint_to_the_mount_point_that_is_its_target(
 
 
 def test_a_savepoint_that_came_to_nothing_leaves_no_empty_folder(running: Running, tmp_path: Path) -> None:
-    url = named(running.durable, "one", f"file://{tmp_path}/kept")
-    running.durable.savepoints.abandon(url)
+    url = named(running.job_storage, "one", f"file://{tmp_path}/kept")
+    running.job_storage.savepoints.abandon(url)
     assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_the_default_folder_of_savepoints_is_made_again_by_the_same_driver(
     running: Running, tmp_path: Path
 ) -> None:
-    named(running.durable, "one", None)
+    named(running.job_storage, "one", None)
     shutil.rmtree(tmp_path / "storage" / "savepoints")
-    assert naming.local_path(named(running.durable, "two", None)).is_dir()
+    assert naming.local_path(named(running.job_storage, "two", None)).is_dir()
 
 
 def savepoint(running: Running, name: str, target: str | None = None) -> SavepointPhase:
@@ -249,7 +249,7 @@ def test_the_folder_of_savepoints_within_the_storage_is_not_made_without_the_sto
     away = Away(tmp_path / "storage")
     for target in (None, f"file://{tmp_path}/storage/savepoints", f"file://{tmp_path}/storage/a/b"):
         with pytest.raises(errors.StorageUnavailable, match="is its volume mounted"):
-            named(running.durable, "s", target)
+            named(running.job_storage, "s", target)
     away.back()
     assert savepoint(running, "one") == SavepointPhase.COMPLETED
 
@@ -289,7 +289,7 @@ def test_a_job_that_had_state_does_not_begin_empty_on_a_bare_disk(
     running: Running, tmp_path: Path, where: str
 ) -> None:
     running.start(0).settle()
-    lineage = running.durable.lineage.id
+    lineage = running.job_storage.lineage.id
     away, bare = Away(tmp_path / "storage"), tmp_path / "storage"
     is_root = where == "the storage is the mount point"
     if is_root:
@@ -311,7 +311,7 @@ def test_a_job_that_had_state_does_not_begin_empty_on_a_bare_disk(
 )
 def test_the_folder_of_a_lineage_is_not_made_a_second_time(running: Running, tmp_path: Path) -> None:
     running.start(0).settle()
-    lineage = running.durable.lineage.id
+    lineage = running.job_storage.lineage.id
     away = Away(tmp_path / "storage" / lineage)
     with pytest.raises(errors.StorageUnavailable, match=f"{lineage}, and there was one"):
         next_driver(tmp_path, known=lineage)
@@ -325,7 +325,7 @@ def test_the_folder_of_a_lineage_is_not_made_a_second_time(running: Running, tmp
     expected="it does not go on from that one; StorageUnavailable with the lineage that the job had",
 )
 def test_a_driver_goes_on_from_the_lineage_that_it_is_told(running: Running, tmp_path: Path) -> None:
-    lineage = running.durable.lineage.id
+    lineage = running.job_storage.lineage.id
     away = Away(tmp_path / "storage")
     other = next_driver(tmp_path).lineage.id
     with pytest.raises(errors.StorageUnavailable, match=f"does not hold the lineage {lineage}"):
@@ -339,24 +339,24 @@ def test_a_driver_goes_on_from_the_lineage_that_it_is_told(running: Running, tmp
 def test_the_deletion_of_savepoints_in_a_folder_that_is_gone_is_confirmed(
     running: Running, tmp_path: Path
 ) -> None:
-    savepoints = running.durable.savepoints
+    savepoints = running.job_storage.savepoints
     for name, target in (("one", None), ("two", f"file://{tmp_path}/kept")):
-        url = named(running.durable, name, target)
+        url = named(running.job_storage, name, target)
         savepoints.abandon(url, confirm=False)
     away = Away(tmp_path / "kept")
     shutil.rmtree(tmp_path / "storage" / "savepoints")
     savepoints.sweep()
-    doomed = running.durable.log.state.doomed_savepoints
+    doomed = running.job_storage.log.state.doomed_savepoints
     assert [naming.split_url(url)[0] for url in doomed] == [f"file://{tmp_path}/kept"], "it may be unmounted"
     away.back()
     savepoints.sweep()
-    assert running.durable.log.state.doomed_savepoints == ()
+    assert running.job_storage.log.state.doomed_savepoints == ()
 
 
 def test_a_driver_that_ended_before_it_made_the_folder_of_its_lineage_hinders_no_other(
     running: Running, tmp_path: Path
 ) -> None:
-    shutil.rmtree(tmp_path / "storage" / running.durable.lineage.id)
+    shutil.rmtree(tmp_path / "storage" / running.job_storage.lineage.id)
     assert next_driver(tmp_path).log.begin_incarnation("") == 1
 
 
@@ -368,10 +368,10 @@ def test_a_driver_that_ended_before_it_made_the_folder_of_its_lineage_hinders_no
 def test_a_log_is_not_continued_on_a_bare_disk(running: Running, tmp_path: Path) -> None:
     away, bare = Away(tmp_path / "storage"), tmp_path / "storage"
     bare.mkdir()
-    for act in (running.durable.log.check, lambda: running.durable.log.begin_incarnation("")):
+    for act in (running.job_storage.log.check, lambda: running.job_storage.log.begin_incarnation("")):
         with pytest.raises(errors.StorageUnavailable):
             act()
     assert list(bare.iterdir()) == []
     bare.rmdir()
     away.back()
-    assert running.durable.log.begin_incarnation("") == 2
+    assert running.job_storage.log.begin_incarnation("") == 2

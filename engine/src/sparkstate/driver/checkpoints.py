@@ -18,8 +18,8 @@ from sparkstate.driver.answers import take_snapshot
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.completion import Completion
 from sparkstate.driver.due import Due, asked
-from sparkstate.driver.durable import Durable
 from sparkstate.driver.fatal_failure import FatalFailure
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint
 from sparkstate.driver.requests import Requests
@@ -39,7 +39,7 @@ class Checkpoints:
     def __init__(
         self,
         group: SlotGroup,
-        durable: Durable,
+        job_storage: JobStorage,
         settings: CheckpointSettings,
         requests: Requests,
         view: JobView,
@@ -49,11 +49,11 @@ class Checkpoints:
         base: int,
     ) -> None:
         self._group = group
-        self._durable = durable
+        self._storage = job_storage
         self._settings = settings
         self._due = Due(settings, clock_)
         self._requests = requests
-        self._told = Notifier(view, requests, durable, clock_)
+        self._told = Notifier(view, requests, job_storage, clock_)
         self._clock = clock_
         self._key_space = key_space
         self._current: PendingCheckpoint | None = None
@@ -61,11 +61,11 @@ class Checkpoints:
         self._abandoned = threading.Event()
         self.unsaved = UnsavedWork(clock_)
         self._companion = Companion(
-            group, durable, settings, requests, self._told, self._fatal, clock_, self._abandoned.is_set
+            group, job_storage, settings, requests, self._told, self._fatal, clock_, self._abandoned.is_set
         )
         self._beside = self._companion.beside
         self._completion = Completion(
-            group, durable, settings, self._due, self._told, self._fatal, self.unsaved, self._companion,
+            group, job_storage, settings, self._due, self._told, self._fatal, self.unsaved, self._companion,
             clock_, phases_, base, self._abandoned.is_set,
         )  # fmt: skip
 
@@ -134,14 +134,14 @@ class Checkpoints:
         what was away answers again."""
         if self._current is not None or self._fatal.error is not None:
             return self._fatal.error is not None
-        return self._due.is_now(self.unsaved.held_bytes) or (self.is_stuck and self._durable.probe())
+        return self._due.is_now(self.unsaved.held_bytes) or (self.is_stuck and self._storage.probe())
 
     def given_up(self) -> bool:
         """Whether the job is to end and must not wait for what is under way: at once, or because a storage is away
         that may stay so."""
         current = self._current
         target = current is not None and current.savepoint is not None
-        ending = self._requests.terminated.is_set() and self._durable.outages.failing(savepoints=target)
+        ending = self._requests.terminated.is_set() and self._storage.outages.failing(savepoints=target)
         return bool(ending) or self._requests.cancelled.is_set() or self._abandoned.is_set()
 
     def start(
@@ -159,7 +159,7 @@ class Checkpoints:
         """
         self.require_sound()
         pending = PendingCheckpoint(
-            checkpoint_id=self._durable.ids.new(),
+            checkpoint_id=self._storage.ids.new(),
             epoch=epoch,
             watermarks=watermarks,
             position=position,
@@ -174,7 +174,7 @@ class Checkpoints:
         self._current = pending
         self._due.began(pending.checkpoint_id)
         if request is not None:
-            pending.savepoint_id = self._durable.ids.new()
+            pending.savepoint_id = self._storage.ids.new()
         self._told.began(pending)
         take_snapshot(self._group, pending.checkpoint_id, pending.epoch, base=pending.base)
         self._companion.begin(pending)
@@ -209,7 +209,7 @@ class Checkpoints:
 
         The wait has a bound because the request stayed pending for as long as the storage was away.
         """
-        until, outages = self._clock.monotonic() + self._settings.timeout_s, self._durable.outages
+        until, outages = self._clock.monotonic() + self._settings.timeout_s, self._storage.outages
         try:
             current = self._current
             if current is not None:
@@ -242,7 +242,7 @@ class Checkpoints:
     @property
     def is_stuck(self) -> bool:
         """Whether a storage fails that checkpoints need, so that one may never end."""
-        return bool(self._durable.outages.failing())
+        return bool(self._storage.outages.failing())
 
     def abandon(self) -> None:
         """The incarnation ends: nobody waits for what is under way any more."""

@@ -1,7 +1,7 @@
 """A lineage that this driver has claimed: all durable things that need nothing of the job's code.
 
 The claim comes first. While it waits for an earlier driver, or for its storage, Spark starts and the job declares
-itself; only both together make a ``Durable``.
+itself; only both together make a ``JobStorage``.
 """
 
 from __future__ import annotations

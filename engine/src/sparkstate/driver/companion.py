@@ -15,8 +15,8 @@ from typing import TypeVar
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
-from sparkstate.driver.durable import Durable
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.long_savepoint import PATIENCE_S, LongSavepoint
 from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
@@ -36,7 +36,7 @@ class Companion:
     def __init__(
         self,
         group: SlotGroup,
-        durable: Durable,
+        job_storage: JobStorage,
         settings: CheckpointSettings,
         requests: Requests,
         told: Notifier,
@@ -45,13 +45,13 @@ class Companion:
         abandoned: Callable[[], bool],
     ) -> None:
         self._group = group
-        self._durable = durable
+        self._storage = job_storage
         self._settings = settings
         self._told = told
         self._fatal = fatal
         self._clock = clock_
         self._abandoned = abandoned
-        self.beside = LongSavepoint(group, durable, settings, clock_, abandoned, requests, self._ended)
+        self.beside = LongSavepoint(group, job_storage, settings, clock_, abandoned, requests, self._ended)
         self.closed_by: str | None = None
 
     def begin(self, pending: PendingCheckpoint) -> None:
@@ -60,7 +60,7 @@ class Companion:
         if request is None:
             return
         number = pending.savepoint_id
-        begin = partial(self._durable.begin_savepoint, request, number, self._group.incarnation)
+        begin = partial(self._storage.begin_savepoint, request, number, self._group.incarnation)
         url = self._of_the_request(pending, begin)
         if url is not None:
             pending.savepoint_url = url
@@ -99,7 +99,7 @@ class Companion:
         request = pending.savepoint
         assert request is not None and request.trigger_id is not None
         if request.stop:
-            self._durable.close_lineage(pending.savepoint_url, request.trigger_id, self._abandoned)
+            self._storage.close_lineage(pending.savepoint_url, request.trigger_id, self._abandoned)
             self.closed_by = pending.savepoint_url
         self._ended(pending, shards)
 
@@ -110,7 +110,7 @@ class Companion:
         url, pending.savepoint_url = pending.savepoint_url, ""
         self._told.savepoint_failed(pending, error)
         tell_ended(self._group, pending.savepoint_id, self._fatal, completed=False)
-        self._durable.leftovers.of_savepoint(url)
+        self._storage.leftovers.of_savepoint(url)
 
     def _ended(self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception) -> None:
         if not isinstance(outcome, Exception):

@@ -13,8 +13,8 @@ from sparkstate import clock, errors, phases
 from sparkstate.driver.answers import Answers, tell_ended
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.due import Due
-from sparkstate.driver.durable import Durable
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.notifier import Notifier
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.unsaved_work import UnsavedWork
@@ -28,7 +28,7 @@ class Completion:
     def __init__(
         self,
         group: SlotGroup,
-        durable: Durable,
+        job_storage: JobStorage,
         settings: CheckpointSettings,
         due: Due,
         told: Notifier,
@@ -41,7 +41,7 @@ class Completion:
         abandoned: Callable[[], bool],
     ) -> None:
         self._group = group
-        self._durable = durable
+        self._storage = job_storage
         self._settings = settings
         self._due = due
         self._told = told
@@ -72,7 +72,7 @@ class Completion:
         self._enter(phases.ProcessPhase.CHECKPOINT_METADATA, pending)
         committables = tuple(staged for reply in replies for staged in reply.committables)
         record = None if savepoint is None else self._companion.record(pending, savepoint, committables)
-        metadata = self._durable.commit_checkpoint(
+        metadata = self._storage.commit_checkpoint(
             parts_of(pending, replies, committables, pending.checkpoint_id, self._group),
             self._abandoned,
             lambda: self._before_record(pending),
@@ -81,18 +81,18 @@ class Completion:
         self.base = pending.checkpoint_id
         self._unsaved.committed(pending.mark)
         self._enter(phases.ProcessPhase.CHECKPOINT_PUBLISH, pending)
-        self._durable.publish(metadata, self._abandoned)
+        self._storage.publish(metadata, self._abandoned)
         self._enter(phases.ProcessPhase.CHECKPOINT_COMPLETE, pending)
         tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
         self._told.completed(pending, metadata.shards)
         self._due.completed(pending.checkpoint_id)
-        self._durable.outages.clear()
+        self._storage.outages.clear()
         self._unsaved.completed(pending.mark)
         if pending.savepoint_id < 0:
             self.usual_s = self._clock.monotonic() - pending.began
         if record is not None and pending.savepoint is not None:
             self._companion.finish(pending, metadata.shards)
-        self._durable.subsume()
+        self._storage.subsume()
 
     def _before_record(self, pending: PendingCheckpoint) -> None:
         self._enter(phases.ProcessPhase.CHECKPOINT_COMMIT, pending)
@@ -105,11 +105,11 @@ class Completion:
             self._fatal.error = error
         else:
             if isinstance(error, errors.StorageUnavailable):
-                self._durable.note_away(f"store checkpoint {pending.checkpoint_id}", error)
+                self._storage.note_away(f"store checkpoint {pending.checkpoint_id}", error)
             lost = error if isinstance(error, OF_THE_JOB) else None
             self._fatal.error = lost or self._due.failed(pending.checkpoint_id, error) or self._fatal.error
             tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=False)
-            self._durable.discard(pending.checkpoint_id)
+            self._storage.discard(pending.checkpoint_id)
         self._told.failed(pending, error)
         self._companion.fail(pending, error)
         pending.failure = error

@@ -104,7 +104,7 @@ class Incarnation:
         with contextlib.suppress(Ending):  # what does not answer is not waited for
             self._loop.save_last()
         # After the last commit and publication: the next driver claims as soon as it sees this (RFC 0012).
-        self._parts.durable.release()
+        self._parts.job_storage.release()
         self._context.reached(self._context.view.last_checkpoint_told())
         self._context.saved(self._checkpoints.unsaved.work_s)
         return End.TERMINATED

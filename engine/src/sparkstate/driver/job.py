@@ -15,7 +15,7 @@ from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.current import Current
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.outcomes import End, Outcome
 from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.preparing import PreparedJob
@@ -68,7 +68,7 @@ class JobDriver:
         return Parts(
             context=replace(self._context, settings=settings),
             prepared=prepared,
-            durable=Durable(claimed, job),
+            job_storage=JobStorage(claimed, job),
             guard=guard,
         )
 
@@ -94,16 +94,16 @@ class JobDriver:
             with started(parts, origin, self._homes) as incarnation:
                 self.current.incarnation = incarnation
                 end = incarnation.run()
-            parts.durable.end_outputs()  # the slots have ended, and stage nothing more
+            parts.job_storage.end_outputs()  # the slots have ended, and stage nothing more
             return end
         finally:
             self.current.incarnation = None
 
     def _restore(self, parts: Parts) -> Origin:
         """Restore what the log names. The log gives the incarnation its number; what older ones left is settled."""
-        context, durable, declared = parts.context, parts.durable, parts.prepared.declared
+        context, job_storage, declared = parts.context, parts.job_storage, parts.prepared.declared
         ending = context.requests.ending
-        restored = heard(durable.restore_point, ending)
+        restored = heard(job_storage.restore_point, ending)
         context.say(restored.plan.message)
         restoring.require_operators(context.settings, restored, declared)
         if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
@@ -111,7 +111,7 @@ class JobDriver:
         key_space = restoring.key_space(context.settings, restored)
         context.phases.enter(phases.ProcessPhase.RESTORE_BEGIN)
         settle = partial(context.phases.enter, phases.ProcessPhase.RESTORE_SETTLE)
-        begin = partial(durable.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up)
+        begin = partial(job_storage.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up)
         number = heard(begin, ending)
         epoch = restored.metadata.epoch if restored.metadata else None
         context.view.note_incarnation(number, restored.plan.url or None, epoch)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.driver.answers import Answers
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import SnapshotParts
@@ -48,7 +48,7 @@ class LongSavepoint:
     def __init__(
         self,
         group: SlotGroup,
-        durable: Durable,
+        job_storage: JobStorage,
         settings: CheckpointSettings,
         clock_: clock.Clock,
         abandoned: Callable[[], bool],
@@ -56,7 +56,7 @@ class LongSavepoint:
         ended: Callable[[PendingCheckpoint, Sequence[ShardHandle] | Exception], None],
     ) -> None:
         self._group = group
-        self._durable = durable
+        self._storage = job_storage
         self._settings = settings
         self._clock = clock_
         self._abandoned = abandoned
@@ -82,7 +82,7 @@ class LongSavepoint:
         """Until it is stored, or has failed. Raises ``Ending`` once given up, and if its storage fails at the
         job's end."""
         pending = self._pending
-        outages, ending = self._durable.outages, self._requests.ending
+        outages, ending = self._storage.outages, self._requests.ending
         if pending is not None:
             pending.wait(lambda: given_up() or (ending() and bool(outages.failing(savepoints=True))))
 
@@ -91,12 +91,12 @@ class LongSavepoint:
         pending, stored = self._pending, self._stored
         if pending is None or stored is None:
             return
-        point = self._durable.log.state.restore_point
+        point = self._storage.log.state.restore_point
         if point is None or point.epoch < stored.record.epoch:
             self._requests.ask_checkpoint()  # the one at hand is the first of its epoch or a later one
             return
         try:
-            self._durable.record_savepoint(stored.record, self._abandoned)
+            self._storage.record_savepoint(stored.record, self._abandoned)
         except (errors.StorageUnavailable, errors.Fenced):
             raise
         except errors.SparkstateError as error:
@@ -127,7 +127,7 @@ class LongSavepoint:
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk, if there is a savepoint; its checkpoint waits no longer than for a call that is slow."""
         within_s = min(SLOW_S, self._settings.timeout_s)
-        self._durable.make_savepoint_folder(pending.savepoint_url, within_s, self._abandoned)
+        self._storage.make_savepoint_folder(pending.savepoint_url, within_s, self._abandoned)
 
     def write(self, pending: PendingCheckpoint, parts: SnapshotParts) -> SavepointCommitted:
         """Its ``_metadata``, into the storage that the request names; also of one that the checkpoint waited for."""
@@ -136,7 +136,7 @@ class LongSavepoint:
         def given_up() -> bool:
             return self._abandoned() or self._clock.monotonic() > until
 
-        return self._durable.write_savepoint(parts, pending.savepoint_url, given_up)
+        return self._storage.write_savepoint(parts, pending.savepoint_url, given_up)
 
     def recorded(self, pending: PendingCheckpoint, record: SavepointCommitted) -> SavepointCommitted | None:
         """``record``, once the log has it, of a savepoint that its checkpoint waited for. None: the savepoint was given
@@ -149,7 +149,7 @@ class LongSavepoint:
         # metadata names, and every restore ended in ``CorruptData``.
         pending.committed = True
         try:
-            self._durable.record_savepoint(record, self._abandoned)
+            self._storage.record_savepoint(record, self._abandoned)
         except errors.StateError as error:
             pending.committed = False
             self._ended(pending, error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparkstate.clock import Clock
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import PendingCheckpoint, completed_info, info_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -18,8 +18,8 @@ _CHECKPOINT, _SAVEPOINT = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT
 class Notifier:
     """Thread-safe, as view and requests are."""
 
-    def __init__(self, view: JobView, requests: Requests, durable: Durable, clock: Clock) -> None:
-        self._view, self._requests, self._durable, self._clock = view, requests, durable, clock
+    def __init__(self, view: JobView, requests: Requests, job_storage: JobStorage, clock: Clock) -> None:
+        self._view, self._requests, self._storage, self._clock = view, requests, job_storage, clock
 
     def began(self, pending: PendingCheckpoint) -> None:
         """The checkpoint has begun, and the savepoint that came with it."""
@@ -53,7 +53,7 @@ class Notifier:
     def _completed(
         self, pending: PendingCheckpoint, shards: Sequence[ShardHandle], kind: CheckpointKind
     ) -> None:
-        path = self._durable.url_of(pending.checkpoint_id)
+        path = self._storage.url_of(pending.checkpoint_id)
         self._view.note_checkpoint(completed_info(pending, shards, kind, self._clock.now_ms(), path))
 
     def _failed(self, pending: PendingCheckpoint, error: Exception, kind: CheckpointKind) -> None:

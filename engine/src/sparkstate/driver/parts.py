@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.driver.context import DriverContext
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.preparing import PreparedJob
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.fence import FenceGuard
@@ -21,7 +21,7 @@ class Parts:
     context: DriverContext
     """Its settings name the backend that the job's code has chosen, if it has."""
     prepared: PreparedJob
-    durable: Durable
+    job_storage: JobStorage
     guard: FenceGuard
 
     def given_up(self) -> bool:

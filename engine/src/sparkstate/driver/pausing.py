@@ -47,7 +47,7 @@ class Pauses:
             if context.requests.ending():
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
-            parts.durable.outages.failed(parts.durable.lineage.store.url, "read the log", cause)
+            parts.job_storage.outages.failed(parts.job_storage.lineage.store.url, "read the log", cause)
             context.view.note_phase(DriverPhase.PAUSED)
             self._refuse_in_time()
             context.clock.sleep(_LOOK_S)
@@ -55,7 +55,7 @@ class Pauses:
     def _refuse_in_time(self) -> None:
         """Nobody serves a savepoint while the log is away. Its request fails after the time that it would have had, and
         the job goes on as if it had not been asked. Whoever wanted the job to stop hears why it did not."""
-        context, outages = self._context, self._parts.durable.outages
+        context, outages = self._context, self._parts.job_storage.outages
         now_s = context.clock.monotonic()
         waiting = context.requests.waiting()
         known = self._asked
@@ -97,7 +97,7 @@ class Pauses:
 
     def _go_on(self) -> None:
         if self._context.view.phase is DriverPhase.PAUSED:
-            self._parts.durable.outages.answered(self._parts.durable.lineage.store.url)
+            self._parts.job_storage.outages.answered(self._parts.job_storage.lineage.store.url)
             self._context.view.note_phase(DriverPhase.RUNNING)
 
     def _raise_if_lost(self) -> None:

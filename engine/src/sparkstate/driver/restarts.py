@@ -72,4 +72,4 @@ class Restarts:
 
 def _has_worked(parts: Parts) -> bool:
     """Whether the lineage ever completed a checkpoint or savepoint, by this driver or by an earlier one."""
-    return parts.durable.log.state.restore_point is not None
+    return parts.job_storage.log.state.restore_point is not None

@@ -76,18 +76,18 @@ class SlotPool:
         )
 
     def _plan(self, slot: int) -> SlotPlan:
-        settings, durable = self._parts.context.settings, self._parts.durable
+        settings, job_storage = self._parts.context.settings, self._parts.job_storage
         declared = self._parts.prepared.declared
         return SlotPlan(
             slot=slot,
             slots=settings.slots,
             incarnation=self._number,
-            lineage=durable.lineage.id,
+            lineage=job_storage.lineage.id,
             key_space=self._key_space,
             operators=planning.operator_specs(declared),
             sinks=planning.sink_plans(declared),
             backend=settings.backend,
-            storage_url=durable.root.url,
+            storage_url=job_storage.root.url,
             s3=settings.s3,
             inline_threshold_bytes=settings.checkpoint.inline_threshold_bytes,
             write_buffer_bytes=settings.checkpoint.write_buffer_bytes,

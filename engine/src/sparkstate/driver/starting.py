@@ -97,7 +97,7 @@ def _start(
 def _query(
     parts: Parts, origin: Origin, directory: Path, first: FirstEpoch, ends: contextlib.ExitStack
 ) -> query.Query:
-    parts.durable.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
+    parts.job_storage.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
     prepared, context = parts.prepared, parts.context
     made = query.Query(
         prepared.session,
@@ -137,7 +137,7 @@ def _checkpoints(parts: Parts, origin: Origin, slot_pool: SlotPool) -> Checkpoin
     context = parts.context
     return Checkpoints(
         slot_pool.group,
-        parts.durable,
+        parts.job_storage,
         context.settings.checkpoint,
         context.requests,
         context.view,

@@ -14,7 +14,7 @@ from support.storage.stores import ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.durable import Durable
+from sparkstate.driver.job_storage import JobStorage
 from sparkstate.handles import FileHandle
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.spark import position
@@ -23,47 +23,47 @@ from sparkstate.storage.local import LocalStore
 
 
 @pytest.fixture
-def durable(tmp_path: Path) -> Durable:
+def job_storage(tmp_path: Path) -> JobStorage:
     settings = JobSettings(
         name="job",
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
     )
-    return Durable(claim(settings, ManualClock(), 1, "a test"), stored_job(out=tmp_path / "out"))
+    return JobStorage(claim(settings, ManualClock(), 1, "a test"), stored_job(out=tmp_path / "out"))
 
 
-def restored(durable: Durable, archive: position.Archive) -> RestoredSnapshot:
+def restored(job_storage: JobStorage, archive: position.Archive) -> RestoredSnapshot:
     data = msgspec.msgpack.encode(archive)
     handle = FileHandle(name="position", size=len(data), checksum=checkpoints.checksum(data), inline=data)
     plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
     return RestoredSnapshot(
         plan,
         checkpoints.metadata([checkpoints.inline_shard(0)], source_position=handle),
-        durable.lineage.store,
+        job_storage.lineage.store,
     )
 
 
-def test_a_query_goes_on_where_the_snapshots_did(durable: Durable, tmp_path: Path) -> None:
+def test_a_query_goes_on_where_the_snapshots_did(job_storage: JobStorage, tmp_path: Path) -> None:
     archive = position.Archive(position.ARCHIVE_VERSION, 7, {"commits/7": b"v1\n{}"})
-    durable.seed_position(restored(durable, archive), tmp_path / "query", heartbeat=False)
+    job_storage.seed_position(restored(job_storage, archive), tmp_path / "query", heartbeat=False)
     assert (tmp_path / "query" / "commits" / "7").read_bytes() == b"v1\n{}"
 
 
-def test_a_source_position_of_a_later_version_blocks_the_restore(durable: Durable, tmp_path: Path) -> None:
-    later = restored(durable, position.Archive(99, 7, {}))
+def test_a_source_position_of_a_later_version_blocks_the_restore(job_storage: JobStorage, tmp_path: Path) -> None:
+    later = restored(job_storage, position.Archive(99, 7, {}))
     with pytest.raises(
         errors.RestoreBlocked, match=r"checkpoint 1 was found.*version 99.*version that wrote it"
     ):
-        durable.seed_position(later, tmp_path / "query", heartbeat=False)
+        job_storage.seed_position(later, tmp_path / "query", heartbeat=False)
     assert not (tmp_path / "query").exists()
 
 
 def test_a_driver_keeps_no_store_for_every_folder_that_it_was_ever_told(
-    durable: Durable, tmp_path: Path
+    job_storage: JobStorage, tmp_path: Path
 ) -> None:
     for day in range(100):
-        durable.open_target(f"file://{tmp_path}/{day}")
-        assert list(durable.savepoints.folder(f"file://{tmp_path}/{day}/savepoint-a-b").list("")) == []
+        job_storage.open_target(f"file://{tmp_path}/{day}")
+        assert list(job_storage.savepoints.folder(f"file://{tmp_path}/{day}/savepoint-a-b").list("")) == []
     gc.collect()
     ours = [one for one in gc.get_objects() if isinstance(one, LocalStore) and str(tmp_path) in one.url]
     assert len(ours) < 40
@@ -83,30 +83,30 @@ def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: 
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{volume}/state"),
     )
-    durable = Durable(claim(settings, ManualClock(), 1, "a test"), stored_job())
+    job_storage = JobStorage(claim(settings, ManualClock(), 1, "a test"), stored_job())
     sink = open_store(f"{volume}/out")
-    url = durable.lineage.store.url if what == "checkpoints" else sink.url
-    durable.outages.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
+    url = job_storage.lineage.store.url if what == "checkpoints" else sink.url
+    job_storage.outages.failed(url, "store checkpoint 1", errors.StorageUnavailable("away"))
     volume.rename(below)
     volume.mkdir()
-    assert not durable.probe()
+    assert not job_storage.probe()
     assert list(volume.iterdir()) == []
     with pytest.raises(errors.StorageUnavailable):
-        durable.log.check()
+        job_storage.log.check()
     volume.rmdir()
     below.rename(volume)
-    assert durable.probe()
-    durable.log.check()
+    assert job_storage.probe()
+    job_storage.log.check()
 
 
-def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(durable: Durable, tmp_path: Path) -> None:
-    incarnation = durable.log.begin_incarnation("")
+def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(job_storage: JobStorage, tmp_path: Path) -> None:
+    incarnation = job_storage.log.begin_incarnation("")
     out = open_store(f"{tmp_path}/out")
     for checkpoint_id in (1, 2):
         staged = (
-            f"_sparkstate_staging/{durable.lineage.id}/{incarnation:05d}/{checkpoint_id:09d}-000-out.json"
+            f"_sparkstate_staging/{job_storage.lineage.id}/{incarnation:05d}/{checkpoint_id:09d}-000-out.json"
         )
         out.put_if_absent(staged, b"{}")
-    durable.discard(1)
-    durable.leftovers.settle()
+    job_storage.discard(1)
+    job_storage.leftovers.settle()
     assert [info.key for info in out.list("")] == [staged]

@@ -33,7 +33,7 @@ _PROBE = "_sparkstate_probe"
 """No object has this name: whether there is one shows whether the storage answers."""
 
 
-class Durable:
+class JobStorage:
     """One lineage, claimed by this driver, and what its declared job stores there. Thread-safe as far as its parts
     are."""
 
