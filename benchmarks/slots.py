@@ -159,7 +159,15 @@ class Driver:
         self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
         recorder = phases.Phases("driver", self._clock, {})
         self.checkpoints = Checkpoints(
-            self.group, self.job_storage, checkpoint, Requests(), self.view, self._clock, recorder, space, base=-1
+            self.group,
+            self.job_storage,
+            checkpoint,
+            Requests(),
+            self.view,
+            self._clock,
+            recorder,
+            space,
+            base=-1,
         )
         self._over = threading.Event()
         self._watching = threading.Thread(target=self._watch, daemon=True)
