@@ -16,7 +16,7 @@ from sparkstate import clock, errors, storage
 from sparkstate.control.documents import JobIdentity, SavepointPhase, SavepointRequest
 from sparkstate.driver import long_savepoint
 from sparkstate.driver.claimed_lineage import claim
-from sparkstate.driver.current import Current
+from sparkstate.driver.current_parts import CurrentParts
 from sparkstate.driver.parts import Parts
 from sparkstate.driver.preparing import PreparedJob
 from sparkstate.driver.savepoint_targets import Targets
@@ -79,7 +79,7 @@ def test_a_file_where_a_folder_was_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_request_makes_no_folder_before_the_log_is_read(tmp_path: Path) -> None:
     identity = JobIdentity(job_uid="u")
-    unclaimed = Current(JobView(identity, "job", "default", "hashmap", clock.SystemClock()))
+    unclaimed = CurrentParts(JobView(identity, "job", "default", "hashmap", clock.SystemClock()))
     Targets(S3Settings(), lambda: "", made=unclaimed.may_make_target).require(f"file://{tmp_path}/kept/below")
     assert list(tmp_path.iterdir()) == []
 

@@ -31,8 +31,8 @@ class CoordinatorState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What people want of the job."""
+class OpenRequests:
+    """What people have asked of the job and not yet got."""
 
     savepoint: bool = False
     stop: bool = False
@@ -80,7 +80,7 @@ def begins(
     state: CoordinatorState,
     settings: CheckpointSettings,
     now_s: float,
-    asked: Asked,
+    requests: OpenRequests,
     held_bytes: int = 0,
     *,
     under_way: bool,
@@ -92,7 +92,7 @@ def begins(
     """
     if under_way:
         return False
-    return asked.savepoint or asked.checkpoint or (changed and is_due(state, settings, now_s, held_bytes))
+    return requests.savepoint or requests.checkpoint or (changed and is_due(state, settings, now_s, held_bytes))
 
 
 def hold_back(settings: CheckpointSettings, backlog: Backlog) -> str | None:
@@ -114,15 +114,15 @@ def wants_epoch(
     state: CoordinatorState,
     settings: CheckpointSettings,
     now_s: float,
-    asked: Asked,
+    requests: OpenRequests,
     backlog: Backlog,
     *,
     under_way: bool,
 ) -> bool:
     """Whether something may have to be done at the end of the epoch at hand, so that no other one begins before."""
-    if asked.stop or hold_back(settings, backlog) is not None:
+    if requests.stop or hold_back(settings, backlog) is not None:
         return True
-    return begins(state, settings, now_s, asked, backlog.held_bytes, under_way=under_way)
+    return begins(state, settings, now_s, requests, backlog.held_bytes, under_way=under_way)
 
 
 def require_tolerable(state: CoordinatorState, settings: CheckpointSettings) -> None:

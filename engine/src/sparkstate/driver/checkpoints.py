@@ -15,9 +15,9 @@ from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog
 from sparkstate.control.documents import SavepointPhase, SavepointRequest
 from sparkstate.driver.answers import take_snapshot
+from sparkstate.driver.checkpoint_coordinator import CheckpointCoordinator, open_requests
 from sparkstate.driver.companion import Companion
 from sparkstate.driver.completion import Completion
-from sparkstate.driver.due import Due, asked
 from sparkstate.driver.fatal_failure import FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.notifier import Notifier
@@ -51,7 +51,7 @@ class Checkpoints:
         self._group = group
         self._storage = job_storage
         self._settings = settings
-        self._due = Due(settings, clock_)
+        self._coordinator = CheckpointCoordinator(settings, clock_)
         self._requests = requests
         self._told = Notifier(view, requests, job_storage, clock_)
         self._clock = clock_
@@ -65,7 +65,7 @@ class Checkpoints:
         )
         self._beside = self._companion.beside
         self._completion = Completion(
-            group, job_storage, settings, self._due, self._told, self._fatal, self.unsaved, self._companion,
+            group, job_storage, settings, self._coordinator, self._told, self._fatal, self.unsaved, self._companion,
             clock_, phases_, base, self._abandoned.is_set,
         )  # fmt: skip
 
@@ -96,8 +96,8 @@ class Checkpoints:
         if self._fatal.error is not None:
             return True
         under_way = self._current is not None  # read first: when it becomes None, its request has ended
-        wanted = asked(self.next_request(), checkpoint=self._requests.checkpoint_asked())
-        return self._due.wants_epoch(wanted, self._backlog, under_way=under_way)
+        wanted = open_requests(self.next_request(), checkpoint=self._requests.checkpoint_asked())
+        return self._coordinator.wants_epoch(wanted, self._backlog, under_way=under_way)
 
     def after_commit(
         self, epoch: int, watermarks: Watermarks, position: Callable[[], CapturedPosition], *, changed: bool
@@ -107,8 +107,8 @@ class Checkpoints:
         under_way = self._current is not None
         request = self.next_request()
         # While a checkpoint is under way a wish for one stays: the one under way may be of an earlier epoch.
-        wanted = asked(request, checkpoint=not under_way and self._requests.take_checkpoint())
-        if self._due.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):
+        wanted = open_requests(request, checkpoint=not under_way and self._requests.take_checkpoint())
+        if self._coordinator.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):
             self.start(epoch, watermarks, position(), request)
 
     def require_sound(self) -> None:
@@ -134,7 +134,7 @@ class Checkpoints:
         what was away answers again."""
         if self._current is not None or self._fatal.error is not None:
             return self._fatal.error is not None
-        return self._due.is_now(self.unsaved.held_bytes) or (self.is_stuck and self._storage.probe())
+        return self._coordinator.is_due(self.unsaved.held_bytes) or (self.is_stuck and self._storage.probe())
 
     def given_up(self) -> bool:
         """Whether the job is to end and must not wait for what is under way: at once, or because a storage is away
@@ -172,7 +172,7 @@ class Checkpoints:
             base=self._completion.base,
         )
         self._current = pending
-        self._due.began(pending.checkpoint_id)
+        self._coordinator.began(pending.checkpoint_id)
         if request is not None:
             pending.savepoint_id = self._storage.ids.new()
         self._told.began(pending)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from sparkstate import clock, errors, phases
 from sparkstate.driver.answers import Answers, tell_ended
+from sparkstate.driver.checkpoint_coordinator import CheckpointCoordinator
 from sparkstate.driver.companion import Companion
-from sparkstate.driver.due import Due
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.notifier import Notifier
@@ -30,7 +30,7 @@ class Completion:
         group: SlotGroup,
         job_storage: JobStorage,
         settings: CheckpointSettings,
-        due: Due,
+        coordinator: CheckpointCoordinator,
         told: Notifier,
         fatal: FatalFailure,
         unsaved: UnsavedWork,
@@ -43,7 +43,7 @@ class Completion:
         self._group = group
         self._storage = job_storage
         self._settings = settings
-        self._due = due
+        self._coordinator = coordinator
         self._told = told
         self._fatal = fatal
         self._unsaved = unsaved
@@ -85,7 +85,7 @@ class Completion:
         self._enter(phases.ProcessPhase.CHECKPOINT_COMPLETE, pending)
         tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
         self._told.completed(pending, metadata.shards)
-        self._due.completed(pending.checkpoint_id)
+        self._coordinator.completed(pending.checkpoint_id)
         self._storage.outages.clear()
         self._unsaved.completed(pending.mark)
         if pending.savepoint_id < 0:
@@ -107,7 +107,7 @@ class Completion:
             if isinstance(error, errors.StorageUnavailable):
                 self._storage.note_away(f"store checkpoint {pending.checkpoint_id}", error)
             lost = error if isinstance(error, OF_THE_JOB) else None
-            self._fatal.error = lost or self._due.failed(pending.checkpoint_id, error) or self._fatal.error
+            self._fatal.error = lost or self._coordinator.failed(pending.checkpoint_id, error) or self._fatal.error
             tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=False)
             self._storage.discard(pending.checkpoint_id)
         self._told.failed(pending, error)

@@ -14,7 +14,7 @@ from sparkstate.driver import outcomes, preparing, restoring
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
-from sparkstate.driver.current import Current
+from sparkstate.driver.current_parts import CurrentParts
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.outcomes import End, Outcome
 from sparkstate.driver.parts import LastHomes, Origin, Parts
@@ -34,7 +34,7 @@ class JobDriver:
         self._context = context
         self._restarts = Restarts(context)
         self._homes = LastHomes()
-        self.current = Current(context.view)
+        self.current = CurrentParts(context.view)
 
     def run(self) -> Outcome:
         """Until the job ends. Raises what ended it if that was no success."""

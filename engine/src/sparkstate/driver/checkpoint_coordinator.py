@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from sparkstate import errors
 from sparkstate.checkpoint import coordinator
-from sparkstate.checkpoint.coordinator import Asked, Backlog
+from sparkstate.checkpoint.coordinator import Backlog, OpenRequests
 from sparkstate.clock import Clock
 from sparkstate.control.documents import SavepointRequest
 from sparkstate.settings import CheckpointSettings
 
 
-def asked(savepoint: SavepointRequest | None, *, checkpoint: bool) -> Asked:
-    """The wishes of people: the next savepoint, and whether they want a checkpoint."""
+def open_requests(savepoint: SavepointRequest | None, *, checkpoint: bool) -> OpenRequests:
+    """What people wait for: the next savepoint, and whether they have asked for a checkpoint."""
     stop = savepoint is not None and savepoint.stop
-    return Asked(savepoint=savepoint is not None, stop=stop, checkpoint=checkpoint)
+    return OpenRequests(savepoint=savepoint is not None, stop=stop, checkpoint=checkpoint)
 
 
-class Due:
+class CheckpointCoordinator:
     """Keeps the coordinator's state and reads the clock; ``checkpoint.coordinator`` holds the rules."""
 
     def __init__(self, settings: CheckpointSettings, clock: Clock) -> None:
@@ -24,18 +24,18 @@ class Due:
         self._clock = clock
         self._state = coordinator.initial(clock.monotonic())
 
-    def is_now(self, held_bytes: int) -> bool:
+    def is_due(self, held_bytes: int) -> bool:
         """Whether a checkpoint is due that nobody has asked for."""
         return coordinator.is_due(self._state, self._settings, self._clock.monotonic(), held_bytes)
 
-    def begins(self, wanted: Asked, held_bytes: int, *, under_way: bool, changed: bool) -> bool:
+    def begins(self, wanted: OpenRequests, held_bytes: int, *, under_way: bool, changed: bool) -> bool:
         """Whether one begins at the end of an epoch."""
         now_s = self._clock.monotonic()
         return coordinator.begins(
             self._state, self._settings, now_s, wanted, held_bytes, under_way=under_way, changed=changed
         )
 
-    def wants_epoch(self, wanted: Asked, backlog: Backlog, *, under_way: bool) -> bool:
+    def wants_epoch(self, wanted: OpenRequests, backlog: Backlog, *, under_way: bool) -> bool:
         """Whether something may have to be done at the end of the epoch at hand."""
         now_s = self._clock.monotonic()
         return coordinator.wants_epoch(

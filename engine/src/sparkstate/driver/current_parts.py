@@ -10,7 +10,7 @@ from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 
 
-class Current:
+class CurrentParts:
     """Written by the driver as its life goes on, read by the endpoint's threads; each attribute is replaced whole."""
 
     def __init__(self, view: JobView) -> None:
