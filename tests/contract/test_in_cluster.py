@@ -222,7 +222,7 @@ def test_a_last_word_fits_a_termination_message_and_is_read_by_the_operator(
     document = {"reason": "JobFailed", "message": character * 5000 + " the end", "exit_code": 1}
     termination.write(path, document)
     assert path.stat().st_size <= 4096
-    word = observed.Ended(1, "Error", path.read_text()).word
+    word = observed.Termination(1, "Error", path.read_text()).word
     assert (word["reason"], word["exit_code"]) == ("JobFailed", 1)
     assert str(word["message"]).endswith(" the end")
 
@@ -231,7 +231,7 @@ def test_the_savepoint_of_a_stopped_driver_is_in_its_last_word_and_then_in_the_s
     path = tmp_path / "log"
     saved = {"location": "s3://bucket/savepoint-1", "epoch": 12, "trigger_id": "t"}
     termination.write(path, {"reason": "Suspended", "message": "", "exit_code": 0, "savepoint": saved})
-    ended = observed.Ended(0, "Completed", path.read_text(), decisions.NOW)
+    ended = observed.Termination(0, "Completed", path.read_text(), decisions.NOW)
     gone = decisions.pod(phase="Succeeded", ready=False, ended=ended)
     seen = observed.Observed(decisions.job(decisions.running_status()), decisions.NOW, drivers=(gone,))
     found = decisions.look(seen).status["lastSavepoint"]

@@ -21,7 +21,7 @@ INIT_FAILED = "InitContainerFailed"
 
 
 @dataclass(frozen=True)
-class Ended:
+class Termination:
     """How a container ended."""
 
     exit_code: int
@@ -49,8 +49,8 @@ class Containers:
     restarts: int
     waiting: str
     waiting_message: str
-    ended: Ended | None
-    last_ended: Ended | None
+    ended: Termination | None
+    last_ended: Termination | None
     stays_ended: bool
     trouble: tuple[str, str] | None
     preparing: str
@@ -89,13 +89,13 @@ def _preparing(inits: list[Document], specs: list[Document]) -> Iterator[str]:
             yield one["name"]
 
 
-def _failed(inits: list[Document]) -> Iterator[Ended]:
+def _failed(inits: list[Document]) -> Iterator[Termination]:
     """The end of an init container as that of the driver, which it kept from starting. Its exit code means nothing
     among the engine's, so only the message names it."""
     for one in inits:
         ended = _ended(_state(one).get("terminated"))
         if ended is not None and ended.exit_code != 0:
-            yield Ended(1, INIT_FAILED, f"init container {one['name']} {_how(ended)}", ended.at)
+            yield Termination(1, INIT_FAILED, f"init container {one['name']} {_how(ended)}", ended.at)
 
 
 def _troubles(inits: list[Document], sidecars: list[Document]) -> Iterator[tuple[str, str]]:
@@ -112,7 +112,7 @@ def _troubles(inits: list[Document], sidecars: list[Document]) -> Iterator[tuple
             yield INIT_FAILED, f"init container {one['name']} {_how(ended)}"
 
 
-def _how(ended: Ended) -> str:
+def _how(ended: Termination) -> str:
     told = f": {ended.message[-1000:]}" if ended.message else ""
     return f"ended with exit code {ended.exit_code} ({ended.reason or 'no reason'}){told}"
 
@@ -122,10 +122,10 @@ def _state(one: Document) -> Document:
     return found
 
 
-def _ended(terminated: Document | None) -> Ended | None:
+def _ended(terminated: Document | None) -> Termination | None:
     if terminated is None:
         return None
-    return Ended(
+    return Termination(
         exit_code=int(terminated.get("exitCode", 0)),
         reason=terminated.get("reason", ""),
         message=terminated.get("message", ""),

@@ -15,7 +15,7 @@ from sparkstate_operator.core import quota
 Document = Mapping[str, Any]
 TAINT_EVICTION = "DeletionByTaintManager"
 """Reason of the condition DisruptionTarget: a taint of its node, as those of a node that does not answer."""
-Ended = containers.Ended
+Termination = containers.Termination
 Report = reports.Report
 News = reports.News
 DriverEndpoint = reports.DriverEndpoint
@@ -57,9 +57,9 @@ class Pod:
     waiting: str = ""
     """Why the container waits, e.g. ``CrashLoopBackOff``, ``ImagePullBackOff``."""
     waiting_message: str = ""
-    ended: Ended | None = None
+    ended: Termination | None = None
     """The container's end, where it does not run now."""
-    last_ended: Ended | None = None
+    last_ended: Termination | None = None
     """The end of the life before, where the kubelet started it again."""
     stays_ended: bool = False
     """The container has ended and the kubelet will not start it again, whatever else runs in the pod."""
@@ -115,7 +115,7 @@ class Pod:
         return self.deleting_at is not None and self.disrupted == TAINT_EVICTION and self.node_silent
 
     @property
-    def crash(self) -> Ended | None:
+    def crash(self) -> Termination | None:
         """The newest end of its container."""
         return self.ended or self.last_ended
 

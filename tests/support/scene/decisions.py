@@ -67,9 +67,9 @@ def pod(attempt: int = 1, **fields: Any) -> observed.Pod:
     return dataclasses.replace(base, **fields)
 
 
-def ended(code: int, reason: str = "", **word: Any) -> observed.Ended:
+def ended(code: int, reason: str = "", **word: Any) -> observed.Termination:
     message = json.dumps({"reason": reason, "message": f"{reason} happened", "exit_code": code} | word)
-    return observed.Ended(code, "Completed" if code == 0 else "Error", message if reason else "", NOW)
+    return observed.Termination(code, "Completed" if code == 0 else "Error", message if reason else "", NOW)
 
 
 def trace(attempt: int) -> observed.Child:

@@ -78,7 +78,7 @@ def test_an_answer_of_the_right_shape_is_read() -> None:
 
 @pytest.mark.parametrize("message", ["[" * 4090, '{"a":' * 800, "5", '"x"', "null"])
 def test_a_last_word_of_any_form_is_no_more_than_no_word(message: str) -> None:
-    assert observed.Ended(1, "Error", message).word == {}
+    assert observed.Termination(1, "Error", message).word == {}
 
 
 @given(mixed(answers.SAVEPOINT))

@@ -72,7 +72,7 @@ def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
         pytest.param(ended(5, "CorruptData"), "Failed", None, id="storage damaged"),
     ],
 )
-def test_what_a_drivers_end_means(end: observed.Ended, phase: str, next_attempt: int | None) -> None:
+def test_what_a_drivers_end_means(end: observed.Termination, phase: str, next_attempt: int | None) -> None:
     gone = pod(phase="Succeeded" if end.exit_code == 0 else "Failed", ready=False, ended=end)
     status = look(observed.Observed(job(running_status()), NOW, drivers=(gone,))).status
     assert status["phase"] == phase

@@ -102,7 +102,7 @@ def test_a_purge_that_failed_is_told_and_made_again_after_its_pause() -> None:
 
 def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> None:
     word = '{"reason": "Suspended", "savepoint": {"location": "s3://bucket/sp-1"}}'
-    over = pod(phase="Succeeded", ready=False, ended=observed.Ended(0, "Completed", word, NOW))
+    over = pod(phase="Succeeded", ready=False, ended=observed.Termination(0, "Completed", word, NOW))
     told = look(deleted("purge", over))
     assert taken(told) == "purged"
     assert told.status["lastSavepoint"]["uri"] == "s3://bucket/sp-1"

@@ -156,7 +156,7 @@ def test_without_trouble_nothing_is_told() -> None:
         pytest.param(ended(0), False, Meaning.FAILED, id="code 0 and no word"),
     ],
 )
-def test_what_an_end_means(end: observed.Ended | None, disturbed: bool, meaning: Meaning) -> None:
+def test_what_an_end_means(end: observed.Termination | None, disturbed: bool, meaning: Meaning) -> None:
     assert last_words.meaning(End(pod(ended=end), disturbed)) is meaning
 
 
@@ -171,5 +171,5 @@ def test_what_an_end_means(end: observed.Ended | None, disturbed: bool, meaning:
         pytest.param(ended(137), Failure.MAY_PASS, id="killed"),
     ],
 )
-def test_what_the_failure_of_a_container_means(end: observed.Ended, failure: Failure) -> None:
+def test_what_the_failure_of_a_container_means(end: observed.Termination, failure: Failure) -> None:
     assert last_words.failure(end) is failure

@@ -44,7 +44,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _DesiredCondition:
     type: str
     status: bool
     reason: str
@@ -66,22 +66,22 @@ def of_snapshot(
 ) -> tuple[Condition, ...]:
     """``Ready`` of a snapshot, and ``Reconciling`` or ``Stalled`` while they hold."""
     meaning = phases.SNAPSHOT[phase]
-    wanted = [_Wanted("Ready", meaning.as_wanted, reason or phase, message)]
+    wanted = [_DesiredCondition("Ready", meaning.as_wanted, reason or phase, message)]
     wanted += _kstatus(meaning, reason or phase, message)
     return _kept(wanted, generation, old, now)
 
 
-def _job(facts: Facts) -> Iterator[_Wanted]:
+def _job(facts: Facts) -> Iterator[_DesiredCondition]:
     meaning = phases.JOB[facts.phase]
     told = facts.failure.message if facts.failure and not meaning.as_wanted else facts.message
     if facts.invalid:
-        yield _Wanted("Ready", False, facts.invalid.reason, facts.invalid.message)
+        yield _DesiredCondition("Ready", False, facts.invalid.reason, facts.invalid.message)
     else:
-        yield _Wanted("Ready", meaning.as_wanted, facts.phase, told)
-    yield _Wanted("Progressing", meaning.progressing, facts.phase, told if meaning.progressing else "")
+        yield _DesiredCondition("Ready", meaning.as_wanted, facts.phase, told)
+    yield _DesiredCondition("Progressing", meaning.progressing, facts.phase, told if meaning.progressing else "")
     yield _degraded(facts)
     blocked = facts.phase == "RestoreBlocked"
-    yield _Wanted("RestoreBlocked", blocked, facts.phase, told if blocked else "")
+    yield _DesiredCondition("RestoreBlocked", blocked, facts.phase, told if blocked else "")
     if facts.invalid and not meaning.progressing:
         stalled = phases.Meaning(stuck=True)
         yield from _kstatus(stalled, facts.invalid.reason, facts.invalid.message)
@@ -90,29 +90,29 @@ def _job(facts: Facts) -> Iterator[_Wanted]:
         yield from _kstatus(meaning, reason, told)
 
 
-def _degraded(facts: Facts) -> _Wanted:
+def _degraded(facts: Facts) -> _DesiredCondition:
     failing = facts.failure if facts.phase in ("Failing", "Failed") else None
     trouble = facts.degraded or facts.invalid or failing
     if trouble is None:
-        return _Wanted("Degraded", False, "AsWanted", "")
-    return _Wanted("Degraded", True, trouble.reason, trouble.message)
+        return _DesiredCondition("Degraded", False, "AsWanted", "")
+    return _DesiredCondition("Degraded", True, trouble.reason, trouble.message)
 
 
-def _kstatus(meaning: phases.Meaning, reason: str, message: str) -> Iterable[_Wanted]:
+def _kstatus(meaning: phases.Meaning, reason: str, message: str) -> Iterable[_DesiredCondition]:
     if meaning.progressing:
-        yield _Wanted("Reconciling", True, reason, message)
+        yield _DesiredCondition("Reconciling", True, reason, message)
     if meaning.stuck:
-        yield _Wanted("Stalled", True, reason, message)
+        yield _DesiredCondition("Stalled", True, reason, message)
 
 
 def _kept(
-    wanted: Iterable[_Wanted], generation: int, old: Sequence[Condition] | None, now: datetime
+    wanted: Iterable[_DesiredCondition], generation: int, old: Sequence[Condition] | None, now: datetime
 ) -> tuple[Condition, ...]:
     before = {condition.type: condition for condition in old or ()}
     return tuple(_condition(each, generation, before.get(each.type), now) for each in wanted)
 
 
-def _condition(wanted: _Wanted, generation: int, before: Condition | None, now: datetime) -> Condition:
+def _condition(wanted: _DesiredCondition, generation: int, before: Condition | None, now: datetime) -> Condition:
     status = WORDS[wanted.status]
     same = before is not None and before.status == status
     return Condition.model_validate(

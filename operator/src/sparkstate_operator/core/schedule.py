@@ -37,7 +37,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Due:
+class DueSavepoint:
     """A savepoint to take now, for the point ``scheduled`` of the grid."""
 
     scheduled: datetime
@@ -53,7 +53,7 @@ def plan(resolved: Resolved, uid: str, created: datetime) -> Plan | None:
     return Plan(uid, created, seconds, cron)
 
 
-def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> Due | None:
+def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> DueSavepoint | None:
     """What is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
     ``in_flight``: whether any savepoint of the job is under way, then nothing is."""
     point = _newest(plan, now)
@@ -62,7 +62,7 @@ def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) 
     believed = [time for time in done if time <= now + timedelta(seconds=SOON_S)]
     if point <= max(believed, default=plan.created):
         return None
-    return Due(point, naming.trigger_id(plan.uid, point))
+    return DueSavepoint(point, naming.trigger_id(plan.uid, point))
 
 
 def wait_s(plan: Plan, now: datetime) -> float:

@@ -105,7 +105,7 @@ def _end(draft: Draft, cause: transitions.Cause, reason: str, message: str) -> N
     draft.note(reason, message, warning=True)
 
 
-def remember(draft: Draft, pod: observed.Pod, ended: observed.Ended) -> None:
+def remember(draft: Draft, pod: observed.Pod, ended: observed.Termination) -> None:
     """As ``lastFailure``, once per end of a container."""
     reason = str(ended.word.get("reason") or ended.reason or "Error")
     if ended.reason == "OOMKilled":

@@ -84,17 +84,17 @@ MEANINGS = (_taken_away, _finished, _fenced, _stopped)
 """None of them: the container failed."""
 
 
-def failure(ended: observed.Ended) -> Failure:
+def failure(ended: observed.Termination) -> Failure:
     """Of a container that failed."""
     return precedence.first(FAILURES, ended) or Failure.MAY_PASS
 
 
-def _not_restored(ended: observed.Ended) -> Failure | None:
+def _not_restored(ended: observed.Termination) -> Failure | None:
     """Has a phase of its own, for only its user may give state up."""
     return Failure.NOT_RESTORED if ended.exit_code == RESTORE_BLOCKED else None
 
 
-def _final(ended: observed.Ended) -> Failure | None:
+def _final(ended: observed.Termination) -> Failure | None:
     """Before the restart strategy is asked, because another attempt would cost time and change nothing."""
     return Failure.FINAL if is_final(ended) else None
 
@@ -103,7 +103,7 @@ FAILURES = (_not_restored, _final)
 """None of them: it may pass."""
 
 
-def is_final(ended: observed.Ended) -> bool:
+def is_final(ended: observed.Termination) -> bool:
     """Whether another attempt would end the same way, or nobody wants one."""
     word = str(ended.word.get("reason", ""))
     if ended.exit_code == 0:

@@ -23,7 +23,7 @@ ASK_S = 15.0
 
 
 @dataclass
-class _Seen:
+class _SeenLease:
     version: str
     """Of its Lease; empty: there is none."""
     since_s: float
@@ -54,7 +54,7 @@ class Neighbours:
         self._kube = kube
         self._own = own
         self._clock = clock_
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, str], _SeenLease] = {}
 
     async def is_there(self, other: managing.Manager, namespace: str, *, ending: bool = False) -> bool:
         """Whether it looks after objects of its mark in that namespace; ``ending``: after those that are being deleted.
@@ -69,11 +69,11 @@ class Neighbours:
             return False
         return managing.looks_after(seen.notes, other, namespace, ending=ending)
 
-    async def _read(self, other: managing.Manager, seen: _Seen | None, now_s: float) -> _Seen:
+    async def _read(self, other: managing.Manager, seen: _SeenLease | None, now_s: float) -> _SeenLease:
         try:
             return _updated(seen, await self._kube.get(k.LEASES, other.namespace, other.name), now_s)
         except errors.Forbidden:
-            return _Seen("", now_s, now_s, {}, hidden=True)
+            return _SeenLease("", now_s, now_s, {}, hidden=True)
 
     async def of_job(self, job: observed.Job) -> Others | None:
         """Why a job is not ours; None if it is."""
@@ -144,7 +144,7 @@ def _longest(about: observed.Job | observed.Snapshot) -> timedelta:
     return timedelta(seconds=units.duration_s(str(told or deletion.DEADLINE)) + GONE_S)
 
 
-def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> _Seen:
+def _updated(seen: _SeenLease | None, lease: dict[str, Any] | None, now_s: float) -> _SeenLease:
     """Every operator that marks jobs notes the cluster's name on its Lease, so a Lease without
     that note counts as none."""
     meta = lease["metadata"] if lease is not None else {}
@@ -158,4 +158,4 @@ def _updated(seen: _Seen | None, lease: dict[str, Any] | None, now_s: float) -> 
     # Only with a holder: a leader that ends leaves a duration of 1 s behind, which says nothing about the next one.
     if version and spec.get("holderIdentity"):
         gone_s = max(GONE_S, HELD_TIMES * float(spec.get("leaseDurationSeconds") or 0))
-    return _Seen(version, since_s, now_s, notes, gone_s)
+    return _SeenLease(version, since_s, now_s, notes, gone_s)
