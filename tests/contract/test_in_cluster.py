@@ -233,7 +233,7 @@ def test_the_savepoint_of_a_stopped_driver_is_in_its_last_word_and_then_in_the_s
     termination.write(path, {"reason": "Suspended", "message": "", "exit_code": 0, "savepoint": saved})
     ended = observed.Termination(0, "Completed", path.read_text(), decisions.NOW)
     gone = decisions.pod(phase="Succeeded", ready=False, ended=ended)
-    seen = observed.Observed(decisions.job(decisions.running_status()), decisions.NOW, drivers=(gone,))
+    seen = observed.ObservedState(decisions.job(decisions.running_status()), decisions.NOW, drivers=(gone,))
     found = decisions.look(seen).status["lastSavepoint"]
     assert {name: found[name] for name in ("uri", "epoch", "triggerId")} == {
         "uri": saved["location"],

@@ -126,7 +126,7 @@ class Applier:
     async def carry_out(
         self,
         action: actions.Action,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         revisions: Mapping[str, plan.Revision],
         memory: Memory,
     ) -> None:
@@ -164,7 +164,7 @@ class Applier:
                 await self._carry_out_rest(action, seen, revisions)
 
     async def _carry_out_rest(
-        self, action: actions.Action, seen: observed.Observed, revisions: Mapping[str, plan.Revision]
+        self, action: actions.Action, seen: observed.ObservedState, revisions: Mapping[str, plan.Revision]
     ) -> None:
         match action:
             case actions.CreateTask():
@@ -327,7 +327,7 @@ class Applier:
         )
 
     async def _job_task(
-        self, action: actions.CreateTask, seen: observed.Observed, revisions: Mapping[str, plan.Revision]
+        self, action: actions.CreateTask, seen: observed.ObservedState, revisions: Mapping[str, plan.Revision]
     ) -> None:
         """A command about the whole job: it reads the newest attempt's manifest."""
         revision = revisions[str(seen.job.status.get("revision"))]
@@ -341,7 +341,7 @@ class Applier:
             _of(seen.job),
         )
 
-    async def _manifest(self, seen: observed.Observed, revision: plan.Revision) -> str:
+    async def _manifest(self, seen: observed.ObservedState, revision: plan.Revision) -> str:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""
         if seen.newest_config_map is not None:
             return seen.newest_config_map.name

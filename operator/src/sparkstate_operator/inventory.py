@@ -153,7 +153,7 @@ def _running(
         # A wiped status has lost the name in storage, under which alone the job finds its state. A look puts it back.
         return None
     executors = tuple(one.pod for one in pods if one.role == "executor")
-    seen = observed.Observed(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
+    seen = observed.ObservedState(job, now, drivers=drivers, executors=executors, snapshots=snapshots)
     return FoundJob(
         job.namespace, job.name, job.uid, job.resource_version,
         observed.DriverEndpoint(drivers[0].ip, job.uid, drivers[0].attempt), drivers[0], kept_look.pack(seen),

@@ -21,7 +21,7 @@ from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 _LEVEL = 1
 
 
-def pack(seen: observed.Observed) -> bytes:
+def pack(seen: observed.ObservedState) -> bytes:
     """What of a look still holds while there is no event: what a look that is not deep would see."""
     lasting = dataclasses.replace(
         seen, config_maps=(), revisions=(), children=None, sightings={}, tasks=(), report=None, refused=""
@@ -29,9 +29,9 @@ def pack(seen: observed.Observed) -> bytes:
     return zlib.compress(pickle.dumps(lasting, pickle.HIGHEST_PROTOCOL), _LEVEL)
 
 
-def unpack(packed: bytes) -> observed.Observed:
+def unpack(packed: bytes) -> observed.ObservedState:
     """The look that :func:`pack` packed: in this process, and it has never been anywhere else."""
-    found: observed.Observed = pickle.loads(zlib.decompress(packed))
+    found: observed.ObservedState = pickle.loads(zlib.decompress(packed))
     return found
 
 

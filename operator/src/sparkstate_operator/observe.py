@@ -1,4 +1,4 @@
-"""Reads the API server and the driver, and makes an :class:`observed.Observed` of them. It writes nothing."""
+"""Reads the API server and the driver, and makes an :class:`observed.ObservedState` of them. It writes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
 class Look:
     """One look: what was seen, and what of it belongs to nobody."""
 
-    seen: observed.Observed | None
+    seen: observed.ObservedState | None
     revisions: Mapping[str, plan.Revision]
     strays: tuple[tuple[k.Kind, observed.Child], ...] = ()
     """Objects with the job's name whose job is another one, or none."""
@@ -95,7 +95,7 @@ class Observer:
         )
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
         memory.driver.endpoint = _endpoint(job, drivers, config_maps)
-        seen = observed.Observed(
+        seen = observed.ObservedState(
             job=job,
             now=now,
             drivers=drivers,

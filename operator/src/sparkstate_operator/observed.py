@@ -192,7 +192,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedState:
     """Everything that a decision about one job looks at."""
 
     job: Job

@@ -168,7 +168,7 @@ class Reconciler:
         self._keep(dataclasses.replace(seen, job=job), decision, memory)
         return True
 
-    def _keep(self, seen: observed.Observed, decision: actions.Decision, memory: Memory) -> None:
+    def _keep(self, seen: observed.ObservedState, decision: actions.Decision, memory: Memory) -> None:
         """Keep what was seen until the next event, if nothing is under way."""
         # EnsureChildren does not count as under way: every deep look has it, and mostly nothing differs.
         acts = any(not isinstance(action, actions.EnsureChildren) for action in decision.actions)
@@ -260,7 +260,7 @@ class Reconciler:
 
     def _decide(
         self,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         revisions: Mapping[str, plan.Revision],
         wanted: plan.Revision | None,
         invalid: str,
@@ -295,7 +295,7 @@ class Reconciler:
 
     async def _carry_out_job(
         self,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         decision: actions.Decision,
         known: Mapping[str, plan.Revision],
         memory: Memory,
@@ -310,7 +310,7 @@ class Reconciler:
 
     async def _carry_out_told(
         self,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         decision: actions.Decision,
         known: Mapping[str, plan.Revision],
         memory: Memory,
@@ -357,7 +357,7 @@ class Reconciler:
     async def _act(
         self,
         action: actions.Action,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         known: Mapping[str, plan.Revision],
         memory: Memory,
     ) -> None:

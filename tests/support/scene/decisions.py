@@ -88,7 +88,7 @@ def running_status(attempt: int = 1, **fields: Any) -> dict[str, Any]:
     }
 
 
-def look(seen: observed.Observed, invalid: str = "") -> actions.Decision:
+def look(seen: observed.ObservedState, invalid: str = "") -> actions.Decision:
     known = {found.name: found for found in (revision(), revision(image="example/job:2"))}
     wanted = None if invalid else plan.of_spec("orders", settings.resolve(seen.job.spec))
     return stored(decide(seen, known, wanted, invalid, Config()))

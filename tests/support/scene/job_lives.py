@@ -107,7 +107,7 @@ class Life:
         )
         report = self.pick(REPORTS)
         wanted = self.pick((True, True, True, True, False))
-        seen = observed.Observed(
+        seen = observed.ObservedState(
             job(
                 self.status,
                 generation=self.generation,

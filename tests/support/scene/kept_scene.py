@@ -41,7 +41,7 @@ def settled() -> observed.Document:
     """The status of a job whose driver says what ``said()`` says, when nothing is left to do about it."""
     status: observed.Document = running_status()
     for _ in range(5):
-        seen = observed.Observed(job(status), NOW, drivers=(pod(),), report=said())
+        seen = observed.ObservedState(job(status), NOW, drivers=(pod(),), report=said())
         found = decide(seen, {revision().name: revision()}, revision(), "", Config()).status
         if dict(found) == dict(status):
             return status
@@ -105,7 +105,7 @@ class World:
         memory.is_about(self.job.uid)
         memory.driver.endpoint = ENDPOINT if self.pods else None
         children = () if deep else None
-        seen = observed.Observed(self.job, now, drivers=self.pods, report=self.report, children=children)
+        seen = observed.ObservedState(self.job, now, drivers=self.pods, report=self.report, children=children)
         return Look(seen, {revision().name: revision()}, self.strays)
 
     async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:

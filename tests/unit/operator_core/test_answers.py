@@ -66,7 +66,7 @@ def test_whatever_a_driver_answers_there_is_a_decision(document: Any, point: Any
     if report is not None:
         assert report.news is not None
         assert report.waits_for is None or report.waits_for == document["waits_for_attempt"]
-    seen = observed.Observed(job(running_status()), NOW, drivers=(pod(),), report=report)
+    seen = observed.ObservedState(job(running_status()), NOW, drivers=(pod(),), report=report)
     StatefulSparkJobStatus.model_validate_json(json.dumps(dict(look(seen).status)))
 
 
@@ -84,7 +84,7 @@ def test_a_last_word_of_any_form_is_no_more_than_no_word(message: str) -> None:
 @given(mixed(answers.SAVEPOINT))
 def test_a_savepoint_in_a_last_word_is_taken_as_it_should_be_or_not_at_all(savepoint: Any) -> None:
     gone = pod(phase="Failed", ready=False, ended=ended(1, "SlotLost", savepoint=savepoint))
-    look(observed.Observed(job(running_status()), NOW, drivers=(gone,)))
+    look(observed.ObservedState(job(running_status()), NOW, drivers=(gone,)))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", "[" * 5000, '{"since": "x", "uri": 5, "empty": "yes"}'])
@@ -96,7 +96,7 @@ def test_an_edited_annotation_says_nothing_and_the_manifest_says_what_it_said(te
     }
     body["metadata"] = {**body["metadata"], "annotations": {labels.START: text}}
     child = dataclasses.replace(trace(4), body=body)
-    status = look(observed.Observed(job(), NOW, drivers=(pod(4),), config_maps=(child,))).status
+    status = look(observed.ObservedState(job(), NOW, drivers=(pod(4),), config_maps=(child,))).status
     assert status.get("start") == (None if "since" in text else told)
 
 
@@ -118,4 +118,4 @@ def test_a_periodic_savepoint_whose_time_was_edited_does_not_end_the_decision(te
         labels={labels.JOB_UID: "uid-1", labels.SNAPSHOT_TYPE: labels.PERIODIC},
     )  # fmt: skip
     one = job(running_status(), savepoints={"interval": "1h"}, checkpointing=SPEC["checkpointing"])
-    look(observed.Observed(one, NOW, drivers=(pod(),), snapshots=(snapshot,)))
+    look(observed.ObservedState(one, NOW, drivers=(pod(),), snapshots=(snapshot,)))

@@ -17,11 +17,11 @@ def test_a_spec_that_changes_again_while_an_attempt_is_stopped_is_what_starts_ne
     status = running_status(phase="Upgrading", observedGeneration=2, intent=intent)
     spec = {"image": "example/job:3", "restoreFrom": {"uri": "s3://bucket/savepoints/one"}}
     stopping = pod(deleting_at=NOW, grace_s=30)
-    first = look(observed.Observed(job(status, generation=3, **spec), NOW, drivers=(stopping,)))
+    first = look(observed.ObservedState(job(status, generation=3, **spec), NOW, drivers=(stopping,)))
     assert first.status["observedGeneration"] == 3
     assert first.status["intent"]["revision"] == revision(**spec).name
     dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
-    second = look(observed.Observed(job(first.status, generation=3, **spec), NOW, drivers=(dead,)))
+    second = look(observed.ObservedState(job(first.status, generation=3, **spec), NOW, drivers=(dead,)))
     assert (second.status["attempt"], second.status["revision"]) == (2, revision(**spec).name)
     assert second.status["start"]["uri"] == "s3://bucket/savepoints/one"
 
@@ -31,11 +31,11 @@ def test_a_spec_that_changes_while_an_attempt_is_made_is_an_upgrade_of_it() -> N
     intent = {"action": "start", "attempt": 2, "since": clock.text(NOW), "revision": revision().name}
     status = running_status(2, phase="Starting", intent=intent)
     spec = {"image": "example/job:2"}
-    seen = observed.Observed(job(status, generation=2, **spec), NOW, config_maps=(trace(2),), unanswered=2)
+    seen = observed.ObservedState(job(status, generation=2, **spec), NOW, config_maps=(trace(2),), unanswered=2)
     first = look(seen)
     assert first.status["attempt"] == 2
     assert first.status["observedGeneration"] == 1
-    made = observed.Observed(
+    made = observed.ObservedState(
         job(first.status, generation=2, **spec), NOW, drivers=(pod(2),), config_maps=(trace(2),)
     )
     second = look(made)

@@ -148,7 +148,7 @@ def purging(task: observed.Task | None, ago_s: float = 0) -> actions.Decision:
     intent = {"action": "delete", "attempt": 1, "since": clock.text(NOW), "policy": "purge"}
     going = job(running_status(phase="Deleting", intent=intent), deleting=True, deletion={"policy": "purge"})
     going = dataclasses.replace(going, deleting_at=NOW - timedelta(seconds=ago_s))
-    return look(observed.Observed(going, NOW, tasks=(task,) if task else ()))
+    return look(observed.ObservedState(going, NOW, tasks=(task,) if task else ()))
 
 
 def purge(*, failed_ago_s: float | None) -> observed.Task:

@@ -50,7 +50,7 @@ def seen(
 
 
 def looked(pod: observed.Pod, **status: Any) -> actions.Decision:
-    return look(observed.Observed(job(running_status(**status)), NOW, drivers=(pod,)))
+    return look(observed.ObservedState(job(running_status(**status)), NOW, drivers=(pod,)))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_drivers_end_counts_while_a_sidecar_runs_and_the_pod_is_ended(
     (deleted,) = acts(decision, actions.DeletePod)
     assert deleted.pod is pod
     # The operator may die between the status and the deletion: the next look asks again.
-    again = look(observed.Observed(job(decision.status), NOW, drivers=(pod,)))
+    again = look(observed.ObservedState(job(decision.status), NOW, drivers=(pod,)))
     assert len(acts(again, actions.DeletePod)) == 1
     assert again.status["phase"] == phase
 
@@ -99,7 +99,7 @@ def test_a_stop_is_over_with_the_driver_whatever_its_sidecar_does() -> None:
     intent = {"action": "suspend", "attempt": 1, "since": clock.text(NOW)}
     pod = seen(ended(0, reason="Suspended"), sidecar=RUNS)
     held = job(running_status(phase="Suspending", intent=intent), state="suspended")
-    decision = look(observed.Observed(held, NOW, drivers=(pod,)))
+    decision = look(observed.ObservedState(held, NOW, drivers=(pod,)))
     assert decision.status["phase"] == "Suspended"
     assert acts(decision, actions.DeletePod)
 

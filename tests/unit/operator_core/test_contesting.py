@@ -20,7 +20,7 @@ def fenced(status: dict[str, Any], now: datetime, **spec: Any) -> actions.Decisi
     attempt = status["attempt"]
     word = ended(0, "Fenced", message=WORD.format(attempt, attempt + 1, attempt + 1))
     gone = pod(attempt, phase="Succeeded", ready=False, ended=word)
-    seen, runs = observed.Observed(job(status, **spec), now, drivers=(gone,)), revision(**spec)
+    seen, runs = observed.ObservedState(job(status, **spec), now, drivers=(gone,)), revision(**spec)
     return decide(seen, {runs.name: runs}, runs, "", Config())
 
 
@@ -78,7 +78,7 @@ def test_a_contested_job_runs_again_when_its_spec_asks_for_it() -> None:
     _, last = lives(timedelta(minutes=2))
     changed = job(dict(last.status), generation=2, restartNonce=7)
     wanted = revision(restartNonce=7)
-    again = decide(observed.Observed(changed, NOW), {}, wanted, "", Config())
+    again = decide(observed.ObservedState(changed, NOW), {}, wanted, "", Config())
     assert again.status["intent"]["action"] == "start"
     status = {**running_again(again), "attempt": 20, "revision": wanted.name, "observedGeneration": 1}
     one_more = fenced(status, NOW + timedelta(minutes=11), restartNonce=7)

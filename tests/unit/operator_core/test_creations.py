@@ -52,7 +52,7 @@ def test_a_server_that_has_too_much_to_do_is_asked_when_it_says() -> None:
 
 
 def starting(**fields: Any) -> actions.Decision:
-    seen = observed.Observed(job(STARTING), NOW, config_maps=(trace(3),))
+    seen = observed.ObservedState(job(STARTING), NOW, config_maps=(trace(3),))
     return look(dataclasses.replace(seen, **fields))
 
 
@@ -77,7 +77,7 @@ def test_a_pod_that_may_have_lived_costs_its_number(fields: dict[str, Any]) -> N
 def changed(**fields: Any) -> actions.Decision:
     """The spec changes while the pod cannot be made."""
     newer = job(STARTING, generation=2, image="example/job:2")
-    seen = observed.Observed(newer, NOW, config_maps=(trace(3),))
+    seen = observed.ObservedState(newer, NOW, config_maps=(trace(3),))
     known = {one.name: one for one in (revision(), revision(image="example/job:2"))}
     wanted = plan.of_spec("orders", settings.resolve(newer.spec))
     return decide(dataclasses.replace(seen, **fields), known, wanted, "", Config())

@@ -15,13 +15,13 @@ from sparkstate_operator.decide import decide
 
 
 def test_the_intent_comes_before_anything_is_made() -> None:
-    first = look(observed.Observed(job(finalizers=()), NOW))
+    first = look(observed.ObservedState(job(finalizers=()), NOW))
     assert first.status["intent"]["action"] == "start"
     assert first.status["attempt"] == 1
     assert not acts(first, actions.StartAttempt)
-    second = look(observed.Observed(job(first.status), NOW))
+    second = look(observed.ObservedState(job(first.status), NOW))
     assert [start.attempt for start in acts(second, actions.StartAttempt)] == [1]
-    third = look(observed.Observed(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),)))
+    third = look(observed.ObservedState(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),)))
     assert "intent" not in third.status
 
 
@@ -29,7 +29,7 @@ def test_a_number_that_left_a_trace_is_never_used_again() -> None:
     status = running_status(
         3, phase="Starting", intent={"action": "start", "attempt": 3, "since": clock.text(NOW)}
     )
-    seen = observed.Observed(job(status), NOW, config_maps=(trace(3),))
+    seen = observed.ObservedState(job(status), NOW, config_maps=(trace(3),))
     decision = look(seen)
     assert not acts(decision, actions.StartAttempt)
     assert decision.status["attempt"] == 4
@@ -40,12 +40,12 @@ def test_a_refused_pod_is_tried_again_under_its_number() -> None:
     status = running_status(
         3, phase="Starting", intent={"action": "start", "attempt": 3, "since": clock.text(NOW)}
     )
-    seen = observed.Observed(job(status), NOW, config_maps=(trace(3),), never_made=3)
+    seen = observed.ObservedState(job(status), NOW, config_maps=(trace(3),), never_made=3)
     assert [start.attempt for start in acts(look(seen), actions.StartAttempt)] == [3]
 
 
 def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
-    seen = observed.Observed(job(), NOW, drivers=(pod(4),), config_maps=(trace(4),))
+    seen = observed.ObservedState(job(), NOW, drivers=(pod(4),), config_maps=(trace(4),))
     status = look(seen).status
     assert (status["attempt"], status["revision"]) == (4, revision().name)
     assert not acts(look(seen), actions.DeletePod)
@@ -74,14 +74,14 @@ def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
 )
 def test_what_a_drivers_end_means(end: observed.Termination, phase: str, next_attempt: int | None) -> None:
     gone = pod(phase="Succeeded" if end.exit_code == 0 else "Failed", ready=False, ended=end)
-    status = look(observed.Observed(job(running_status()), NOW, drivers=(gone,))).status
+    status = look(observed.ObservedState(job(running_status()), NOW, drivers=(gone,))).status
     assert status["phase"] == phase
     assert (status.get("intent") or {}).get("attempt") == next_attempt
 
 
 def test_a_pod_that_ended_without_the_kubelets_word_is_followed_only_after_the_fence() -> None:
     lost = pod(phase="Failed", ready=False, reason="NodeLost")
-    status = look(observed.Observed(job(running_status()), NOW, drivers=(lost,))).status
+    status = look(observed.ObservedState(job(running_status()), NOW, drivers=(lost,))).status
     begin = clock.parse(status["intent"]["notBefore"])
     assert begin is not None
     assert begin >= NOW + timedelta(seconds=DEATH_S)
@@ -89,10 +89,10 @@ def test_a_pod_that_ended_without_the_kubelets_word_is_followed_only_after_the_f
 
 def test_a_pod_that_hangs_in_its_deletion_is_followed_after_grace_and_fence() -> None:
     hanging = pod(deleting_at=NOW - timedelta(seconds=DEATH_S - 5), ready=False)
-    waiting = look(observed.Observed(job(running_status()), NOW, drivers=(hanging,)))
+    waiting = look(observed.ObservedState(job(running_status()), NOW, drivers=(hanging,)))
     assert "intent" not in waiting.status
     later = NOW + timedelta(seconds=6)
-    followed = look(observed.Observed(job(running_status()), later, drivers=(hanging,)))
+    followed = look(observed.ObservedState(job(running_status()), later, drivers=(hanging,)))
     assert followed.status["intent"]["attempt"] == 2
 
 
@@ -101,14 +101,14 @@ LEAVING = {"deleting_at": NOW + timedelta(seconds=120)}
 
 
 def test_beside_a_driver_that_takes_its_leave_the_next_one_begins_and_is_told_how_long_to_wait() -> None:
-    begun = look(observed.Observed(job(running_status()), NOW, drivers=(pod(1, **LEAVING),)))
+    begun = look(observed.ObservedState(job(running_status()), NOW, drivers=(pod(1, **LEAVING),)))
     assert begun.status["intent"]["attempt"] == 2
     assert begun.status["lastFailure"]["reason"] == "PodDeleted"
     later = NOW + timedelta(seconds=0.4)
-    made = look(observed.Observed(job(begun.status), later, drivers=(pod(1, **LEAVING),)))
+    made = look(observed.ObservedState(job(begun.status), later, drivers=(pod(1, **LEAVING),)))
     (start,) = acts(made, actions.StartAttempt)
     assert (start.attempt, start.predecessor_s) == (2, 120 + DEATH_S)
-    alone = look(observed.Observed(job(begun.status), later))
+    alone = look(observed.ObservedState(job(begun.status), later))
     assert acts(alone, actions.StartAttempt)[0].predecessor_s == 0
 
 
@@ -123,12 +123,12 @@ def test_beside_a_driver_that_takes_its_leave_the_next_one_begins_and_is_told_ho
 )
 def test_a_driver_that_may_not_be_able_to_say_its_last_word_is_waited_for(fields: dict[str, Any]) -> None:
     leaving = pod(1, **{**LEAVING, **fields})
-    decision = look(observed.Observed(job(running_status()), NOW, drivers=(leaving,)))
+    decision = look(observed.ObservedState(job(running_status()), NOW, drivers=(leaving,)))
     assert "intent" not in decision.status
     begun = running_status(
         2, phase="Failing", intent={"action": "start", "attempt": 2, "since": clock.text(NOW)}
     )
-    assert not acts(look(observed.Observed(job(begun), NOW, drivers=(leaving,))), actions.StartAttempt)
+    assert not acts(look(observed.ObservedState(job(begun), NOW, drivers=(leaving,))), actions.StartAttempt)
 
 
 def test_a_waiting_driver_is_told_when_those_before_it_have_died_without_a_word() -> None:
@@ -136,7 +136,7 @@ def test_a_waiting_driver_is_told_when_those_before_it_have_died_without_a_word(
     dead = pod(1, phase="Failed", ready=False, ended=ended(137), **LEAVING)
 
     def told(older: tuple[observed.Pod, ...], sightings: dict[int, observed.Pod]) -> list[int]:
-        seen = observed.Observed(
+        seen = observed.ObservedState(
             job(running_status(2)), NOW, drivers=(*older, pod(2)), report=report, sightings=sightings
         )
         return [action.pod.attempt for action in acts(look(seen), actions.LetClaim)]
@@ -157,16 +157,16 @@ def test_a_waiting_driver_is_told_when_those_before_it_have_died_without_a_word(
 def test_a_stop_is_over_when_the_drivers_before_it_have_ended_too(spec: dict[str, Any]) -> None:
     waiting = pod(2, ready=False)
     first = look(
-        observed.Observed(
+        observed.ObservedState(
             job(running_status(2), generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), waiting)
         )
     )
     gone = dataclasses.replace(waiting, phase="Succeeded", ended=ended(0, "Terminated"))
     before = look(
-        observed.Observed(job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone))
+        observed.ObservedState(job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone))
     )
     assert before.status["intent"]["action"] in ("suspend", "upgrade")
-    after = look(observed.Observed(job(before.status, generation=2, **spec), NOW, drivers=(gone,)))
+    after = look(observed.ObservedState(job(before.status, generation=2, **spec), NOW, drivers=(gone,)))
     assert after.status.get("intent", {}).get("action") in (None, "start")
 
 
@@ -174,13 +174,13 @@ def test_no_pod_is_made_while_an_older_one_may_live() -> None:
     status = running_status(
         2, phase="Failing", intent={"action": "start", "attempt": 2, "since": clock.text(NOW)}
     )
-    decision = look(observed.Observed(job(status), NOW, drivers=(pod(1),)))
+    decision = look(observed.ObservedState(job(status), NOW, drivers=(pod(1),)))
     assert not acts(decision, actions.StartAttempt)
     assert [action.pod.attempt for action in acts(decision, actions.DeletePod)] == [1]
 
 
 def test_a_new_default_of_the_chart_changes_nothing_that_runs() -> None:
-    seen = observed.Observed(job(running_status()), NOW, drivers=(pod(),))
+    seen = observed.ObservedState(job(running_status()), NOW, drivers=(pod(),))
     wanted = revision(image="example/job:2")
     decision = decide(seen, {revision().name: revision()}, wanted, "", Config())
     assert decision.status["revision"] == revision().name
@@ -188,7 +188,7 @@ def test_a_new_default_of_the_chart_changes_nothing_that_runs() -> None:
 
 
 def test_a_new_generation_is_an_upgrade_that_is_checked_first() -> None:
-    seen = observed.Observed(
+    seen = observed.ObservedState(
         job(running_status(), generation=2, image="example/job:2"), NOW, drivers=(pod(),)
     )
     decision = look(seen)
@@ -201,10 +201,10 @@ def test_a_new_generation_is_an_upgrade_that_is_checked_first() -> None:
 
 def test_a_stateless_upgrade_starts_without_state_once() -> None:
     spec = {"image": "example/job:2", "upgradeMode": "stateless"}
-    seen = observed.Observed(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),))
+    seen = observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),))
     first = look(seen)
     dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
-    second = look(observed.Observed(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))
+    second = look(observed.ObservedState(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))
     assert second.status["attempt"] == 2
     assert second.status["start"] == {"empty": True, "since": 2}
 
@@ -212,7 +212,7 @@ def test_a_stateless_upgrade_starts_without_state_once() -> None:
 def test_a_start_instruction_is_carried_on_with_the_number_that_it_was_given_to() -> None:
     status = running_status(2, start={"empty": True, "since": 2})
     crashed = pod(2, phase="Failed", ready=False, ended=ended(1, "SlotLost"))
-    after = look(observed.Observed(job(status), NOW, drivers=(crashed,))).status
+    after = look(observed.ObservedState(job(status), NOW, drivers=(crashed,))).status
     assert after["attempt"] == 3
     assert after["start"] == {"empty": True, "since": 2}
 
@@ -236,7 +236,7 @@ PLACE = {"url": "s3://bucket/out", "doing": "publish the output of checkpoint 7"
 )
 def test_a_storage_that_is_away_is_told_by_its_name(phase: str, places: list[Any], told: str | None) -> None:
     report = observed.Report({"phase": phase, "storage_away": places})
-    decision = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),), report=report))
+    decision = look(observed.ObservedState(job(running_status()), NOW, drivers=(pod(),), report=report))
     (condition,) = [one for one in decision.status["conditions"] if one["type"] == "Degraded"]
     assert (condition["status"], condition["reason"] == "StorageUnavailable") == (
         ("False", False) if told is None else ("True", True)
@@ -247,28 +247,28 @@ def test_a_storage_that_is_away_is_told_by_its_name(phase: str, places: list[Any
 def test_a_completed_checkpoint_makes_the_start_instruction_void() -> None:
     report = observed.Report({"phase": "RUNNING", "checkpoints_completed": 1, "slots": [{}, {}]})
     status = running_status(start={"empty": True, "since": 1})
-    after = look(observed.Observed(job(status), NOW, drivers=(pod(),), report=report)).status
+    after = look(observed.ObservedState(job(status), NOW, drivers=(pod(),), report=report)).status
     assert "start" not in after
 
 
 def test_progress_alone_is_written_only_when_it_is_time() -> None:
     info = {"id": 3, "epoch": 9, "trigger_ms": 1_767_225_600_000, "duration_ms": 400, "path": "s3://b/chk-3"}
     report = observed.Report({"phase": "RUNNING", "last_checkpoint": info})
-    settled = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),))).status
-    seen = observed.Observed(job(settled), NOW, drivers=(pod(),), report=report, progress_due=False)
+    settled = look(observed.ObservedState(job(running_status()), NOW, drivers=(pod(),))).status
+    seen = observed.ObservedState(job(settled), NOW, drivers=(pod(),), report=report, progress_due=False)
     assert look(seen).status == settled
     assert look(dataclasses.replace(seen, progress_due=True)).status["lastCheckpoint"]["id"] == 3
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:
-    settled = look(observed.Observed(job(running_status()), NOW, drivers=(pod(),))).status
-    again = look(observed.Observed(job(settled), NOW + timedelta(minutes=5), drivers=(pod(),)))
+    settled = look(observed.ObservedState(job(running_status()), NOW, drivers=(pod(),))).status
+    again = look(observed.ObservedState(job(settled), NOW + timedelta(minutes=5), drivers=(pod(),)))
     assert again.status == settled
     assert again.actions == ()
 
 
 def test_an_invalid_spec_is_told_and_the_running_revision_stays() -> None:
-    seen = observed.Observed(job(running_status(), generation=2), NOW, drivers=(pod(),))
+    seen = observed.ObservedState(job(running_status(), generation=2), NOW, drivers=(pod(),))
     decision = look(seen, invalid="spec.slots: too many")
     conditions = {one["type"]: one for one in decision.status["conditions"]}
     assert conditions["Stalled"]["message"] == "spec.slots: too many"
@@ -287,7 +287,7 @@ def test_restarts_end_where_the_strategy_says(strategy: str) -> None:
     wanted = revision(**spec)
     status = {**running_status(), "revision": wanted.name, "restarts": {"recent": recent}}
     crashed = pod(phase="Failed", ready=False, ended=ended(1, "SlotLost"))
-    seen = observed.Observed(job(status, **spec), NOW, drivers=(crashed,))
+    seen = observed.ObservedState(job(status, **spec), NOW, drivers=(crashed,))
     after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
     assert after["phase"] == "Failed"
     assert "intent" not in after
@@ -297,7 +297,7 @@ def test_a_drained_driver_does_not_count_against_the_strategy() -> None:
     spec = {"restart": {"strategy": "none"}}
     wanted = revision(**spec)
     gone = pod(phase="Failed", ready=False, ended=ended(143), disrupted="EvictionByEvictionAPI")
-    seen = observed.Observed(job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,))
+    seen = observed.ObservedState(job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,))
     after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
     assert after["intent"]["attempt"] == 2
 
@@ -305,7 +305,7 @@ def test_a_drained_driver_does_not_count_against_the_strategy() -> None:
 def test_executors_of_a_dead_driver_are_swept() -> None:
     status = running_status(2)
     old, new = pod(1, name="orders-1-exec-1"), pod(2, name="orders-2-exec-1")
-    seen = observed.Observed(job(status), NOW, drivers=(pod(2),), executors=(old, new))
+    seen = observed.ObservedState(job(status), NOW, drivers=(pod(2),), executors=(old, new))
     assert [action.pod.name for action in acts(look(seen), actions.DeletePod)] == ["orders-1-exec-1"]
 
 
@@ -316,7 +316,7 @@ def test_executors_of_an_older_life_of_the_driver_go_when_there_is_one_of_a_newe
     leaving = dataclasses.replace(first[0], deleting_at=NOW)
 
     def deleted(*executors: observed.Pod) -> list[str]:
-        seen = observed.Observed(job(running_status(2)), NOW, drivers=(pod(2),), executors=executors)
+        seen = observed.ObservedState(job(running_status(2)), NOW, drivers=(pod(2),), executors=executors)
         return [action.pod.name for action in acts(look(seen), actions.DeletePod)]
 
     assert deleted(*first, silent) == []
@@ -326,7 +326,7 @@ def test_executors_of_an_older_life_of_the_driver_go_when_there_is_one_of_a_newe
 
 def test_a_deletion_in_a_closing_namespace_keeps_the_state_and_asks_for_nothing() -> None:
     spec = {"deletion": {"policy": "purge"}}
-    seen = observed.Observed(
+    seen = observed.ObservedState(
         job(running_status(), deleting=True, **spec), NOW, drivers=(pod(),), namespace_terminating=True
     )
     decision = look(seen)
@@ -361,7 +361,7 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
 
     def at(seconds: float) -> actions.Decision:
         later = NOW + timedelta(seconds=seconds)
-        return look(observed.Observed(job(running_status()), later, drivers=(hanging,)))
+        return look(observed.ObservedState(job(running_status()), later, drivers=(hanging,)))
 
     assert "intent" not in at(after_s - 1).status
     assert at(after_s + 1).status["intent"]["attempt"] == 2
@@ -369,7 +369,7 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
 
 def test_a_ready_driver_that_a_taint_drives_away_terminates_gracefully() -> None:
     begun = look(
-        observed.Observed(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),))
+        observed.ObservedState(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),))
     )
     assert begun.status["intent"]["attempt"] == 2
 

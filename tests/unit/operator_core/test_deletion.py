@@ -16,13 +16,13 @@ BEGUN = {"action": "delete", "attempt": 1, "since": "2026-01-01T12:00:00Z"}
 DENIED = {"message": "access denied"}
 
 
-def deleted(policy: str = "purge", *drivers: observed.Pod, **fields: Any) -> observed.Observed:
+def deleted(policy: str = "purge", *drivers: observed.Pod, **fields: Any) -> observed.ObservedState:
     """A look at a job whose deletion has begun."""
     status = running_status(phase="Deleting", intent={**BEGUN, "policy": policy})
-    return observed.Observed(job(status, deleting=True), NOW, drivers=drivers, **fields)
+    return observed.ObservedState(job(status, deleting=True), NOW, drivers=drivers, **fields)
 
 
-def unjudged(policy: str) -> observed.Observed:
+def unjudged(policy: str) -> observed.ObservedState:
     """The revision of a driver that lives is gone."""
     seen = deleted(policy, pod())
     return dataclasses.replace(
@@ -35,7 +35,7 @@ def purging(*, failed: bool = False, succeeded: bool = False, **result: Any) -> 
     return observed.Task(name, "t", "1", "purge", succeeded, failed, result, NOW)
 
 
-def later(seen: observed.Observed) -> observed.Observed:
+def later(seen: observed.ObservedState) -> observed.ObservedState:
     """After the deadline."""
     return dataclasses.replace(seen, now=NOW + timedelta(days=1))
 
@@ -71,7 +71,7 @@ OLDER = dataclasses.replace(
         pytest.param(deleted("purge", namespace_terminating=True), "ended", id="no command can be made"),
     ],
 )
-def test_of_two_steps_of_a_deletion_the_first_is_taken(seen: observed.Observed, step: str) -> None:
+def test_of_two_steps_of_a_deletion_the_first_is_taken(seen: observed.ObservedState, step: str) -> None:
     assert taken(look(seen)) == step
 
 
@@ -84,7 +84,7 @@ def test_a_driver_of_which_nothing_is_known_is_ended_without_a_policy(policy: st
 
 
 def test_nothing_is_done_before_the_policy_is_written_down() -> None:
-    begins = look(later(observed.Observed(job(running_status(), deleting=True), NOW, drivers=(pod(),))))
+    begins = look(later(observed.ObservedState(job(running_status(), deleting=True), NOW, drivers=(pod(),))))
     assert begins.actions == ()
     assert begins.status["intent"]["action"] == "delete"
 

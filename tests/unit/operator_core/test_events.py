@@ -48,7 +48,7 @@ def look(
         )
         if name in fields
     }
-    seen = observed.Observed(job(status, **of_job), NOW, drivers=drivers, **fields)
+    seen = observed.ObservedState(job(status, **of_job), NOW, drivers=drivers, **fields)
     known = {one.name: one for one in (revision(), revision(**NEWER))}
     wanted = None if invalid else plan.of_spec("orders", settings.resolve(seen.job.spec))
     known |= {wanted.name: wanted} if wanted else {}

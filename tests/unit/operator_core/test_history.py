@@ -13,10 +13,10 @@ from sparkstate_operator.decide import restarts
 CRON = {"savepoints": {"schedule": "*/5 * * * *"}}
 
 
-def running(now: datetime, *snapshots: observed.Snapshot) -> observed.Observed:
+def running(now: datetime, *snapshots: observed.Snapshot) -> observed.ObservedState:
     status = {**running_status(), "revision": revision(**CRON).name}
     pods = (pod(revision=revision(**CRON).name),)
-    return observed.Observed(job(status, **CRON), now, drivers=pods, snapshots=snapshots)
+    return observed.ObservedState(job(status, **CRON), now, drivers=pods, snapshots=snapshots)
 
 
 def made(decision: actions.Decision) -> list[str]:

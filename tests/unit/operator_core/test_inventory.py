@@ -34,7 +34,7 @@ def test_a_job_that_runs_is_kept_as_a_look_would_have_seen_it() -> None:
     found = taken(running, DRIVER, EXECUTOR)
     assert found is not None
     assert found.endpoint == observed.DriverEndpoint("10.0.0.1", "uid-1", 1)
-    assert kept_look.unpack(found.packed) == observed.Observed(
+    assert kept_look.unpack(found.packed) == observed.ObservedState(
         running, NOW, drivers=(DRIVER.pod,), executors=(EXECUTOR.pod,)
     )
     assert found.pods == (("pod-1", "1"), ("executor-1", "1"))

@@ -69,7 +69,7 @@ def test_the_table_has_every_phase_and_each_can_be_reached_and_left() -> None:
 def test_a_job_that_is_deleted_before_we_ever_held_it_is_left_to_its_other_holders() -> None:
     """It has no phase and gets none, and looking at it does not fail."""
     others = job(deleting=True, finalizers=("foregroundDeletion",))
-    decision = decide(observed.Observed(others, NOW), REVISIONS, WANTED[0][1], "", Config())
+    decision = decide(observed.ObservedState(others, NOW), REVISIONS, WANTED[0][1], "", Config())
     assert (decision.status, decision.before, decision.actions, decision.steps) == ({}, (), (), ())
 
 
@@ -81,7 +81,7 @@ EDITED = {**SETTLED, "phase": "Deleting"}
 
 def test_a_step_that_the_table_does_not_have_ends_a_test() -> None:
     with pytest.raises(LookupError, match="no table has Deleting -> Running"):
-        decide(observed.Observed(job(EDITED), NOW, drivers=(pod(),)), REVISIONS, WANTED[0][1], "", Config())
+        decide(observed.ObservedState(job(EDITED), NOW, drivers=(pod(),)), REVISIONS, WANTED[0][1], "", Config())
 
 
 def test_a_job_is_not_left_alone_because_of_a_phase_that_nobody_expected(

@@ -237,12 +237,12 @@ def test_every_template_is_judged_by_field_and_what_is_accepted_can_be_built(
 def test_a_deletion_is_judged_by_nobody() -> None:
     """Neither the spec nor the revision that runs can be read: the job goes all the same."""
     gone = job(running_status(), deleting=True, driverTemplate={"spec": {"containers": 5}})
-    begun = decide(observed.Observed(gone, NOW, drivers=(pod(),)), {}, None, "", Config())
+    begun = decide(observed.ObservedState(gone, NOW, drivers=(pod(),)), {}, None, "", Config())
     assert begun.status["intent"]["action"] == "delete"
     gone = dataclasses.replace(gone, status=begun.status)
-    asked = decide(observed.Observed(gone, NOW, drivers=(pod(),)), {}, None, "", Config())
+    asked = decide(observed.ObservedState(gone, NOW, drivers=(pod(),)), {}, None, "", Config())
     assert acts(asked, actions.DeletePod)
-    done = decide(observed.Observed(gone, NOW), {}, None, "", Config())
+    done = decide(observed.ObservedState(gone, NOW), {}, None, "", Config())
     assert acts(done, actions.RemoveFinalizer)
 
 
@@ -264,7 +264,7 @@ def test_a_stored_revision_that_cannot_be_read_counts_as_lost(data: Any) -> None
 def test_a_deletion_that_nothing_can_be_decided_of_ends_by_its_deadline() -> None:
     broken = running_status(conditions=[{"type": "Ready", "status": "Perhaps"}])
     gone = job(broken, deleting=True, deletion={"policy": "purge", "deadline": "30s"})
-    seen = observed.Observed(gone, NOW, drivers=(pod(),))
+    seen = observed.ObservedState(gone, NOW, drivers=(pod(),))
     judge = reconcile.Reconciler(*[None] * 4, Config(), clock.SystemClock(), None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Perhaps"):
         judge._decide(seen, {revision().name: revision()}, None, "")

@@ -89,7 +89,7 @@ def test_nothing_is_written_from_what_was_kept_of_it_as_it_is_now(what: str) -> 
     """As a kept look would be that somebody took of it since, by a defect of ours."""
     given = scene()
     change(given, what)
-    seen = observed.Observed(given.world.job, NOW, drivers=given.world.pods)
+    seen = observed.ObservedState(given.world.job, NOW, drivers=given.world.pods)
     given.memory.last.kept = kept_look.pack(seen)
     given.step(60)
     assert given.world.looks >= 1

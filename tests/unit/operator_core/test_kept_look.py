@@ -21,12 +21,12 @@ CHECKPOINT = {
 
 def seen(
     status: observed.Document, said: observed.Document | None, *drivers: observed.Pod
-) -> observed.Observed:
+) -> observed.ObservedState:
     report = None if said is None else observed.Report(said)
-    return observed.Observed(job(status), NOW, drivers=drivers or (pod(),), report=report)
+    return observed.ObservedState(job(status), NOW, drivers=drivers or (pod(),), report=report)
 
 
-def decided(looked: observed.Observed) -> actions.Decision:
+def decided(looked: observed.ObservedState) -> actions.Decision:
     known = {revision().name: revision()}
     return decide(looked, known, revision(), "", Config())
 

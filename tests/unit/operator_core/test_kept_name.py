@@ -32,7 +32,7 @@ def ran(cluster: str = "green", mark: str = "", kept: str = "", **status: Any) -
 def begin(job: observed.Job, config: Config) -> tuple[str, observed.Job]:
     """The name that the next attempt gets, and the job as the API server has it after that look."""
     wanted = decisions.revision()
-    decision = decide(observed.Observed(job, decisions.NOW), {wanted.name: wanted}, wanted, "", config)
+    decision = decide(observed.ObservedState(job, decisions.NOW), {wanted.name: wanted}, wanted, "", config)
     notes = dict(job.annotations)
     for each in decision.before:
         if isinstance(each, actions.AddFinalizer):
@@ -139,7 +139,7 @@ def test_a_job_keeps_whatever_name_an_operator_may_have(name: str) -> None:
 def test_a_job_whose_name_in_storage_cannot_be_pinned_is_not_taken(name: str) -> None:
     job = ran(name, mark="blue/theirs@blue")
     wanted = decisions.revision()
-    decision = decide(observed.Observed(job, decisions.NOW), {wanted.name: wanted}, wanted, "", OPS)
+    decision = decide(observed.ObservedState(job, decisions.NOW), {wanted.name: wanted}, wanted, "", OPS)
     assert (decision.before, decision.actions, decision.status) == ((), (), job.status)
     (note,) = decision.notes
     assert (note.reason, note.warning) == ("SpecInvalid", True)
@@ -160,7 +160,7 @@ def test_what_is_built_in_the_step_that_pins_a_job_goes_by_the_pin() -> None:
     found.world.pods = ()
     names = []
 
-    async def carry_out(_action: actions.Action, seen: observed.Observed, *_: Any) -> None:
+    async def carry_out(_action: actions.Action, seen: observed.ObservedState, *_: Any) -> None:
         names.append(kept_name.of_job(OPS, seen.job))
 
     found.world.carry_out = carry_out  # type: ignore[attr-defined]
@@ -279,7 +279,7 @@ def test_a_wiped_status_gets_back_the_name_that_the_newest_attempt_was_given(tol
         maps, drivers = [older(one) for one in maps], (pod,)
     wanted = decisions.revision()
     wiped = dataclasses.replace(ran_as, status={})
-    seen = observed.Observed(wiped, decisions.NOW, drivers=drivers, config_maps=tuple(maps))
+    seen = observed.ObservedState(wiped, decisions.NOW, drivers=drivers, config_maps=tuple(maps))
     status = decide(seen, {wanted.name: wanted}, wanted, "", config).status
     assert (status["attempt"], status["cluster"]) == (2, "green")
     # A job that comes from another operator is pinned to what its children know.
@@ -291,6 +291,6 @@ def test_a_wiped_status_gets_back_the_name_that_the_newest_attempt_was_given(tol
 def test_a_config_map_that_was_made_for_a_command_tells_no_name() -> None:
     config = Config(cluster="default", cluster_found=True)
     made = config_map(0, dataclasses.replace(ran(), status={}), config)
-    seen = observed.Observed(dataclasses.replace(ran(), status={}), decisions.NOW, config_maps=(made,))
+    seen = observed.ObservedState(dataclasses.replace(ran(), status={}), decisions.NOW, config_maps=(made,))
     wanted = decisions.revision()
     assert "cluster" not in decide(seen, {wanted.name: wanted}, wanted, "", config).status

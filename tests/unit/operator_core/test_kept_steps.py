@@ -75,7 +75,7 @@ def test_whatever_was_kept_no_act_and_no_other_field_comes_before_a_look(
 ) -> None:
     """What is kept may be as wrong as it likes."""
     scene = Scene()
-    seen = observed.Observed(stale, NOW, drivers=tuple(pods), executors=tuple(executors))
+    seen = observed.ObservedState(stale, NOW, drivers=tuple(pods), executors=tuple(executors))
     scene.memory.last.kept, scene.world.report = kept_look.pack(seen), report
     scene.world.written.clear()
     scene.step(60)

@@ -83,9 +83,9 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
     for seed in range(400):
         list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
-    look(observed.Observed(job(PURGED, deleting=True), NOW))
+    look(observed.ObservedState(job(PURGED, deleting=True), NOW))
     unknown = {**PURGED, "revision": "gone"}
-    look(observed.Observed(job(unknown, deleting=True), NOW, drivers=(pod(),)), invalid="the spec is wrong")
+    look(observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)), invalid="the spec is wrong")
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []

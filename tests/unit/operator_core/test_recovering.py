@@ -27,22 +27,22 @@ def task(*, failed: bool = False, **result: Any) -> observed.Task:
     return observed.Task(name, "task-1", "1", "restore-info", not failed, failed, result)
 
 
-def recovering(**spec: Any) -> observed.Observed:
+def recovering(**spec: Any) -> observed.ObservedState:
     """The look after the one that found the status lost."""
-    first = look(observed.Observed(job(**spec), NOW))
+    first = look(observed.ObservedState(job(**spec), NOW))
     assert (first.status["intent"]["action"], "attempt" in first.status) == ("recover", False)
-    asked = look(observed.Observed(job(first.status, **spec), NOW))
+    asked = look(observed.ObservedState(job(first.status, **spec), NOW))
     assert [one.does for one in acts(asked, actions.CreateTask)] == ["restore-info"]
     assert not acts(asked, actions.StartAttempt)
-    return observed.Observed(job(asked.status, **spec), NOW)
+    return observed.ObservedState(job(asked.status, **spec), NOW)
 
 
 def test_a_new_job_asks_no_storage() -> None:
-    assert look(observed.Observed(job(finalizers=()), NOW)).status["intent"]["action"] == "start"
+    assert look(observed.ObservedState(job(finalizers=()), NOW)).status["intent"]["action"] == "start"
 
 
 def test_a_new_job_whose_first_status_could_not_be_written_asks_no_storage() -> None:
-    unwritten = observed.Observed(job(), NOW, unwritten=True)
+    unwritten = observed.ObservedState(job(), NOW, unwritten=True)
     assert look(unwritten).status["intent"]["action"] == "start"
     assert look(dataclasses.replace(unwritten, unwritten=False)).status["intent"]["action"] == "recover"
 
@@ -53,7 +53,7 @@ def test_the_state_in_storage_counts_more_than_an_old_instruction() -> None:
     assert found.status["attempt"] == 5
     assert "start" not in found.status
     assert found.status["lastSavepoint"]["uri"] == POINT["url"]
-    follows = look(observed.Observed(job(found.status, startEmpty=True), NOW))
+    follows = look(observed.ObservedState(job(found.status, startEmpty=True), NOW))
     assert (follows.status["attempt"], follows.status.get("start")) == (6, None)
     begin = clock.parse(follows.status["intent"]["notBefore"])
     assert begin is not None
@@ -74,7 +74,7 @@ def test_an_instruction_counts_only_where_nothing_was_completed(
     seen = recovering(startEmpty=True)
     found = look(dataclasses.replace(seen, tasks=(task(**answer),)))
     if not answer["found"]:
-        found = look(observed.Observed(job(found.status, startEmpty=True), NOW))
+        found = look(observed.ObservedState(job(found.status, startEmpty=True), NOW))
     assert found.status.get("start") == start
 
 
@@ -82,7 +82,7 @@ def test_a_job_whose_input_had_ended_is_not_run_again() -> None:
     answer = {**STORED, "restore_point": {**POINT, "kind": "checkpoint", "drained": True}}
     found = look(dataclasses.replace(recovering(), tasks=(task(**answer),)))
     assert found.status["phase"] == "Finished"
-    rests = look(observed.Observed(job(found.status), NOW))
+    rests = look(observed.ObservedState(job(found.status), NOW))
     assert (rests.status["phase"], rests.status["attempt"]) == ("Finished", 5)
     assert "intent" not in rests.status
 
@@ -95,27 +95,27 @@ def test_nothing_is_started_while_the_storage_cannot_be_read() -> None:
     assert "no bucket" in decision.status["message"]
     assert acts(decision, actions.DeleteTask)
     assert [one.child.attempt for one in acts(decision, actions.DeleteAttempt)] == [0], "it is written anew"
-    again = look(observed.Observed(job(decision.status), NOW))
+    again = look(observed.ObservedState(job(decision.status), NOW))
     assert acts(again, actions.CreateTask)
     assert again.status["message"] == decision.status["message"]
 
 
 def test_a_spec_that_cannot_run_does_not_make_a_lost_status_a_new_job() -> None:
-    lost = look(observed.Observed(job(), NOW), invalid="spec.slots is 0")
-    mended = look(observed.Observed(job(lost.status, generation=2), NOW))
+    lost = look(observed.ObservedState(job(), NOW), invalid="spec.slots is 0")
+    mended = look(observed.ObservedState(job(lost.status, generation=2), NOW))
     assert mended.status["intent"]["action"] == "recover"
 
 
 def test_a_lost_status_turns_no_default_of_the_chart_into_an_empty_start() -> None:
     spec = {"upgradeMode": "stateless", "image": "example/job:2"}
-    decision = look(observed.Observed(job(**spec), NOW, drivers=(pod(),), config_maps=(trace(1),)))
+    decision = look(observed.ObservedState(job(**spec), NOW, drivers=(pod(),), config_maps=(trace(1),)))
     assert decision.status["intent"]["action"] == "upgrade"
     assert "start" not in decision.status
 
 
 def test_a_revision_accepted_for_this_generation_runs_on_whatever_the_chart_says_now() -> None:
     child = observed.Child("ControllerRevision", revision().name, "r-1", "1", None, {"revision": 1})
-    seen = observed.Observed(
+    seen = observed.ObservedState(
         job(image="example/job:2"), NOW, drivers=(pod(),), config_maps=(trace(1),), revisions=(child,)
     )
     decision = look(seen)
@@ -123,14 +123,14 @@ def test_a_revision_accepted_for_this_generation_runs_on_whatever_the_chart_says
 
 
 def test_a_changed_spec_does_not_shorten_the_wait_for_a_pod_that_vanished() -> None:
-    seen = observed.Observed(job(running_status(), generation=2, image="example/job:2"), NOW)
+    seen = observed.ObservedState(job(running_status(), generation=2, image="example/job:2"), NOW)
     begin = clock.parse(look(seen).status["intent"]["notBefore"])
     assert begin is not None
     assert begin >= NOW + timedelta(seconds=DEATH_S)
 
 
 def test_a_purge_that_finds_nothing_of_a_lost_job_says_what_stays() -> None:
-    decision = look(observed.Observed(job(deleting=True, deletion={"policy": "purge"}), NOW))
+    decision = look(observed.ObservedState(job(deleting=True, deletion={"policy": "purge"}), NOW))
     assert [note.reason for note in decision.notes] == ["DeletionDegraded"]
 
 

@@ -86,13 +86,13 @@ def reconciler(kube: Kube, config: Config) -> reconcile.Reconciler:
     return reconcile.Reconciler(no, no, applier, Recorder(clock_, "me"), config, clock_, Metrics())
 
 
-def carry_out(kube: Kube, seen: observed.Observed, decision: actions.Decision, config: Config) -> None:
+def carry_out(kube: Kube, seen: observed.ObservedState, decision: actions.Decision, config: Config) -> None:
     """All that was decided."""
     one = reconciler(kube, config)
     asyncio.run(one._carry_out_job(seen, decision, {CLUSTER.name: CLUSTER}, Memory()))
 
 
-def of_an_older_operator() -> observed.Observed:
+def of_an_older_operator() -> observed.ObservedState:
     """A job that runs in executors, with the Role and RoleBinding that operators of before made."""
     status = running_status(revision=CLUSTER.name)
     older = tuple(
@@ -100,10 +100,10 @@ def of_an_older_operator() -> observed.Observed:
         for kind in ("RoleBinding", "Role")
     )
     running = pod(revision=CLUSTER.name)
-    return observed.Observed(job(status, deployment="cluster"), NOW, drivers=(running,), children=older)
+    return observed.ObservedState(job(status, deployment="cluster"), NOW, drivers=(running,), children=older)
 
 
-def decided(seen: observed.Observed, config: Config) -> actions.Decision:
+def decided(seen: observed.ObservedState, config: Config) -> actions.Decision:
     found = decide(seen, {CLUSTER.name: CLUSTER}, CLUSTER, "", config)
     wanted = (actions.EnsureChildren, actions.DeleteChild)
     return dataclasses.replace(found, actions=tuple(one for one in found.actions if isinstance(one, wanted)))
@@ -139,7 +139,7 @@ def test_what_an_older_operator_granted_goes_once_the_role_of_drivers_is_seen(
     assert f"{role.kind} {role.name} (--driver-role) does not exist" in str(errors_of(seen, config))
 
 
-def errors_of(seen: observed.Observed, config: Config) -> errors.DriverRoleMissing:
+def errors_of(seen: observed.ObservedState, config: Config) -> errors.DriverRoleMissing:
     with pytest.raises(errors.DriverRoleMissing) as caught:
         carry_out(Kube(), seen, decided(seen, config), config)
     return caught.value
@@ -174,7 +174,7 @@ def test_a_role_that_cannot_be_bound_because_it_is_not_there_is_told() -> None:
 )
 @pytest.mark.parametrize("error", [REFUSED, errors.Forbidden(403, "no"), errors.Invalid(422, "no")], ids=repr)
 def test_a_job_whose_mark_cannot_be_written_is_looked_after_and_told(error: errors.ApiError) -> None:
-    seen = observed.Observed(job(running_status()), NOW)
+    seen = observed.ObservedState(job(running_status()), NOW)
     decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
     kube = Kube(merge_statefulsparkjobs=error)
     carry_out(kube, seen, decision, Config(mark="ops/ours"))
@@ -184,7 +184,7 @@ def test_a_job_whose_mark_cannot_be_written_is_looked_after_and_told(error: erro
 
 
 def test_a_job_that_cannot_be_held_is_not_begun_and_told() -> None:
-    seen = observed.Observed(job(finalizers=()), NOW)
+    seen = observed.ObservedState(job(finalizers=()), NOW)
     decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
     kube = Kube(merge_statefulsparkjobs=REFUSED)
     with pytest.raises(errors.Refused):
@@ -194,7 +194,7 @@ def test_a_job_that_cannot_be_held_is_not_begun_and_told() -> None:
 
 
 def test_a_name_is_pinned_in_the_same_write_as_the_mark() -> None:
-    seen = observed.Observed(job(running_status()), NOW)
+    seen = observed.ObservedState(job(running_status()), NOW)
     pin = {labels.CLUSTER_KEPT: "uid-1//green"}
     decision = actions.Decision(seen.job.status, before=(actions.AddFinalizer(notes=pin),))
     kube = Kube()
@@ -205,7 +205,7 @@ def test_a_name_is_pinned_in_the_same_write_as_the_mark() -> None:
 
 
 def test_somebody_else_who_writes_the_job_first_ends_the_step() -> None:
-    seen = observed.Observed(job(running_status()), NOW)
+    seen = observed.ObservedState(job(running_status()), NOW)
     decision = actions.Decision({"phase": "Starting"}, before=(actions.AddFinalizer(),))
     kube = Kube(merge_statefulsparkjobs=errors.Conflict(409, "changed"))
     with pytest.raises(errors.Conflict):
@@ -245,7 +245,7 @@ def test_the_mark_holds_up_neither_a_deletion_nor_a_job_that_is_given_away(error
     gone = dataclasses.replace(MARKED, deleting_at=NOW)
     deletes = Kube(annotate=error)
     decision = actions.Decision(gone.status, actions=(actions.RemoveFinalizer(),))
-    carry_out(deletes, observed.Observed(gone, NOW), decision, config)
+    carry_out(deletes, observed.ObservedState(gone, NOW), decision, config)
     assert [one["metadata"]["finalizers"] for one in deletes.merged] == [[]], "asked once, for that alone"
 
     lets_go = Kube(annotate=error)
@@ -274,5 +274,5 @@ def test_a_finalizer_that_cannot_be_removed_is_told() -> None:
     gone = dataclasses.replace(MARKED, deleting_at=NOW)
     decision = actions.Decision(gone.status, actions=(actions.RemoveFinalizer(),))
     with pytest.raises(errors.Refused):
-        carry_out(kube, observed.Observed(gone, NOW), decision, Config(mark="ops/ours"))
+        carry_out(kube, observed.ObservedState(gone, NOW), decision, Config(mark="ops/ours"))
     assert len(kube.events) == 1

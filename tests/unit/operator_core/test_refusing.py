@@ -22,7 +22,7 @@ def look(
     status: dict[str, Any], *, refused: str = "", later_s: float = 0, generation: int = 2, **fields: Any
 ) -> actions.Decision:
     spec = fields.pop("spec", NEWER)
-    seen = observed.Observed(
+    seen = observed.ObservedState(
         job(status, generation=generation, **spec),
         NOW + timedelta(seconds=later_s),
         drivers=fields.pop("drivers", (pod(asks=ASKS),)),

@@ -22,7 +22,7 @@ def answered(**savepoint: Any) -> observed.Report:
 
 def upgrading(report: observed.Report | None) -> actions.Decision:
     """The look that finds another image wanted, by a savepoint."""
-    seen = observed.Observed(
+    seen = observed.ObservedState(
         job(running_status(), generation=2, **UPGRADE), NOW, drivers=(pod(),), report=report
     )
     return look(seen)
@@ -30,8 +30,8 @@ def upgrading(report: observed.Report | None) -> actions.Decision:
 
 def next_look(
     before: actions.Decision, after_s: float = 1.0, **seen: Any
-) -> tuple[actions.Decision, observed.Observed]:
-    around = observed.Observed(
+) -> tuple[actions.Decision, observed.ObservedState]:
+    around = observed.ObservedState(
         job(before.status, generation=2, **UPGRADE), NOW + timedelta(seconds=after_s), **seen
     )
     return look(around), around
@@ -83,9 +83,9 @@ def test_a_savepoint_that_does_not_come_gives_way_to_the_last_checkpoint(
 
 def test_a_changed_restore_from_begins_anew_from_there_once() -> None:
     spec = {"restoreFrom": {"uri": "s3://bucket/old"}}
-    first = look(observed.Observed(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
+    first = look(observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
     dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
-    second = look(observed.Observed(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))
+    second = look(observed.ObservedState(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))
     wanted = {"uri": "s3://bucket/old", "fresh": True, "since": 2}
     assert (second.status["attempt"], second.status["start"]) == (2, wanted)
     assert second.status["intent"]["action"] == "start"

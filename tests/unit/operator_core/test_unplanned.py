@@ -16,7 +16,7 @@ ROCKSDB = {"stateBackend": {"type": "rocksdb"}}
 def degraded(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
     report = observed.Report({"phase": "RUNNING", **document})
     status = running_status(revision=revision(**spec).name)
-    decision = look(observed.Observed(job(status, **spec), NOW, drivers=(pod(),), report=report))
+    decision = look(observed.ObservedState(job(status, **spec), NOW, drivers=(pod(),), report=report))
     found = {one["type"]: one for one in decision.status["conditions"]}
     return dict(found["Degraded"])
 

@@ -48,7 +48,7 @@ def test_what_deletes_goes_where_the_state_lies_until_an_attempt_has_begun_elsew
     wanted = decisions.revision()
 
     def look(seen: observed.Job) -> observed.Job:
-        around = observed.Observed(seen, decisions.NOW)
+        around = observed.ObservedState(seen, decisions.NOW)
         status = decide(around, {wanted.name: wanted}, wanted, "", WEST).status
         return dataclasses.replace(seen, status=status)
 
@@ -88,7 +88,7 @@ def told_at_the_end(job: observed.Job, config: Config, policy: str, *, late: boo
     )
     name = naming.command_job(gone.name, gone.uid, "purge")
     done = observed.Task(name, "t", "1", "purge", not late, late, {"files": 1}, decisions.NOW)
-    seen = observed.Observed(gone, decisions.NOW, tasks=(done,))
+    seen = observed.ObservedState(gone, decisions.NOW, tasks=(done,))
     wanted = decisions.revision()
     decision = decide(seen, {wanted.name: wanted}, wanted, "", config)
     assert actions.RemoveFinalizer() in decision.actions
@@ -115,6 +115,6 @@ def test_nothing_is_told_of_the_name_where_a_new_job_finds_the_state_or_there_is
     assert told_at_the_end(running(cluster="east"), WEST, "retain") == ""
     assert told_at_the_end(running(), WEST, "purge") == ""
     assert "under the cluster's name west" in told_at_the_end(running(), WEST, "purge", late=True)
-    seen = observed.Observed(dataclasses.replace(running(), deleting_at=decisions.NOW), decisions.NOW)
+    seen = observed.ObservedState(dataclasses.replace(running(), deleting_at=decisions.NOW), decisions.NOW)
     forced = deletion.by_force(seen, WEST, "a defect")
     assert "StateUnderOtherName" in [note.reason for note in forced.notes]

@@ -36,14 +36,14 @@ def go_on(draft: Draft, config: Config) -> None:
     step(draft, config)
 
 
-def overdue(seen: observed.Observed) -> bool:
+def overdue(seen: observed.ObservedState) -> bool:
     """Whether a deletion's deadline has passed, by the spec alone."""
     begun = seen.job.deleting_at
     told = (seen.job.spec.get("deletion") or {}).get("deadline") or DEADLINE
     return begun is not None and seen.now >= begun + timedelta(seconds=units.duration_s(str(told)))
 
 
-def by_force(seen: observed.Observed, config: Config, why: str) -> actions.Decision:
+def by_force(seen: observed.ObservedState, config: Config, why: str) -> actions.Decision:
     """The end of a deletion whose deadline passed while no decision could be made. The job goes with its status as it
     is.
 

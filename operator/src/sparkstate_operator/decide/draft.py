@@ -69,7 +69,7 @@ class Draft(Pending):
 
     def __init__(
         self,
-        seen: observed.Observed,
+        seen: observed.ObservedState,
         revisions: Mapping[str, Revision],
         wanted: Revision | None,
     ) -> None:

@@ -23,7 +23,7 @@ from sparkstate_operator.plan import Revision
 
 
 def decide(
-    seen: observed.Observed,
+    seen: observed.ObservedState,
     revisions_: Mapping[str, Revision],
     wanted: Revision | None,
     invalid: str,
