@@ -51,7 +51,7 @@ class Job:
     def stored(self) -> None:
         """The savepoint may be stored, and is."""
         self.may_store.set()
-        self.running.checkpoints._beside.wait(lambda: False)
+        self.running.checkpoints._long_savepoint.wait(lambda: False)
 
     def status(self, name: str = "one") -> SavepointStatus:
         found = self.running.requests.find(name)
@@ -180,15 +180,15 @@ def test_a_savepoint_that_fails_beside_is_never_open_and_unserved(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The epochs' thread would begin it again, in the folder that its failure deletes."""
-    beside = job.running.checkpoints._beside
+    going_on = job.running.checkpoints._long_savepoint
     open_then: list[object] = []
-    ended = beside._ended
+    ended = going_on._ended
 
     def seen(*outcome: Any) -> None:
         open_then.append(job.running.checkpoints.next_request())
         ended(*outcome)
 
-    monkeypatch.setattr(beside, "_ended", seen)
+    monkeypatch.setattr(going_on, "_ended", seen)
     job.ask("one")
     job.run()
     monkeypatch.setattr(job.running.job_storage.savepoints, "write", refuse("_metadata"))
@@ -238,7 +238,7 @@ def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: J
     job.ask("one")
     job.run()
     part = threading.Thread(target=job.running.checkpoints.wait)
-    job.running.checkpoints.wait(beside=False)  # returns while the savepoint is stored
+    job.running.checkpoints.wait(long_savepoint=False)  # returns while the savepoint is stored
     part.start()
     part.join(0.3)
     assert part.is_alive() and job.running.checkpoints.is_awaited

@@ -53,7 +53,7 @@ class Checkpoints:
         self._settings = settings
         self._coordinator = CheckpointCoordinator(settings, clock_)
         self._requests = requests
-        self._told = Notifier(view, requests, job_storage, clock_)
+        self._notifier = Notifier(view, requests, job_storage, clock_)
         self._clock = clock_
         self._key_space = key_space
         self._current: PendingCheckpoint | None = None
@@ -61,12 +61,12 @@ class Checkpoints:
         self._abandoned = threading.Event()
         self.unsaved = UnsavedWork(clock_)
         self._companion = Companion(
-            group, job_storage, settings, requests, self._told, self._fatal, clock_, self._abandoned.is_set
+            group, job_storage, settings, requests, self._notifier, self._fatal, clock_, self._abandoned.is_set
         )
-        self._beside = self._companion.beside
+        self._long_savepoint = self._companion.long_savepoint
         self._completion = Completion(
-            group, job_storage, settings, self._coordinator, self._told, self._fatal, self.unsaved, self._companion,
-            clock_, phases_, base, self._abandoned.is_set,
+            group, job_storage, settings, self._coordinator, self._notifier, self._fatal, self.unsaved,
+            self._companion, clock_, phases_, base, self._abandoned.is_set,
         )  # fmt: skip
 
     @property
@@ -87,7 +87,7 @@ class Checkpoints:
     def next_request(self) -> SavepointRequest | None:
         """The oldest savepoint request that nobody serves. One is served at a time; the others wait."""
         request = self._requests.next_open()
-        return None if request is None or self._beside.trigger_id == request.trigger_id else request
+        return None if request is None or self._long_savepoint.trigger_id == request.trigger_id else request
 
     def wants_epoch(self) -> bool:
         """Whether :meth:`after_commit` may have something to do at the end of the epoch at hand: a checkpoint is due
@@ -175,7 +175,7 @@ class Checkpoints:
         self._coordinator.began(pending.checkpoint_id)
         if request is not None:
             pending.savepoint_id = self._storage.ids.new()
-        self._told.began(pending)
+        self._notifier.began(pending)
         take_snapshot(self._group, pending.checkpoint_id, pending.epoch, base=pending.base)
         self._companion.begin(pending)
         threading.Thread(target=self._run, args=(pending,), name="checkpoint", daemon=True).start()
@@ -190,14 +190,14 @@ class Checkpoints:
             self._current = None
             pending.ended.set()
 
-    def wait(self, *, beside: bool = True) -> None:
-        """Wait for the checkpoint under way, if there is one, and for the savepoint ``beside``, until only its record
-        is missing. Raises ``Ending`` once they are given up."""
+    def wait(self, *, long_savepoint: bool = True) -> None:
+        """Wait for the checkpoint under way, if there is one, and for the long savepoint, until only its record is
+        missing. Raises ``Ending`` once they are given up."""
         current = self._current
         if current is not None:
             current.wait(self.given_up)
-        if beside:
-            self._beside.wait(self.given_up)
+        if long_savepoint:
+            self._long_savepoint.wait(self.given_up)
 
     def settle(self) -> None:
         """:meth:`wait`, and raise what a checkpoint's failure means for the job."""
@@ -237,7 +237,7 @@ class Checkpoints:
         needs one more checkpoint then), or what is committed and has only its output to publish."""
         current = self._current
         awaited = current is not None and (current.savepoint is not None or current.committed)
-        return awaited or self._beside.trigger_id is not None
+        return awaited or self._long_savepoint.trigger_id is not None
 
     @property
     def is_stuck(self) -> bool:

@@ -39,7 +39,7 @@ class Companion:
         job_storage: JobStorage,
         settings: CheckpointSettings,
         requests: Requests,
-        told: Notifier,
+        notifier: Notifier,
         fatal: FatalFailure,
         clock_: clock.Clock,
         abandoned: Callable[[], bool],
@@ -47,11 +47,11 @@ class Companion:
         self._group = group
         self._storage = job_storage
         self._settings = settings
-        self._told = told
+        self._notifier = notifier
         self._fatal = fatal
         self._clock = clock_
         self._abandoned = abandoned
-        self.beside = LongSavepoint(group, job_storage, settings, clock_, abandoned, requests, self._ended)
+        self.long_savepoint = LongSavepoint(group, job_storage, settings, clock_, abandoned, requests, self._ended)
         self.closed_by: str | None = None
 
     def begin(self, pending: PendingCheckpoint) -> None:
@@ -68,7 +68,7 @@ class Companion:
 
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk; for the checkpoint's thread, because a disk may hang."""
-        self._of_the_request(pending, partial(self.beside.make_folder, pending))
+        self._of_the_request(pending, partial(self.long_savepoint.make_folder, pending))
 
     def replies(self, pending: PendingCheckpoint) -> list[protocol.SnapshotState] | None:
         """None: there is no savepoint, it has failed, or it goes on beside."""
@@ -80,7 +80,7 @@ class Companion:
             return self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
         within = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
         if within is None and pending.savepoint_url:
-            self.beside.begin(pending, answers)
+            self.long_savepoint.begin(pending, answers)
         return within
 
     def record(
@@ -91,8 +91,8 @@ class Companion:
     ) -> SavepointCommitted | None:
         """Write it into the storage that the request names, and its record into the log. None: it has failed."""
         parts = parts_of(pending, replies, staged, pending.savepoint_id, self._group)
-        record = self._of_the_request(pending, partial(self.beside.write, pending, parts))
-        return None if record is None else self.beside.recorded(pending, record)
+        record = self._of_the_request(pending, partial(self.long_savepoint.write, pending, parts))
+        return None if record is None else self.long_savepoint.recorded(pending, record)
 
     def finish(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
         """Its checkpoint is complete too."""
@@ -108,14 +108,14 @@ class Companion:
         if pending.savepoint is None or pending.savepoint.trigger_id is None:
             return
         url, pending.savepoint_url = pending.savepoint_url, ""
-        self._told.savepoint_failed(pending, error)
+        self._notifier.savepoint_failed(pending, error)
         tell_ended(self._group, pending.savepoint_id, self._fatal, completed=False)
         self._storage.leftovers.of_savepoint(url)
 
     def _ended(self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception) -> None:
         if not isinstance(outcome, Exception):
             tell_ended(self._group, pending.savepoint_id, self._fatal, completed=True)
-            self._told.savepoint_completed(pending, outcome)
+            self._notifier.savepoint_completed(pending, outcome)
             return
         if isinstance(outcome, OF_THE_JOB):
             self._fatal.keep(outcome)

@@ -31,7 +31,7 @@ class Completion:
         job_storage: JobStorage,
         settings: CheckpointSettings,
         coordinator: CheckpointCoordinator,
-        told: Notifier,
+        notifier: Notifier,
         fatal: FatalFailure,
         unsaved: UnsavedWork,
         companion: Companion,
@@ -44,7 +44,7 @@ class Completion:
         self._storage = job_storage
         self._settings = settings
         self._coordinator = coordinator
-        self._told = told
+        self._notifier = notifier
         self._fatal = fatal
         self._unsaved = unsaved
         self._companion = companion
@@ -84,7 +84,7 @@ class Completion:
         self._storage.publish(metadata, self._abandoned)
         self._enter(phases.ProcessPhase.CHECKPOINT_COMPLETE, pending)
         tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=True)
-        self._told.completed(pending, metadata.shards)
+        self._notifier.completed(pending, metadata.shards)
         self._coordinator.completed(pending.checkpoint_id)
         self._storage.outages.clear()
         self._unsaved.completed(pending.mark)
@@ -96,7 +96,7 @@ class Completion:
 
     def _before_record(self, pending: PendingCheckpoint) -> None:
         self._enter(phases.ProcessPhase.CHECKPOINT_COMMIT, pending)
-        self._companion.beside.record()
+        self._companion.long_savepoint.record()
 
     def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
         if pending.committed:
@@ -110,7 +110,7 @@ class Completion:
             self._fatal.error = lost or self._coordinator.failed(pending.checkpoint_id, error) or self._fatal.error
             tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=False)
             self._storage.discard(pending.checkpoint_id)
-        self._told.failed(pending, error)
+        self._notifier.failed(pending, error)
         self._companion.fail(pending, error)
         pending.failure = error
 

@@ -63,7 +63,7 @@ def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> Non
     usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
     worth = termination_policy.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
     if worth or checkpoints.is_awaited:
-        checkpoints.wait(beside=False)
+        checkpoints.wait(long_savepoint=False)
         repeat_s = checkpoints.unsaved.work_s
         if repeat_s > 0 and termination_policy.is_worth_its_time(repeat_s, checkpoints.usual_s):
             save()
