@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from sparkstate_operator.decide import (
     snapshot_asking,
     snapshot_following,
     snapshot_registering,
+    stopping,
     troubles,
 )
 from sparkstate_operator.decide.last_words import End, Failure, Meaning
@@ -30,6 +32,7 @@ from sparkstate_operator.decide.last_words import End, Failure, Meaning
 LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "steps": job_steps.STEPS,
     "a deletion": deletion.STEPS,
+    "a stop": stopping.STEPS,
     "a watched attempt": failover.WATCHED,
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
@@ -66,6 +69,11 @@ LATE = {"phase": "Failed", "reason": "Timeout", "triggerId": "t-1", "jobUid": "u
 """A savepoint that was not complete in time."""
 PURGED = running_status(phase="Deleting", intent={"action": "delete", "policy": "purge"})
 """A job whose data is to go: no life by chance has that policy."""
+SAVING = running_status(
+    phase="Upgrading",
+    intent={"action": "upgrade", "attempt": 1, "triggerId": "t-1", "since": "2026-01-01T12:00:00Z"},
+)
+"""A job that is stopped with a savepoint: no driver of a life by chance says anything of one."""
 
 
 def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +94,10 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     look(observed.ObservedState(job(PURGED, deleting=True), NOW))
     unknown = {**PURGED, "revision": "gone"}
     look(observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)), invalid="the spec is wrong")
+    for after_s, saved in ((1, {"status": "COMPLETED"}), (1, {"status": "FAILED"}), (3600, {})):
+        report = observed.Report({"phase": "RUNNING"}, saved)
+        now = NOW + timedelta(seconds=after_s)
+        look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []

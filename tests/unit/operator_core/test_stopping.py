@@ -81,6 +81,40 @@ def test_a_savepoint_that_does_not_come_gives_way_to_the_last_checkpoint(
     assert (after["attempt"], after.get("start")) == (2, None), "no start instruction: the newest state"
 
 
+COMPLETED = {"status": "COMPLETED", "location": "s3://bucket/sp-1"}
+FAILED = {"status": "FAILED", "failure": "no space"}
+OVER = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+ENDING = pod(deleting_at=NOW + timedelta(seconds=630))
+
+
+@pytest.mark.parametrize(
+    ("driver", "savepoint", "after_s", "told"),
+    [
+        pytest.param(OVER, FAILED, 601.0, None, id="it has ended, before the savepoint"),
+        pytest.param(ENDING, FAILED, 601.0, None, id="it ends, before the savepoint"),
+        pytest.param(pod(), COMPLETED, 601.0, "savepoint s3://bucket/sp-1", id="complete, before too late"),
+        pytest.param(pod(), FAILED, 601.0, "failed: no space", id="failed, before too late"),
+        pytest.param(pod(), {}, 601.0, "not complete after 600 s", id="too late, before not asked"),
+    ],
+)
+def test_of_two_steps_of_a_stop_the_first_is_taken(
+    driver: observed.Pod, savepoint: dict[str, Any], after_s: float, told: str | None
+) -> None:
+    report = answered(**savepoint)
+    decision, _ = next_look(upgrading(RUNNING), after_s, drivers=(driver,), report=report)
+    assert not acts(decision, actions.TriggerSavepoint)
+    notes = [note.message for note in decision.notes if note.reason.startswith("Savepoint")]
+    assert len(notes) == (told is not None)
+    assert told is None or told in notes[0]
+
+
+@pytest.mark.parametrize(("after_s", "deleted"), [(659.0, 0), (661.0, 1)])
+def test_a_driver_that_stays_after_its_savepoint_is_ended(after_s: float, deleted: int) -> None:
+    decision, _ = next_look(upgrading(RUNNING), after_s, drivers=(pod(),), report=answered(**COMPLETED))
+    assert len(acts(decision, actions.DeletePod)) == deleted
+    assert decision.status["lastSavepoint"]["uri"] == COMPLETED["location"]
+
+
 def test_a_changed_restore_from_begins_anew_from_there_once() -> None:
     spec = {"restoreFrom": {"uri": "s3://bucket/old"}}
     first = look(observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
