@@ -14,12 +14,14 @@ from support.scene.decisions import NOW, ended, job, look, pod, revision, runnin
 from support.scene.job_lives import Life
 
 from sparkstate_operator import observed
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide import (
     deletion,
     failover,
     job_steps,
     last_words,
     precedence,
+    recovering,
     snapshot,
     snapshot_asking,
     snapshot_following,
@@ -33,6 +35,7 @@ LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "steps": job_steps.STEPS,
     "a deletion": deletion.STEPS,
     "a stop": stopping.STEPS,
+    "a lost status": recovering.STEPS,
     "a watched attempt": failover.WATCHED,
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
@@ -74,6 +77,9 @@ SAVING = running_status(
     intent={"action": "upgrade", "attempt": 1, "triggerId": "t-1", "since": "2026-01-01T12:00:00Z"},
 )
 """A job that is stopped with a savepoint: no driver of a life by chance says anything of one."""
+LOST = running_status(phase="Pending", intent={"action": "recover", "since": "2026-01-01T12:00:00Z"})
+UNREAD = observed.Task(naming.command_job("orders", "uid-1", "restore-info"), "t", "1", "", False, True)
+"""A lost status, and a storage that could not be read: in a life by chance it always can be."""
 
 
 def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +104,7 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         report = observed.Report({"phase": "RUNNING"}, saved)
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
+    look(observed.ObservedState(job(LOST), NOW, tasks=(UNREAD,)))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []

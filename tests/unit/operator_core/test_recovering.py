@@ -100,6 +100,23 @@ def test_nothing_is_started_while_the_storage_cannot_be_read() -> None:
     assert again.status["message"] == decision.status["message"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(task(), id="no answer"),
+        pytest.param(task(**{**STORED, "attempt": "five"}), id="not what a command answers"),
+        pytest.param(task(failed=True, **STORED), id="an answer of a command that failed"),
+    ],
+)
+def test_a_command_that_ended_without_an_answer_is_made_again(answer: observed.Task) -> None:
+    decision = look(dataclasses.replace(recovering(), tasks=(answer,)))
+    assert [one.task for one in acts(decision, actions.DeleteTask)] == [answer]
+    assert ([note.reason for note in decision.notes], "attempt" in decision.status) == (
+        ["StorageUnknown"],
+        False,
+    )
+
+
 def test_a_spec_that_cannot_run_does_not_make_a_lost_status_a_new_job() -> None:
     lost = look(observed.ObservedState(job(), NOW), invalid="spec.slots is 0")
     mended = look(observed.ObservedState(job(lost.status, generation=2), NOW))

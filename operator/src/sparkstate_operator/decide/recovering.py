@@ -8,13 +8,17 @@ state counts, and a user who wants the instruction changes the spec again.
 
 from __future__ import annotations
 
-from sparkstate_operator import actions, answers, clock
+from collections.abc import Callable
+from functools import partial
+
+from sparkstate_operator import actions, answers, clock, observed
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import instructing, progress
+from sparkstate_operator.decide import instructing, precedence, progress
 from sparkstate_operator.decide.draft import Draft
-from sparkstate_operator.observed import Document
 from sparkstate_operator.plan import Revision
 
+Task = observed.Task
+Step = Callable[[Draft, Revision], None]
 RECOVER = "recover"
 """The intent's action."""
 RESTORE_INFO = "restore-info"
@@ -33,34 +37,77 @@ def go_on(draft: Draft, wanted: Revision) -> None:
     """The next step, until the storage has answered."""
     if draft.revision is None:
         draft.put("revision", wanted.name)
-    revision = draft.revision or wanted
-    job = draft.seen.job
-    task = draft.seen.task(naming.command_job(job.name, job.uid, RESTORE_INFO))
     draft.wait(POLL_S)
-    if task is None:
-        if not draft.status.get("message"):
-            draft.say("the status was lost; the engine looks in storage for the state to go on from")
-        draft.acts.append(actions.EnsureChildren(revision.name))
-        command = naming.command_job(job.name, job.uid, RESTORE_INFO)
-        draft.acts.append(actions.CreateTask(command, RESTORE_INFO, (RESTORE_INFO, "--json")))
-    elif task.succeeded and "found" in task.result and answers.fits(task.result, answers.RESTORE_INFO):
-        if _take(draft, wanted, task.result):
-            _tidy(draft, actions.DeleteTask(task))
-    elif task.failed or task.succeeded:
-        told = task.result.get("message", "its pod left no message")
-        why = f"the storage could not be read ({told}); the operator tries again"
-        draft.say(why)
-        draft.note("StorageUnknown", why, warning=True)
-        _tidy(draft, actions.DeleteTask(task))
+    task = draft.seen.task(_command_name(draft))
+    step = precedence.first(STEPS, draft, task) or _wait
+    step(draft, wanted)
 
 
-def _tidy(draft: Draft, gone: actions.DeleteTask) -> None:
-    draft.acts.append(gone)
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _is_not_asked(_: Draft, task: Task | None) -> Step | None:
+    """Every later rule is about the command."""
+    return _ask if task is None else None
+
+
+def _has_answered(_: Draft, task: Task | None) -> Step | None:
+    """Before the failures: a command that succeeded has answered only if its answer can be read."""
+    if task is None or not task.succeeded or "found" not in task.result:
+        return None
+    return partial(_take, task=task) if answers.fits(task.result, answers.RESTORE_INFO) else None
+
+
+def _has_not_answered(_: Draft, task: Task | None) -> Step | None:
+    """What kept the engine from the storage may pass."""
+    return partial(_ask_anew, task=task) if task is not None and (task.failed or task.succeeded) else None
+
+
+STEPS = (_is_not_asked, _has_answered, _has_not_answered)
+"""None of them: the command runs."""
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _ask(draft: Draft, wanted: Revision) -> None:
+    if not draft.status.get("message"):
+        draft.say("the status was lost; the engine looks in storage for the state to go on from")
+    draft.acts.append(actions.EnsureChildren((draft.revision or wanted).name))
+    draft.acts.append(actions.CreateTask(_command_name(draft), RESTORE_INFO, (RESTORE_INFO, "--json")))
+
+
+def _take(draft: Draft, wanted: Revision, task: Task) -> None:
+    if _fill(draft, wanted, task.result):
+        _tidy(draft, task)
+
+
+def _ask_anew(draft: Draft, _: Revision, task: Task) -> None:
+    told = task.result.get("message", "its pod left no message")
+    why = f"the storage could not be read ({told}); the operator tries again"
+    draft.say(why)
+    draft.note("StorageUnknown", why, warning=True)
+    _tidy(draft, task)
+
+
+def _wait(_: Draft, _wanted: Revision) -> None:
+    """Nothing is decided until the command has ended."""
+
+
+# -- what steps have in common -----------------------------------------------------------------------------------------
+
+
+def _command_name(draft: Draft) -> str:
+    return naming.command_job(draft.seen.job.name, draft.seen.job.uid, RESTORE_INFO)
+
+
+def _tidy(draft: Draft, task: Task) -> None:
+    draft.acts.append(actions.DeleteTask(task))
     made = (child for child in draft.seen.config_maps if child.attempt == TRACE)
     draft.acts.extend(actions.DeleteAttempt(child) for child in made)
 
 
-def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
+def _fill(draft: Draft, wanted: Revision, found: observed.Document) -> bool:
     """Fill the status from the storage's answer; False where what the spec starts from is not there yet."""
     untouched = draft.attempt == 0
     point = found.get("restore_point")
@@ -85,7 +132,7 @@ def _take(draft: Draft, wanted: Revision, found: Document) -> bool:
     return True
 
 
-def _take_point(draft: Draft, point: Document) -> None:
+def _take_point(draft: Draft, point: observed.Document) -> None:
     info = {
         "id": point.get("id"),
         "path": point.get("url"),
@@ -106,7 +153,7 @@ def _take_point(draft: Draft, point: Document) -> None:
         draft.put("stateSize", progress.size(int(point["state_bytes"])))
 
 
-def _told(found: Document) -> str:
+def _told(found: observed.Document) -> str:
     point = found.get("restore_point")
     if point:
         taken = clock.from_ms(point.get("timestamp_ms"))
