@@ -108,6 +108,29 @@ def test_of_two_steps_of_a_stop_the_first_is_taken(
     assert told is None or told in notes[0]
 
 
+def test_a_driver_that_ends_is_not_told_so_again() -> None:
+    without = upgrading(observed.Report({"phase": "RECOVERING"}))
+    decision, _ = next_look(without, drivers=(ENDING,), report=answered(**COMPLETED))
+    assert decision.actions == ()
+
+
+@pytest.mark.parametrize("savepoint", [COMPLETED, FAILED], ids=["complete", "failed"])
+def test_without_a_trigger_nothing_counts_that_a_driver_says_of_a_savepoint(
+    savepoint: dict[str, Any],
+) -> None:
+    without = upgrading(observed.Report({"phase": "RECOVERING"}))
+    decision, _ = next_look(without, drivers=(pod(),), report=answered(**savepoint))
+    assert len(acts(decision, actions.DeletePod)) == 1
+    assert (decision.notes, decision.status.get("lastSavepoint")) == ((), None)
+
+
+def test_the_last_word_counts_also_where_the_pod_was_told_to_end() -> None:
+    word = ended(0, "Suspended", savepoint={"location": "s3://bucket/sp-2"})
+    over = pod(phase="Succeeded", ready=False, ended=word, deleting_at=NOW + timedelta(seconds=30))
+    decision, _ = next_look(upgrading(RUNNING), drivers=(over,), report=answered(**COMPLETED))
+    assert decision.status["lastSavepoint"]["uri"] == "s3://bucket/sp-2"
+
+
 @pytest.mark.parametrize(("after_s", "deleted"), [(659.0, 0), (661.0, 1)])
 def test_a_driver_that_stays_after_its_savepoint_is_ended(after_s: float, deleted: int) -> None:
     decision, _ = next_look(upgrading(RUNNING), after_s, drivers=(pod(),), report=answered(**COMPLETED))
