@@ -41,7 +41,7 @@ class Life:
     pick: Pick
     status: dict[str, Any] = field(default_factory=dict)
     generation: int = 1
-    deleted: bool = False
+    deleted_at: datetime | None = None
     now: datetime = NOW
 
     def steps(self, looks: int) -> Iterator[Step]:
@@ -49,9 +49,11 @@ class Life:
         spec = self.pick(({"jobRef": {"name": "orders"}}, {"uri": URI}))
         if self.pick(range(8)) == 0:
             spec = {**spec, "template": {"spec": {"containers": "none"}}}
+        spec = {**spec, "deletionPolicy": self.pick(("Retain", "Delete"))}
         for _ in range(looks):
             self.generation += self.pick((0, 0, 1))
-            self.deleted = self.deleted or self.pick(range(12)) == 0
+            if self.deleted_at is None and self.pick(range(12)) == 0:
+                self.deleted_at = self.now
             decision = snapshot.decide(self.around(spec), self.pick((revision(), revision(), None)), Config())
             yield from decision.steps
             self.status = dict(decision.status)
@@ -69,7 +71,7 @@ class Life:
             labels={},
             annotations={},
             finalizers=(labels.FINALIZER,),
-            deleting_at=self.now if self.deleted else None,
+            deleting_at=self.deleted_at,
         )
         result = self.pick(RESULTS)
         other = dataclasses.replace(one, name="other", uid="s-2", status={"phase": "InProgress"})
@@ -93,4 +95,5 @@ class Life:
             observed.Report({"phase": report}, self.pick(SAVED)) if report else None,
             others=(other,) if self.pick(range(8)) == 0 else (),
             tasks=self.pick(((), (task,))),
+            namespace_terminating=self.pick(range(12)) == 0,
         )

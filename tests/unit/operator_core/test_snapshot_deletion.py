@@ -43,11 +43,14 @@ def look(
     saved: dict[str, Any] | None = None,
     answers: bool = True,
     there: bool = True,
+    ends: bool = False,
     tasks: tuple[observed.Task, ...] = (),
 ) -> actions.Decision:
     report = observed.Report({"phase": "RUNNING"}, saved) if answers and there else None
     of = job(running_status()) if there else None
-    seen = observed.AroundSnapshot(one, NOW, of, pod() if there else None, report, tasks=tasks)
+    seen = observed.AroundSnapshot(
+        one, NOW, of, pod() if there else None, report, tasks=tasks, namespace_terminating=ends
+    )
     return snapshot.decide(seen, revision() if there else None, Config(cluster="blue"))
 
 
@@ -173,6 +176,75 @@ def test_with_retain_it_goes_and_the_trigger_is_told() -> None:
     first = look(deleted({"phase": "InProgress", **ASKED}, deletionPolicy="Retain"))
     assert reasons(first) == ["DataKept"]
     assert "t-1" in first.notes[0].message
+
+
+# -- of two steps that a look might take -------------------------------------------------------------------------------
+
+SAVING = deleted({"phase": "Deleting", "reason": "SavepointInFlight", **ASKED})
+"""Nobody knows yet what has become of its savepoint."""
+COMPLETE = {"status": "COMPLETED", "location": URI}
+
+
+def changed(
+    one: observed.Snapshot, *, since: timedelta = timedelta(), retained: bool = False, **status: Any
+) -> observed.Snapshot:
+    spec = {**one.spec, "deletionPolicy": "Retain"} if retained else one.spec
+    return dataclasses.replace(one, status={**one.status, **status}, spec=spec, deleting_at=NOW - since)
+
+
+@pytest.mark.parametrize(
+    ("one", "around", "told"),
+    [
+        pytest.param(
+            changed(SAVING, retained=True), {"saved": {"status": "PENDING"}}, "", id="retained, taken"
+        ),
+        pytest.param(changed(SAVING, reason=""), {"ends": True}, "", id="no data, the namespace ends"),
+        pytest.param(
+            changed(SAVING, since=timedelta(hours=1)),
+            {"ends": True},
+            "the namespace",
+            id="the namespace ends, late",
+        ),
+        pytest.param(
+            changed(SAVING, since=timedelta(hours=1)),
+            {"saved": {"status": "PENDING"}},
+            "by the deadline",
+            id="late, taken",
+        ),
+        pytest.param(
+            changed(SAVING, since=timedelta(hours=1)),
+            {"saved": COMPLETE},
+            "by the deadline",
+            id="late, complete",
+        ),
+        pytest.param(
+            changed(SAVING, access={}), {"saved": {"status": "PENDING"}}, None, id="taken, storage unknown"
+        ),
+        pytest.param(
+            changed(SAVING, uri="s3://bucket/old"), {"saved": COMPLETE}, BY_URI, id="complete, another place"
+        ),
+        pytest.param(changed(SAVING, access={}), {"saved": COMPLETE}, BY_URI, id="complete, storage unknown"),
+        pytest.param(
+            changed(SAVING, uri=URI, access={}), {"there": False}, BY_URI, id="a place, storage unknown"
+        ),
+        pytest.param(
+            changed(SAVING, access={}), {"there": False}, "does not say where", id="storage unknown"
+        ),
+    ],
+)
+def test_of_two_steps_of_a_deletion_the_first_is_taken(
+    one: observed.Snapshot, around: dict[str, Any], told: str | tuple[str, ...] | None
+) -> None:
+    """``told``: the command that is made; or how the object goes, in the words of its Event, empty for none; None: it
+    waits."""
+    decision = look(one, **around)
+    assert made(decision) == ([told] if isinstance(told, tuple) else [])
+    assert goes(decision) is isinstance(told, str)
+    if told is None:
+        assert "is being taken" in decision.status["message"]
+    elif isinstance(told, str):
+        assert [note.reason for note in decision.notes] == (["DataKept"] if told else [])
+        assert told in "".join(note.message for note in decision.notes)
 
 
 # -- whom a deletion holds up ------------------------------------------------------------------------------------------

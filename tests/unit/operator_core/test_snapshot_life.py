@@ -18,7 +18,7 @@ from sparkstate_operator.decide import snapshot
 from sparkstate_operator.model.snapshot import SnapshotPhase
 
 T = TypeVar("T")
-LIVES = 300
+LIVES = 500
 
 
 @given(data=st.data())

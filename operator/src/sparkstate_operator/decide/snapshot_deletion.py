@@ -7,15 +7,17 @@ is tried again until the deadline.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sparkstate_operator import actions, clock, labels
+from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.core import snapshot_life
-from sparkstate_operator.decide import commanding
+from sparkstate_operator.decide import commanding, precedence
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
 from sparkstate_spec import units
 
+Step = Callable[[SnapshotDraft], None]
 POLL_S = 2.0
 DEADLINE = "5m"
 RETAINED_DEADLINE_S = 604_800.0
@@ -36,17 +38,14 @@ ASK_S = 30.0
 def go_on(draft: SnapshotDraft) -> None:
     """The next step of a deletion."""
     if labels.FINALIZER not in draft.snapshot.finalizers:
-        draft.status = dict(draft.snapshot.status)
         return
     if draft.phase != "Deleting":
         _begin(draft)
         _know_access(draft)
         return
     _know_access(draft)
-    if draft.snapshot.spec.get("deletionPolicy") == "Delete" and not _data_is_gone(draft):
-        return
-    draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
-    draft.acts.append(actions.RemoveFinalizer())
+    step = precedence.first(STEPS, draft) or _find
+    step(draft)
 
 
 def _begin(draft: SnapshotDraft) -> None:
@@ -74,55 +73,139 @@ def _know_access(draft: SnapshotDraft) -> None:
         draft.put("access", {**(draft.access(None, None) or {}), **access})
 
 
-def _data_is_gone(draft: SnapshotDraft) -> bool:
-    """Whether there is no data any more, or no way to delete it: in the end the object goes in any case."""
-    uri = str(draft.status.get("uri") or "")
-    unknown = draft.reason in UNKNOWN
-    if not uri and not unknown:
-        return True
-    where = uri or f"the savepoint with the trigger id {draft.status.get('triggerId')}"
-    if draft.seen.namespace_terminating:
-        _keep(draft, f"the namespace is being deleted; the data stays: {where}")
-        return True
-    if draft.seen.now > _deadline(draft):
-        _keep(draft, f"the data could not be deleted by the deadline ({_last_word(draft)}): {where}")
-        return True
-    if unknown and not _is_taken(draft):
-        return False
-    if uri or draft.status.get("uri"):
-        return _command(draft, DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
-    access = draft.status.get("access") or {}
-    if not access.get("storage"):
-        _keep(
-            draft,
-            f"the snapshot does not say where its job's storage is; if there is data, it stays: {where}",
-        )
-        return True
-    trigger = ("--trigger-id", str(draft.status["triggerId"]), "--job", str(access["job"]))
-    return _command(draft, GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
+# -- which step, in this order -----------------------------------------------------------------------------------------
 
 
-def _is_taken(draft: SnapshotDraft) -> bool:
-    """Whether it is time to delete: the savepoint is complete, or no driver says that it is being taken."""
-    found = draft.answer() if draft.job is not None else {}
-    status = str(found.get("status", ""))
-    if status == "COMPLETED" and found.get("location"):
-        draft.fill(uri=found["location"], reason=None, message=None)
-        return True
-    if status in ("", "COMPLETED", "FAILED"):
-        report = draft.seen.report
-        # A driver that starts, or does not answer, may yet say that it takes the savepoint.
-        if status or draft.job is None or (report is not None and report.phase == "RUNNING"):
-            draft.put("reason", GIVING_UP)
-        return True
+def _data_is_retained(draft: SnapshotDraft) -> Step | None:
+    """First, because every later rule is about the end of the data."""
+    return _end if draft.snapshot.spec.get("deletionPolicy") != "Delete" else None
+
+
+def _has_no_data(draft: SnapshotDraft) -> Step | None:
+    """Before what hinders a deletion: there is nothing that would be left."""
+    return _end if not draft.status.get("uri") and not _may_exist(draft) else None
+
+
+def _namespace_ends(draft: SnapshotDraft) -> Step | None:
+    """No command can be made in it any more, and it waits for the object."""
+    return _keep_in_namespace if draft.seen.namespace_terminating else None
+
+
+def _is_late(draft: SnapshotDraft) -> Step | None:
+    """Before whatever is left to be done, which may never succeed: in the end the object goes in any case."""
+    return _keep_late if draft.seen.now > _deadline(draft) else None
+
+
+def _is_taken(draft: SnapshotDraft) -> Step | None:
+    """Before every command: what one finds in storage now is not yet all of it."""
+    taken = _may_exist(draft) and _driver_says(draft) not in ("", "COMPLETED", "FAILED")
+    return _wait_for_savepoint if taken else None
+
+
+def _is_complete(draft: SnapshotDraft) -> Step | None:
+    """Before storage is searched: the driver knows the place."""
+    complete = _may_exist(draft) and _driver_says(draft) == "COMPLETED" and _answer(draft).get("location")
+    return _delete_taken if complete else None
+
+
+def _has_a_place(draft: SnapshotDraft) -> Step | None:
+    """Before storage is searched, for the same reason."""
+    return _delete if draft.status.get("uri") else None
+
+
+def _storage_is_unknown(draft: SnapshotDraft) -> Step | None:
+    """Last: nothing but a search is left, and there is no place for one."""
+    return _keep_unfound if not (draft.status.get("access") or {}).get("storage") else None
+
+
+STEPS = (
+    _data_is_retained,
+    _has_no_data,
+    _namespace_ends,
+    _is_late,
+    _is_taken,
+    _is_complete,
+    _has_a_place,
+    _storage_is_unknown,
+)
+"""None of them: the engine looks for the trigger in storage."""
+
+
+def _may_exist(draft: SnapshotDraft) -> bool:
+    """Whether nobody knows what has become of the savepoint."""
+    return draft.reason in UNKNOWN
+
+
+def _answer(draft: SnapshotDraft) -> observed.Document:
+    """A report would be that of another job with this name, if its own is gone."""
+    return draft.answer() if draft.job is not None else {}
+
+
+def _driver_says(draft: SnapshotDraft) -> str:
+    return str(_answer(draft).get("status", ""))
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _end(draft: SnapshotDraft) -> None:
+    draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
+    draft.acts.append(actions.RemoveFinalizer())
+
+
+def _keep_in_namespace(draft: SnapshotDraft) -> None:
+    _keep(draft, f"the namespace is being deleted; the data stays: {_where(draft)}")
+
+
+def _keep_late(draft: SnapshotDraft) -> None:
+    why = f"the data could not be deleted by the deadline ({_last_word(draft)})"
+    _keep(draft, f"{why}: {_where(draft)}")
+
+
+def _keep_unfound(draft: SnapshotDraft) -> None:
+    _let_others_pass(draft)
+    why = "the snapshot does not say where its job's storage is; if there is data, it stays"
+    _keep(draft, f"{why}: {_where(draft)}")
+
+
+def _wait_for_savepoint(draft: SnapshotDraft) -> None:
     draft.put("reason", IN_FLIGHT)
     draft.put("message", "the savepoint is being taken; its data is deleted as soon as it is complete")
     draft.wait_s = POLL_S
-    return False
 
 
-def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> bool:
-    """Whether the command has succeeded; until then, what brings that nearer."""
+def _delete_taken(draft: SnapshotDraft) -> None:
+    draft.fill(uri=_answer(draft)["location"], reason=None, message=None)
+    _delete(draft)
+
+
+def _delete(draft: SnapshotDraft) -> None:
+    _let_others_pass(draft)
+    _command(draft, DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
+
+
+def _find(draft: SnapshotDraft) -> None:
+    """The engine looks for the trigger in storage, and deletes what it finds."""
+    _let_others_pass(draft)
+    access = draft.status["access"]
+    trigger = ("--trigger-id", str(draft.status["triggerId"]), "--job", str(access["job"]))
+    _command(draft, GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
+
+
+# -- what steps have in common -----------------------------------------------------------------------------------------
+
+
+def _let_others_pass(draft: SnapshotDraft) -> None:
+    """No driver takes it, as far as is known. One that starts, or does not answer, may yet say that it does: the job's
+    other savepoints wait for that."""
+    report = draft.seen.report
+    runs = report is not None and report.phase == "RUNNING"
+    if _may_exist(draft) and (_driver_says(draft) or draft.job is None or runs):
+        draft.put("reason", GIVING_UP)
+
+
+def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> None:
+    """What brings the command's success nearer; after it the object goes."""
     begun = clock.parse(draft.status.get("deletionStartedTime")) or draft.seen.now
     task = draft.task(verb)
     stage = commanding.stage(task, begun, draft.seen.now)
@@ -131,8 +214,8 @@ def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> boo
         deleted = task.result.get("deleted")
         told = ", ".join(map(str, deleted)) if isinstance(deleted, list) else str(draft.status.get("uri"))
         draft.note("DataDeleted", f"deleted: {told or 'nothing, because there was no data'}")
-        return True
-    if stage is Stage.MISSING:
+        _end(draft)
+    elif stage is Stage.MISSING:
         draft.command(verb, *arguments)
     elif stage is Stage.DUE and task is not None:
         draft.acts.append(actions.DeleteTask(task))
@@ -147,11 +230,17 @@ def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> boo
         draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
         if draft.reason == IN_FLIGHT:
             draft.wait_s = min(draft.wait_s, ASK_S)
-    return False
 
 
 def _keep(draft: SnapshotDraft, why: str) -> None:
     draft.note("DataKept", why, warning=True)
+    _end(draft)
+
+
+def _where(draft: SnapshotDraft) -> str:
+    return str(
+        draft.status.get("uri") or f"the savepoint with the trigger id {draft.status.get('triggerId')}"
+    )
 
 
 def _last_word(draft: SnapshotDraft) -> str:
