@@ -27,6 +27,7 @@ from sparkstate_operator.decide import (
     snapshot_deletion,
     snapshot_following,
     snapshot_registering,
+    starting,
     stopping,
     troubles,
 )
@@ -35,6 +36,7 @@ from sparkstate_operator.decide.last_words import End, Failure, Meaning
 LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "steps": job_steps.STEPS,
     "a deletion": deletion.STEPS,
+    "a start": starting.STEPS,
     "a stop": stopping.STEPS,
     "a lost status": recovering.STEPS,
     "a watched attempt": failover.WATCHED,
@@ -79,6 +81,8 @@ SAVING = running_status(
     intent={"action": "upgrade", "attempt": 1, "triggerId": "t-1", "since": "2026-01-01T12:00:00Z"},
 )
 """A job that is stopped with a savepoint: no driver of a life by chance says anything of one."""
+STARTING = running_status(2, phase="Pending", intent={"action": "start", "since": "2026-01-01T12:00:00Z"})
+"""An attempt that is made beside an older driver: a life by chance has one driver at a time."""
 LOST = running_status(phase="Pending", intent={"action": "recover", "since": "2026-01-01T12:00:00Z"})
 UNREAD = observed.Task(naming.command_job("orders", "uid-1", "restore-info"), "t", "1", "", False, True)
 """A lost status, and a storage that could not be read: in a life by chance it always can be."""
@@ -106,6 +110,7 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         report = observed.Report({"phase": "RUNNING"}, saved)
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
+    look(observed.ObservedState(job(STARTING), NOW, drivers=(pod(1),)))
     look(observed.ObservedState(job(LOST), NOW, tasks=(UNREAD,)))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None

@@ -9,15 +9,19 @@ released it, or is known to be dead, or has had that time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.core import job_life
-from sparkstate_operator.decide import progress
+from sparkstate_operator.decide import precedence, progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import AWAY_S, Revision
+
+Step = Callable[[Draft], None]
 
 
 def begin(
@@ -43,55 +47,59 @@ def begin(
 
 def go_on(draft: Draft) -> None:
     """The intent is ``start``: make the pod, or say what it waits for."""
-    if draft.pod is not None:
-        draft.settle()
-        draft.happened(job_life.MADE)
-        draft.say("")
-        draft.wait(0.0)
-        return
-    if _take_newest(draft):
-        return
-    revision = draft.revision
-    if revision is None:
-        raise LookupError(
-            f"the revision {draft.status.get('revision')!r} of attempt {draft.attempt} was not read"
-        )
-    if _used(draft):
-        _burn(draft, revision)
-        return
-    if not others_are_over(draft, revision, or_terminating=True):
-        return
-    begun = clock.parse(draft.intent.get("notBefore"))
-    if begun is not None and draft.now < begun:
-        draft.wait_until(begun)
-        return
-    draft.acts.append(actions.EnsureChildren(revision.name))
-    predecessor_s = _predecessor_s(draft, revision)
-    draft.acts.append(actions.StartAttempt(draft.attempt, revision.name, draft.start, predecessor_s))
-    draft.note("AttemptStarted", f"attempt {draft.attempt} starts{_told(draft.start)}")
-    draft.wait(1.0)
+    _follow_spec(draft)
+    step = precedence.first(STEPS, draft) or _make
+    step(draft)
 
 
-def _told(start: actions.Start) -> str:
-    if start.uri:
-        return f" from {start.uri}"
-    return " without state, as requested" if start.empty else ""
+def _follow_spec(draft: Draft) -> None:
+    """The spec changed again before anything of the attempt was made: it starts as it is wanted now."""
+    if draft.pod is None and draft.wanted is not None and _is_changed(draft) and not _left_a_trace(draft):
+        draft.put("revision", draft.wanted.name)
+        draft.status["intent"] = {**draft.intent, "revision": draft.wanted.name}
 
 
-def _take_newest(draft: Draft) -> bool:
-    """The spec changed again before the pod was made: it starts as it is wanted now. Whether that takes another number:
-    an attempt's ConfigMap holds its spec and cannot be changed."""
-    wanted = draft.wanted
-    if wanted is None or draft.status.get("revision") == wanted.name:
-        return False
-    if not _left_a_trace(draft):
-        draft.put("revision", wanted.name)
-        draft.status["intent"] = {**draft.intent, "revision": wanted.name}
-        return False
-    if draft.seen.never_made != draft.attempt:
-        return False
-    begin(draft, wanted, draft.start)
-    return True
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _is_made(draft: Draft) -> Step | None:
+    """First, because its pod is there, whatever is wanted by now."""
+    return _settle if draft.pod is not None else None
+
+
+def _is_refused_and_changed(draft: Draft) -> Step | None:
+    """Its pod was refused, and will be as long as it is asked for in the same way. An attempt's ConfigMap holds its
+    spec and cannot be changed, so the newest spec takes another number."""
+    return _begin_changed if _is_changed(draft) and draft.seen.never_made == draft.attempt else None
+
+
+def _may_have_lived(draft: Draft) -> Step | None:
+    """Before older drivers are asked to end: to skip the number needs nothing of them, and the next one waits for them
+    and for whatever ran under this one."""
+    return _burn if _used(draft) else None
+
+
+def _older_may_write(draft: Draft) -> Step | None:
+    """Before the pause of the restart strategy: an older driver that nobody has asked to end is asked now, so that it
+    ends during the pause."""
+    clear = others_are_harmless(draft, _revision(draft), or_terminating=True)
+    return _end_older if not clear else None
+
+
+def _pauses(draft: Draft) -> Step | None:
+    """Last: nothing but the time is missing."""
+    begin_at = clock.parse(draft.intent.get("notBefore"))
+    return (
+        partial(Draft.wait_until, moment=begin_at) if begin_at is not None and draft.now < begin_at else None
+    )
+
+
+STEPS = (_is_made, _is_refused_and_changed, _may_have_lived, _older_may_write, _pauses)
+"""None of them: its pod is made."""
+
+
+def _is_changed(draft: Draft) -> bool:
+    return draft.wanted is not None and draft.status.get("revision") != draft.wanted.name
 
 
 def _left_a_trace(draft: Draft) -> bool:
@@ -110,9 +118,34 @@ def _used(draft: Draft) -> bool:
     return _left_a_trace(draft)
 
 
-def _burn(draft: Draft, revision: Revision) -> None:
+def _revision(draft: Draft) -> Revision:
+    revision = draft.revision
+    if revision is None:
+        raise LookupError(
+            f"the revision {draft.status.get('revision')!r} of attempt {draft.attempt} was not read"
+        )
+    return revision
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _settle(draft: Draft) -> None:
+    draft.settle()
+    draft.happened(job_life.MADE)
+    draft.say("")
+    draft.wait(0.0)
+
+
+def _begin_changed(draft: Draft) -> None:
+    if draft.wanted is not None:
+        begin(draft, draft.wanted, draft.start)
+
+
+def _burn(draft: Draft) -> None:
     """Skip a number whose pod may have run unseen: the operator was restarted between ConfigMap and pod, or the pod
     came and went. Two pods of one number would be two drivers that the storage cannot tell apart."""
+    revision = _revision(draft)
     draft.note(
         "AttemptSkipped",
         f"nobody knows whether a pod of attempt {draft.attempt} ran; its number is not used again",
@@ -121,32 +154,54 @@ def _burn(draft: Draft, revision: Revision) -> None:
     begin(draft, revision, draft.start, delay_s=revision.death_s)
 
 
-def others_are_over(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
-    """Whether no driver of an older attempt can do any harm; asks those that nobody has asked yet to end.
-    ``or_terminating``: one that terminates gracefully does not count."""
-    clear = True
+def _end_older(draft: Draft) -> None:
+    end_others(draft, _revision(draft), or_terminating=True)
+
+
+def _make(draft: Draft) -> None:
+    revision = _revision(draft)
+    draft.acts.append(actions.EnsureChildren(revision.name))
+    predecessor_s = _predecessor_s(draft, revision)
+    draft.acts.append(actions.StartAttempt(draft.attempt, revision.name, draft.start, predecessor_s))
+    draft.note("AttemptStarted", f"attempt {draft.attempt} starts{_told(draft.start)}")
+    draft.wait(1.0)
+
+
+def _told(start: actions.Start) -> str:
+    if start.uri:
+        return f" from {start.uri}"
+    return " without state, as requested" if start.empty else ""
+
+
+# -- older drivers, and this one's end ---------------------------------------------------------------------------------
+
+
+def end_others(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> None:
+    """Ask the drivers of older attempts that nobody has asked yet to end, and wait for those that may do harm.
+    ``or_terminating``: one that terminates gracefully is not waited for."""
     for pod in older_alive(draft):
         if pod.deleting_at is None:
             draft.acts.append(actions.DeletePod(pod, "another attempt is to run"))
             draft.wait(5.0)
-            clear = False
-            continue
-        harmless = harmless_at(pod, revision)
-        if draft.now < harmless and not (or_terminating and pod.terminating_gracefully):
+        elif _may_harm(draft, pod, revision, or_terminating):
+            harmless = harmless_at(pod, revision)
             draft.say(
                 f"attempt {draft.attempt} waits until {clock.text(harmless)} at the latest: nobody has confirmed "
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
             )
             draft.wait_until(harmless)
-            clear = False
-    return clear
 
 
-def others_are_harmless(draft: Draft, revision: Revision) -> bool:
-    """Whether no driver of an older attempt can do any harm."""
-    return all(
-        pod.deleting_at is not None and draft.now >= harmless_at(pod, revision) for pod in older_alive(draft)
-    )
+def others_are_harmless(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
+    """Whether no driver of an older attempt can do any harm. ``or_terminating``: one that terminates gracefully does
+    not count."""
+    return not any(_may_harm(draft, pod, revision, or_terminating) for pod in older_alive(draft))
+
+
+def _may_harm(draft: Draft, pod: observed.Pod, revision: Revision, or_terminating: bool) -> bool:
+    if pod.deleting_at is None:
+        return True
+    return draft.now < harmless_at(pod, revision) and not (or_terminating and pod.terminating_gracefully)
 
 
 def _predecessor_s(draft: Draft, revision: Revision) -> int:

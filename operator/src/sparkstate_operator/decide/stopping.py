@@ -84,7 +84,7 @@ def go_on(draft: Draft, revision: Revision, patience_s: float) -> None:
         step = precedence.first(STEPS, draft, stop) or _wait
         step(draft, stop)
     if _newest_is_over(draft, revision):
-        starting.others_are_over(draft, revision)
+        starting.end_others(draft, revision)
 
 
 def _newest_is_over(draft: Draft, revision: Revision) -> bool:
