@@ -16,14 +16,14 @@ import faults_page
 
 from sparkstate_tools.verdicts import junit
 
-COLUMNS = ("what must come about", "became of it", "runs", "on", "test")
+COLUMNS = ("expected", "result", "runs", "on", "test")
 
 HEAD = """# What was tried on real nodes
 
-`make e2e` writes this page; do not edit it. Each line is one test on real nodes: kubelets and containerd run the
-containers of our images, with the operator as its chart installs it, a real S3 server and real Spark
-([tests/README.md](../tests/README.md) says how). A line shows the outcome of the test in its last run, and the day of
-that run. `runs` counts parameters.
+`make e2e` writes this page; do not edit it. Each line is one test on real nodes. Kubelets and containerd run containers
+of our images, with the operator as its chart installs it, a real S3 server and real Spark
+([tests/README.md](../tests/README.md) says how). A line shows the result of the test in its last run, and the day of
+that run. `runs` counts the test's parameters.
 """
 
 

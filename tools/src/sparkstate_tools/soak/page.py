@@ -10,53 +10,54 @@ _HEAD = """# Reliability
 
 <!-- The tables are written by `make soak ARGS=--page` from a run. Do not edit them. -->
 
-[faults.md](faults.md) lists the faults that tests cause on purpose, and their outcome. This page shows a job after a
-long life.
+[faults.md](faults.md) lists the faults that tests cause on purpose, and their outcome. This page shows how a job
+behaves after a long life.
 
 `make soak` runs one job on each backend through 20,000 epochs and 2,000 checkpoints. The job's source gets a new file
-for every epoch, and its checkpoints and its output go to a real S3 server. By a seeded schedule, slots and drivers are
+for every epoch, and its checkpoints and its output go to a real S3 server. On a seeded schedule, slots and drivers are
 killed, and the storage refuses requests or is away. A reader compares every published row with a model, then deletes
-the file. The state has a fixed number of keys, so everything else should stay as it is.
+the file. The state has a fixed number of keys, so no other quantity should grow either.
 
 A slope is the median of the slopes between all pairs of samples (Theil and Sen), without the first tenth of the run.
 The figures of a process are compared only within the second half of the life of that process. RocksDB's block cache
 fills up to the managed memory of its slot, so it is subtracted from the slot's memory. The JVM's heap is measured
-right after a collection. "Flat" means that the growth over the run is at most a tenth of the median, or below what
-counts as noise for the quantity (`tools/src/sparkstate_tools/soak/quantities.py`).
+right after a collection. "Flat" means that the growth over the run is at most a tenth of the median, or below the
+noise threshold of the quantity (`tools/src/sparkstate_tools/soak/quantities.py`).
 
-Soaks have found these faults, which are mended:
+Soaks have found these faults, which are now fixed:
 
-- RocksDB's own logs had 270 MiB after 1,900 epochs, beside 3 MiB of state. They are bounded now.
-- Spark's file source keeps every file that it has read in a list for ever, writes the whole list anew every ten epochs,
-  and kept each copy for ten minutes: 150 MiB after 10,000 files, at four epochs a second. Copies are now deleted after
-  ten seconds, and a file leaves the list when the source's `maxFileAge` is over
-  ([RFC 0026](rfcs/0026-file-sources-forget.md)). The soak's source has ten minutes of files, 600; Spark's default is
-  seven days.
-- A published file came twice, after 2,588 epochs of a first soak on HashMap. The storage had copied the file and the
-  answer was lost; then the reader took the file, and the copy was tried again
+- RocksDB's own logs took 270 MiB after 1,900 epochs, with only 3 MiB of state. They are now bounded.
+- Spark's file source keeps a list of every file that it has ever read, rewrites the whole list every ten epochs, and
+  kept each copy for ten minutes. This took 150 MiB after 10,000 files, at four epochs a second. Copies are now deleted
+  after ten seconds, and a file leaves the list when the source's `maxFileAge` is over
+  ([RFC 0026](rfcs/0026-file-sources-forget.md)). The soak sets `maxFileAge` to ten minutes, which is 600 files; Spark's
+  default is seven days.
+- A published file appeared twice, after 2,588 epochs of a first soak on HashMap. The storage had copied the file, but
+  the response was lost. The reader then took the file, and the driver tried the copy again
   ([RFC 0025](rfcs/0025-a-file-appears-once.md)).
-- Arrow's own allocator in the driver kept pages for every thread that ever asked for some bytes, 4 MiB in 1,000 epochs.
+- Arrow's own allocator in the driver kept pages for every thread that had ever allocated memory, 4 MiB in 1,000 epochs.
   Arrow in the driver now uses the system's allocator.
-- In the driver, glibc had a heap for each of many threads, and took the metadata of checkpoints from these heaps as
-  well, between small blocks that stay. On HashMap, where that metadata is large, the driver grew by 1.4 MiB in 1,000
-  epochs of the second half of a life, from 203 to 218 MiB in the longest. The driver now has two heaps, and large
-  blocks lie outside of them.
-- Spark's store for its own pages filled with the plans of a thousand epochs. It now keeps a hundred.
-- After a restore from a checkpoint whose list of files had one compact entry, `19.compact`, Spark wrote the next ones
-  every twenty epochs instead of every ten. After one more restore it looked for `89.compact`, which was never written,
-  and no start came beyond that. The list is now made to fit what Spark looks for, and that checkpoint was restored.
+- In the driver, glibc had a heap for each of many threads. It placed the metadata of checkpoints in these heaps as
+  well, between small blocks that stay. On HashMap, where that metadata is large, the driver grew by 1.4 MiB per 1,000
+  epochs in the second half of its life, from 203 to 218 MiB in the longest life. The driver now has two heaps, and
+  large blocks are allocated outside them.
+- Spark's store for its own web pages filled with the plans of a thousand epochs. It now keeps a hundred.
+- After a restore from a checkpoint whose list of files had one compact entry, `19.compact`, Spark wrote the next
+  compact entries every twenty epochs instead of every ten. After one more restore, Spark looked for `89.compact`,
+  which had never been written, and every start failed there. The list is now adapted to what Spark looks for, and that
+  checkpoint has been restored.
 
 The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected, and after
-Spark has dropped the blocks of dead broadcasts. It is a sawtooth all the same, between 68 and 90 MiB in the table
-`hashmap`. The later half of each driver's life of some 4,000 epochs is higher there by 2.2 MiB in 1,000 epochs, so the
-verdict is that it grows; whether it goes on growing in a longer life is not known yet. All else in that table is flat,
-times included. In `hashmap, longer`, an earlier soak of more parts with a checkpoint every two seconds, the live heap
-is measured in the same way from epoch 39,000 on, and is flat. There the times grew, because a whole run of the tests
-ran beside the second half.
+Spark has dropped the blocks of dead broadcasts. Even so, it is a sawtooth, between 68 and 90 MiB in the table
+`hashmap`. In that table, each driver lived for some 4,000 epochs, and in the second half of that life the heap rises by
+2.2 MiB per 1,000 epochs. The verdict is therefore that it grows. Whether it keeps growing in a longer life is not known
+yet. Everything else in that table is flat, times included. The table `hashmap, longer` is from an earlier soak of more
+parts, with a checkpoint every two seconds. There the live heap is measured in the same way from epoch 39,000 on, and is
+flat. The times grew there, because a full run of the tests shared the machine during the second half.
 
 With earlier versions, RocksDB went through 20,001 epochs and 2,740 checkpoints, and HashMap through 21,085 and 1,997,
 then through 20,001 and 2,244. Every published row was right, and the soaks found the faults above. The table `rocksdb`
-is from before the mend of the driver's heaps; its live heap is that of the later part, from epoch 10,992. All soaks
+is from before the fix of the driver's heaps; its live heap is that of the later part, from epoch 10,992. All soaks
 shared two processors with much other work, so times vary.
 """
 
