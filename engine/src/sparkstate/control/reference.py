@@ -35,7 +35,8 @@ _METRICS_INTRO: Final = """\
 `GET /metrics` of the port that the job's `metricsPort` opens, without a token; or of the control endpoint, with one
 (`authorization.credentials_file` in Prometheus' scrape configuration). Gauges without a
 value yet are left out. Counters carry `_total`, as Prometheus asks. The port without a token names no place in
-storage: there `sparkstate_storage_away_seconds` has no label and tells of the place that is away longest.
+storage: there `sparkstate_storage_away_seconds` has no label, and gives the time of the place that has been
+away longest.
 
 | name | type | labels | meaning |
 |---|---|---|---|"""
