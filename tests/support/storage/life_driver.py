@@ -167,7 +167,9 @@ class LifeDriver:
         number = self.job_storage.ids.new()
         target = UploadTarget.savepoint(self.incarnation, number)
         try:
-            url = self.job_storage.begin_savepoint(SavepointRequest(trigger_id=trigger), number, self.incarnation)
+            url = self.job_storage.begin_savepoint(
+                SavepointRequest(trigger_id=trigger), number, self.incarnation
+            )
             self.job_storage.make_savepoint_folder(url, 60.0, lambda: False)
             uploader = Uploader(self.job_storage.savepoints.folder(url), threads=2, inline_threshold_bytes=64)
             try:

@@ -67,7 +67,9 @@ def begins(state, now, asked, **how):
     return c.begins(state, SETTINGS, now, asked, **{"under_way": False, **how})
 
 
-@pytest.mark.parametrize("asked", [SAVEPOINT, c.OpenRequests(checkpoint=True)], ids=["savepoint", "checkpoint"])
+@pytest.mark.parametrize(
+    "asked", [SAVEPOINT, c.OpenRequests(checkpoint=True)], ids=["savepoint", "checkpoint"]
+)
 def test_what_is_asked_for_waits_for_the_running_one_and_for_no_interval(asked):
     state = begun(10.0)
     assert not begins(state, 11.0, asked, under_way=True)
@@ -130,8 +132,12 @@ def test_when_a_job_takes_nothing_in(held, unsaved_s, away, why):
         pytest.param(10.0, NOTHING, c.Backlog(), True, False, id="one is under way"),
         pytest.param(1.0, SAVEPOINT, c.Backlog(), False, True, id="a savepoint is asked for"),
         pytest.param(1.0, SAVEPOINT, c.Backlog(), True, False, id="which waits for the one under way"),
-        pytest.param(1.0, c.OpenRequests(savepoint=True, stop=True), c.Backlog(), True, True, id="not if it stops"),
-        pytest.param(1.0, c.OpenRequests(checkpoint=True), c.Backlog(), False, True, id="a checkpoint is asked for"),
+        pytest.param(
+            1.0, c.OpenRequests(savepoint=True, stop=True), c.Backlog(), True, True, id="not if it stops"
+        ),
+        pytest.param(
+            1.0, c.OpenRequests(checkpoint=True), c.Backlog(), False, True, id="a checkpoint is asked for"
+        ),
         pytest.param(1.0, NOTHING, c.Backlog(held_bytes=500), False, True, id="half of the held output"),
         pytest.param(1.0, NOTHING, c.Backlog(held_bytes=500), True, False, id="which is being stored"),
         pytest.param(1.0, NOTHING, c.Backlog(held_bytes=1000), True, True, id="nothing may be taken in"),

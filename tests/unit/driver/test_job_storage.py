@@ -49,7 +49,9 @@ def test_a_query_goes_on_where_the_snapshots_did(job_storage: JobStorage, tmp_pa
     assert (tmp_path / "query" / "commits" / "7").read_bytes() == b"v1\n{}"
 
 
-def test_a_source_position_of_a_later_version_blocks_the_restore(job_storage: JobStorage, tmp_path: Path) -> None:
+def test_a_source_position_of_a_later_version_blocks_the_restore(
+    job_storage: JobStorage, tmp_path: Path
+) -> None:
     later = restored(job_storage, position.Archive(99, 7, {}))
     with pytest.raises(
         errors.RestoreBlocked, match=r"checkpoint 1 was found.*version 99.*version that wrote it"
@@ -99,7 +101,9 @@ def test_asking_whether_a_storage_is_back_makes_no_folder(tmp_path: Path, what: 
     job_storage.log.check()
 
 
-def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(job_storage: JobStorage, tmp_path: Path) -> None:
+def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(
+    job_storage: JobStorage, tmp_path: Path
+) -> None:
     incarnation = job_storage.log.begin_incarnation("")
     out = open_store(f"{tmp_path}/out")
     for checkpoint_id in (1, 2):

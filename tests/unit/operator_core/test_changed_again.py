@@ -31,7 +31,9 @@ def test_a_spec_that_changes_while_an_attempt_is_made_is_an_upgrade_of_it() -> N
     intent = {"action": "start", "attempt": 2, "since": clock.text(NOW), "revision": revision().name}
     status = running_status(2, phase="Starting", intent=intent)
     spec = {"image": "example/job:2"}
-    seen = observed.ObservedState(job(status, generation=2, **spec), NOW, config_maps=(trace(2),), unanswered=2)
+    seen = observed.ObservedState(
+        job(status, generation=2, **spec), NOW, config_maps=(trace(2),), unanswered=2
+    )
     first = look(seen)
     assert first.status["attempt"] == 2
     assert first.status["observedGeneration"] == 1

@@ -21,7 +21,9 @@ def test_the_intent_comes_before_anything_is_made() -> None:
     assert not acts(first, actions.StartAttempt)
     second = look(observed.ObservedState(job(first.status), NOW))
     assert [start.attempt for start in acts(second, actions.StartAttempt)] == [1]
-    third = look(observed.ObservedState(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),)))
+    third = look(
+        observed.ObservedState(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),))
+    )
     assert "intent" not in third.status
 
 
@@ -163,7 +165,9 @@ def test_a_stop_is_over_when_the_drivers_before_it_have_ended_too(spec: dict[str
     )
     gone = dataclasses.replace(waiting, phase="Succeeded", ended=ended(0, "Terminated"))
     before = look(
-        observed.ObservedState(job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone))
+        observed.ObservedState(
+            job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone)
+        )
     )
     assert before.status["intent"]["action"] in ("suspend", "upgrade")
     after = look(observed.ObservedState(job(before.status, generation=2, **spec), NOW, drivers=(gone,)))
@@ -297,7 +301,9 @@ def test_a_drained_driver_does_not_count_against_the_strategy() -> None:
     spec = {"restart": {"strategy": "none"}}
     wanted = revision(**spec)
     gone = pod(phase="Failed", ready=False, ended=ended(143), disrupted="EvictionByEvictionAPI")
-    seen = observed.ObservedState(job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,))
+    seen = observed.ObservedState(
+        job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,)
+    )
     after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
     assert after["intent"]["attempt"] == 2
 
@@ -369,7 +375,9 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
 
 def test_a_ready_driver_that_a_taint_drives_away_terminates_gracefully() -> None:
     begun = look(
-        observed.ObservedState(job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),))
+        observed.ObservedState(
+            job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),)
+        )
     )
     assert begun.status["intent"]["attempt"] == 2
 

@@ -81,7 +81,9 @@ EDITED = {**SETTLED, "phase": "Deleting"}
 
 def test_a_step_that_the_table_does_not_have_ends_a_test() -> None:
     with pytest.raises(LookupError, match="no table has Deleting -> Running"):
-        decide(observed.ObservedState(job(EDITED), NOW, drivers=(pod(),)), REVISIONS, WANTED[0][1], "", Config())
+        decide(
+            observed.ObservedState(job(EDITED), NOW, drivers=(pod(),)), REVISIONS, WANTED[0][1], "", Config()
+        )
 
 
 def test_a_job_is_not_left_alone_because_of_a_phase_that_nobody_expected(

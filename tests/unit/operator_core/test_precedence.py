@@ -105,7 +105,10 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
     look(observed.ObservedState(job(PURGED, deleting=True), NOW))
     unknown = {**PURGED, "revision": "gone"}
-    look(observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)), invalid="the spec is wrong")
+    look(
+        observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)),
+        invalid="the spec is wrong",
+    )
     for after_s, saved in ((1, {"status": "COMPLETED"}), (1, {"status": "FAILED"}), (3600, {})):
         report = observed.Report({"phase": "RUNNING"}, saved)
         now = NOW + timedelta(seconds=after_s)

@@ -92,7 +92,9 @@ def begins(
     """
     if under_way:
         return False
-    return requests.savepoint or requests.checkpoint or (changed and is_due(state, settings, now_s, held_bytes))
+    return (
+        requests.savepoint or requests.checkpoint or (changed and is_due(state, settings, now_s, held_bytes))
+    )
 
 
 def hold_back(settings: CheckpointSettings, backlog: Backlog) -> str | None:

@@ -61,7 +61,14 @@ class Checkpoints:
         self._abandoned = threading.Event()
         self.unsaved = UnsavedWork(clock_)
         self._companion = Companion(
-            group, job_storage, settings, requests, self._notifier, self._fatal, clock_, self._abandoned.is_set
+            group,
+            job_storage,
+            settings,
+            requests,
+            self._notifier,
+            self._fatal,
+            clock_,
+            self._abandoned.is_set,
         )
         self._long_savepoint = self._companion.long_savepoint
         self._completion = Completion(

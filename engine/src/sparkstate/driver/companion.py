@@ -51,7 +51,9 @@ class Companion:
         self._fatal = fatal
         self._clock = clock_
         self._abandoned = abandoned
-        self.long_savepoint = LongSavepoint(group, job_storage, settings, clock_, abandoned, requests, self._ended)
+        self.long_savepoint = LongSavepoint(
+            group, job_storage, settings, clock_, abandoned, requests, self._ended
+        )
         self.closed_by: str | None = None
 
     def begin(self, pending: PendingCheckpoint) -> None:

@@ -107,7 +107,9 @@ class Completion:
             if isinstance(error, errors.StorageUnavailable):
                 self._storage.note_away(f"store checkpoint {pending.checkpoint_id}", error)
             lost = error if isinstance(error, OF_THE_JOB) else None
-            self._fatal.error = lost or self._coordinator.failed(pending.checkpoint_id, error) or self._fatal.error
+            self._fatal.error = (
+                lost or self._coordinator.failed(pending.checkpoint_id, error) or self._fatal.error
+            )
             tell_ended(self._group, pending.checkpoint_id, self._fatal, completed=False)
             self._storage.discard(pending.checkpoint_id)
         self._notifier.failed(pending, error)

@@ -111,7 +111,9 @@ class JobDriver:
         key_space = restoring.key_space(context.settings, restored)
         context.phases.enter(phases.ProcessPhase.RESTORE_BEGIN)
         settle = partial(context.phases.enter, phases.ProcessPhase.RESTORE_SETTLE)
-        begin = partial(job_storage.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up)
+        begin = partial(
+            job_storage.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up
+        )
         number = heard(begin, ending)
         epoch = restored.metadata.epoch if restored.metadata else None
         context.view.note_incarnation(number, restored.plan.url or None, epoch)

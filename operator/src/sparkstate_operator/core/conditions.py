@@ -78,7 +78,9 @@ def _job(facts: Facts) -> Iterator[_DesiredCondition]:
         yield _DesiredCondition("Ready", False, facts.invalid.reason, facts.invalid.message)
     else:
         yield _DesiredCondition("Ready", meaning.as_wanted, facts.phase, told)
-    yield _DesiredCondition("Progressing", meaning.progressing, facts.phase, told if meaning.progressing else "")
+    yield _DesiredCondition(
+        "Progressing", meaning.progressing, facts.phase, told if meaning.progressing else ""
+    )
     yield _degraded(facts)
     blocked = facts.phase == "RestoreBlocked"
     yield _DesiredCondition("RestoreBlocked", blocked, facts.phase, told if blocked else "")
@@ -112,7 +114,9 @@ def _kept(
     return tuple(_condition(each, generation, before.get(each.type), now) for each in wanted)
 
 
-def _condition(wanted: _DesiredCondition, generation: int, before: Condition | None, now: datetime) -> Condition:
+def _condition(
+    wanted: _DesiredCondition, generation: int, before: Condition | None, now: datetime
+) -> Condition:
     status = WORDS[wanted.status]
     same = before is not None and before.status == status
     return Condition.model_validate(
