@@ -21,9 +21,8 @@ def test_the_intent_comes_before_anything_is_made() -> None:
     assert not acts(first, actions.StartAttempt)
     second = look(observed.ObservedState(job(first.status), NOW))
     assert [start.attempt for start in acts(second, actions.StartAttempt)] == [1]
-    third = look(
-        observed.ObservedState(job(second.status), NOW, drivers=(pod(phase="Pending", ready=False),))
-    )
+    pending = pod(phase="Pending", ready=False)
+    third = look(observed.ObservedState(job(second.status), NOW, drivers=(pending,)))
     assert "intent" not in third.status
 
 
@@ -301,9 +300,8 @@ def test_a_drained_driver_does_not_count_against_the_strategy() -> None:
     spec = {"restart": {"strategy": "none"}}
     wanted = revision(**spec)
     gone = pod(phase="Failed", ready=False, ended=ended(143), disrupted="EvictionByEvictionAPI")
-    seen = observed.ObservedState(
-        job({**running_status(), "revision": wanted.name}, **spec), NOW, drivers=(gone,)
-    )
+    status = {**running_status(), "revision": wanted.name}
+    seen = observed.ObservedState(job(status, **spec), NOW, drivers=(gone,))
     after = decide(seen, {wanted.name: wanted}, wanted, "", Config()).status
     assert after["intent"]["attempt"] == 2
 
@@ -374,11 +372,8 @@ def test_the_grace_period_is_waited_for_where_somebody_hears_of_it(
 
 
 def test_a_ready_driver_that_a_taint_drives_away_terminates_gracefully() -> None:
-    begun = look(
-        observed.ObservedState(
-            job(running_status()), NOW, drivers=(abandoned(ready=True, node_silent=False),)
-        )
-    )
+    driven_away = abandoned(ready=True, node_silent=False)
+    begun = look(observed.ObservedState(job(running_status()), NOW, drivers=(driven_away,)))
     assert begun.status["intent"]["attempt"] == 2
 
 
