@@ -20,11 +20,11 @@ LOST = pod(1, deleting_at=NOW + timedelta(seconds=30), ready=False)
 
 def starting(
     intent: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **seen: Any
-) -> observed.Observed:
+) -> observed.ObservedState:
     """A look while attempt 2 is made."""
     begun = {"action": "start", "attempt": 2, "since": clock.text(NOW), **(intent or {})}
     status = running_status(2, phase="Failing", intent=begun)
-    return observed.Observed(job(status, generation=2 if spec else 1, **(spec or {})), NOW, **seen)
+    return observed.ObservedState(job(status, generation=2 if spec else 1, **(spec or {})), NOW, **seen)
 
 
 def taken(decision: actions.Decision) -> str:
@@ -79,7 +79,7 @@ def taken(decision: actions.Decision) -> str:
         pytest.param(starting(never_made=2, config_maps=TRACE), "made", id="refused, and not changed"),
     ],
 )
-def test_of_two_steps_of_a_start_the_first_is_taken(seen: observed.Observed, step: str) -> None:
+def test_of_two_steps_of_a_start_the_first_is_taken(seen: observed.ObservedState, step: str) -> None:
     assert taken(look(seen)) == step
 
 
