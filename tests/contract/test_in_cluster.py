@@ -79,7 +79,7 @@ def test_the_driver_understands_every_argument_that_the_operator_gives() -> None
     assert (options.attempt, options.in_cluster, options.fenced_exit_zero) == (3, True, True)
     assert options.listen == f":{DRIVER_PORT}"
     assert str(options.manifest) == "/etc/sparkstate/job/job.yaml"
-    documented = set(re.findall(r"`(--[a-z-]+)`", PAGE.split("### How a driver ends")[0]))
+    documented = set(re.findall(r"`(--[a-z-]+)`", PAGE.split("### The keys of an attempt")[0]))
     given = {word.partition("=")[0] for word in driver_container()["args"]}
     assert documented == given
 
