@@ -269,7 +269,7 @@ def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
         ("s3://bucket/../x", "segments"),
         ("file:///storage/lineage-1/savepoints", "job's own state"),
         ("/storage/x/../lineage-1", "job's own state"),
-        ("file://[", "no URL"),
+        ("file://[", "not a URL"),
         (f"/storage/{'n' * 256}", "256 bytes, a file's name may have 255"),
         ("/" + "n/" * 2100, "a path may have 4095"),
     ],

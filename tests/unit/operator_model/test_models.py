@@ -53,7 +53,7 @@ def test_the_kinds_of_change_are_used_as_meant() -> None:
     assert (
         kinds["StatefulSparkJobSpec.max_parallelism"] == kinds["StatefulSparkJobSpec.shards"] == "immutable"
     )
-    assert kinds["RestoreFrom.uri"] == "savepoint"
+    assert kinds["RestoreSource.uri"] == "savepoint"
     assert kinds["Deletion.policy"] == kinds["Savepoints.interval"] == "ignore"
     assert kinds["StateBackend.type"] == kinds["StatefulSparkJobSpec.image"] == "upgrade"
 

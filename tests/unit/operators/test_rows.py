@@ -64,7 +64,7 @@ def test_a_single_column_may_be_yielded_bare():
         pytest.param(("u", "x"), "'x' .*str.* does not fit column 'amount' of type int64", id="wrong type"),
         pytest.param(("u", 2**63), "9223372036854775808 .* does not fit column 'amount'", id="too large"),
         pytest.param({"user": "u"}, "other names than the output", id="missing name"),
-        pytest.param("u", "'u' is no row", id="no row"),
+        pytest.param("u", "'u' is not a row", id="no row"),
     ],
 )
 def test_a_row_that_does_not_fit_names_the_operator_and_what_is_wrong(row, complaint):

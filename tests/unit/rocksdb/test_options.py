@@ -195,7 +195,7 @@ def test_the_logs_directory_can_be_chosen(make_slot, tmp_path):
         ("compaction.style", "FIFO", "deletes the oldest state"),
         ("compaction.style", "sideways", "LEVEL, UNIVERSAL or NONE"),
         ("compression.per.level", "SNAPPY_COMPRESSION;MAGIC", "SNAPPY_COMPRESSION"),
-        (keys.PREFIX + "writebufer.size", "1mb", "no configurable key.*writebuffer.size"),
+        (keys.PREFIX + "writebufer.size", "1mb", "not a configurable key.*writebuffer.size"),
     ],
 )
 def test_a_wrong_key_or_value_is_refused_by_name(key, text, words):

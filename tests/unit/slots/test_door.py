@@ -194,7 +194,7 @@ def test_a_slot_is_reached_at_an_address_of_ipv6(tmp_path: Path, written: str) -
         slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=(), tcp_host=loopback.LISTENS
     )
     found = dataclasses.replace(Starting(tmp_path / "slots", 0).become(identity), tcp_host=written)
-    with pytest.raises(errors.SlotLost, match="not configured yet"):  # its own answer: it has no plan
+    with pytest.raises(errors.SlotLost, match="not been configured yet"):  # its own answer: it has no plan
         remote(found).call(protocol.Status(), protocol.SlotStatus, 10)
     client.SlotClient(found, KEY, found.host).call(protocol.Stop(), protocol.Ok, 10)
 

@@ -164,7 +164,7 @@ def test_a_message_of_a_stranger_is_no_message() -> None:
     one, other = socket.socketpair()
     with one, other:
         one.sendall(b"\xff\xff\xff\xff")
-        with pytest.raises(errors.SlotLost, match="no sparkstate process"):
+        with pytest.raises(errors.SlotLost, match="not a sparkstate process"):
             protocol.receive_request(Channel(other))
 
 

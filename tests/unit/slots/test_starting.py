@@ -62,8 +62,8 @@ def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_p
 
 
 def test_a_slot_that_nobody_tells_anything_ends_with_who_began_it(tmp_path: Path) -> None:
-    begin = "import sys, time, pathlib; from sparkstate.slots.starting import Here; "
-    begin += "here = Here(pathlib.Path(sys.argv[1]), 1); print(flush=True); time.sleep(60)"
+    begin = "import sys, time, pathlib; from sparkstate.slots.starting import LocalSlots; "
+    begin += "here = LocalSlots(pathlib.Path(sys.argv[1]), 1); print(flush=True); time.sleep(60)"
     beginner = subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], stdout=subprocess.PIPE)
     assert beginner.stdout is not None and beginner.stdout.readline()
     eventually(lambda: bool(slots_of(tmp_path)))
