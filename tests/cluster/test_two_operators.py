@@ -68,7 +68,7 @@ def test_a_second_operator_of_the_same_class_leaves_jobs_alone_and_says_so(
         cluster.until(lambda: told(operated, "orders"), "it says whose the job is", 60)
         said = [line["message"] for line in other.lines() if "ManagedByAnother" in line["message"]]
         assert said
-        assert f"the operator default/{namespace}," in said[0]
+        assert f"the operator default/{namespace} looks after it" in said[0]
         operated.snapshot("one")
         cluster.until(lambda: told(operated, "one"), "it says the same of a snapshot", 60)
         operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone"})
