@@ -3,7 +3,7 @@
 Spark plans, reads, shuffles and retries; no state lives in it (RFC 0001). A task only carries batches to a slot and
 returns an acknowledgement (``feed``): the end of its input proves nothing, and the attempts that the successful Spark
 job returned are those that may become state (``epochs``). Key groups are computed in Spark alone (``plans.key_group``).
-Where the sources stand is in Spark's own files, of which a checkpoint takes a copy (``position``).
+Where the sources stand is in Spark's own files, of which a checkpoint takes a copy (``capture``).
 
 The room knows slots by their protocol. It decides nothing about checkpoints, failures or the end of a job: the driver
 calls it, and is called back for each epoch. ``watermarks`` and ``kubernetes`` are pure.

@@ -144,7 +144,6 @@ class Query:
             idle = not self._trigger.available_now and capture.only_heartbeat(self.directory, epoch)
             try:
                 self._seen.check()
-                _ = self._folders  # refused before an epoch is worked on
                 self._on_epoch(None if idle else frame, epoch)
                 self._seen.forget()
                 if epoch % exit_hook.EVERY == 0:

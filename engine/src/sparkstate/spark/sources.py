@@ -32,7 +32,7 @@ def folders(execution: Any) -> tuple[int, ...]:
 
 
 def _number(source: Any) -> int:
-    folder = _folder(source)
+    folder = str(_field(source, "metadataLog").metadataPath().getName())
     if not folder.isdigit():
         raise errors.DeclarationError(
             f"Spark keeps the log of a file source of the job in sources/{folder}; sparkstate knows only folders that "
@@ -43,10 +43,10 @@ def _number(source: Any) -> int:
 
 
 def of_files(execution: Any) -> Iterator[RememberedSource]:
-    """The file sources, with what each remembers."""
+    """The file sources, with what each remembers. Raises as :func:`folders`."""
     for source in _uses(execution):
-        if _is_of_files(source) and (folder := _folder(source)).isdigit():
-            yield RememberedSource(int(folder), partial(_horizon, source.seenFiles()))
+        if _is_of_files(source):
+            yield RememberedSource(_number(source), partial(_horizon, source.seenFiles()))
 
 
 def _uses(execution: Any) -> list[Any]:
@@ -56,10 +56,6 @@ def _uses(execution: Any) -> list[Any]:
 
 def _is_of_files(source: Any) -> bool:
     return bool(source.getClass().getSimpleName() == _OF_FILES)
-
-
-def _folder(source: Any) -> str:
-    return str(_field(source, "metadataLog").metadataPath().getName())
 
 
 def _horizon(seen: Any) -> Forgotten:
