@@ -22,6 +22,7 @@ NO_WAITS = {
     "core.schedule.SOON_S",
     "events.QUIET_S",  # between two equal Events
     "decide.recovering.POLL_S",  # how often is asked
+    "decide.instructing.POLL_S",
     "decide.failover.STARTING_S",
 }
 

@@ -232,7 +232,7 @@ class Observer:
 
     async def around_snapshot(
         self, namespace: str, snapshot: observed.Snapshot, now: datetime
-    ) -> observed.AroundSnapshot:
+    ) -> observed.ObservedSnapshot:
         """The job, its driver's answer and the Jobs that a decision about a snapshot looks at."""
         reference = snapshot.spec.get("jobRef") or {}
         job, pod, report = None, None, None
@@ -260,7 +260,7 @@ class Observer:
             ]
             tasks = _tasks(mine)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
-        return observed.AroundSnapshot(snapshot, now, job, pod, report, others, tasks, terminating)
+        return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, tasks, terminating)
 
     async def _asked(
         self, job: observed.Job, snapshot: observed.Snapshot

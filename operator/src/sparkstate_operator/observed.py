@@ -233,7 +233,7 @@ class ObservedState:
 
 
 @dataclass(frozen=True)
-class AroundSnapshot:
+class ObservedSnapshot:
     """Everything that a decision about one snapshot looks at."""
 
     snapshot: Snapshot

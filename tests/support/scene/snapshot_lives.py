@@ -59,7 +59,7 @@ class Life:
             self.status = dict(decision.status)
             self.now += timedelta(seconds=self.pick((0, 1, 30, 900)))
 
-    def around(self, spec: dict[str, Any]) -> observed.AroundSnapshot:
+    def around(self, spec: dict[str, Any]) -> observed.ObservedSnapshot:
         one = observed.Snapshot(
             name="savepoint",
             uid="s-1",
@@ -87,7 +87,7 @@ class Life:
         )
         report = self.pick((None, "RUNNING", "RUNNING", "RESTORING"))
         running = job(self.pick((running_status(), running_status(intent={"action": "upgrade"}))))
-        return observed.AroundSnapshot(
+        return observed.ObservedSnapshot(
             one,
             self.now,
             self.pick((running, running, running, None)),

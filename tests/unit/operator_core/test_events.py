@@ -161,7 +161,7 @@ def snap(status: dict[str, Any], *, deleting: bool = False, **fields: Any) -> ac
         deleting_at=NOW if deleting else None,
     )
     report = fields.pop("report", observed.Report({"phase": "RUNNING"}))
-    around = observed.AroundSnapshot(one, NOW, job(running_status()), pod(), report, **fields)
+    around = observed.ObservedSnapshot(one, NOW, job(running_status()), pod(), report, **fields)
     return snapshot.decide(around, revision(), Config())
 
 

@@ -30,6 +30,7 @@ from sparkstate_operator.decide import (
     starting,
     stopping,
     troubles,
+    upgrading,
 )
 from sparkstate_operator.decide.last_words import End, Failure, Meaning
 
@@ -38,6 +39,7 @@ LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "a deletion": deletion.STEPS,
     "a start": starting.STEPS,
     "a stop": stopping.STEPS,
+    "an upgrade": upgrading.STEPS,
     "a lost status": recovering.STEPS,
     "a watched attempt": failover.WATCHED,
     "the meaning of an end": last_words.MEANINGS,

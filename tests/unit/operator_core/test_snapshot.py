@@ -34,7 +34,7 @@ def one(uid: str = "s-1", phase: str = "", **fields: Any) -> observed.Snapshot:
 
 
 def look(found: observed.Snapshot, *others: observed.Snapshot) -> actions.Decision:
-    seen = observed.AroundSnapshot(found, NOW, job(running_status()), pod(), RUNNING, others)
+    seen = observed.ObservedSnapshot(found, NOW, job(running_status()), pod(), RUNNING, others)
     return snapshot.decide(seen, revision(), Config())
 
 
@@ -70,7 +70,7 @@ def test_a_savepoint_waits_for_no_other_that_no_driver_takes_any_more() -> None:
     assert look(one(), given_up).status["phase"] == "Triggered"
 
 
-READY = observed.AroundSnapshot(one(), NOW, job(running_status()), pod(), RUNNING)
+READY = observed.ObservedSnapshot(one(), NOW, job(running_status()), pod(), RUNNING)
 BUSY = job(running_status(intent={"action": "upgrade"}))
 OTHERS = (one("s-2", "InProgress"),)
 
@@ -109,7 +109,7 @@ def later(saved: dict[str, Any] | None, *, phase: str = "RUNNING", there: bool =
     found = one(status=LATE, finalizers=(labels.FINALIZER,))
     of = job(running_status()) if there else None
     report = observed.Report({"phase": phase}, saved)
-    return snapshot.decide(observed.AroundSnapshot(found, NOW, of, pod(), report), revision(), Config())
+    return snapshot.decide(observed.ObservedSnapshot(found, NOW, of, pod(), report), revision(), Config())
 
 
 def test_a_savepoint_that_completes_after_its_timeout_is_known() -> None:
@@ -140,7 +140,7 @@ def test_a_savepoint_is_asked_about_after_its_timeout_until_its_end_is_known() -
 
 def registered(*tasks: observed.Task, **spec: Any) -> actions.Decision:
     found = one(spec={"uri": URI, **spec}, finalizers=(labels.FINALIZER,))
-    return snapshot.decide(observed.AroundSnapshot(found, NOW, tasks=tasks), None, Config())
+    return snapshot.decide(observed.ObservedSnapshot(found, NOW, tasks=tasks), None, Config())
 
 
 def verified(*, failed: bool = False, seconds_ago: int = 0, **result: Any) -> observed.Task:
@@ -180,7 +180,7 @@ def changed(*tasks: observed.Task, status: dict[str, Any], generation: int = 2) 
     template = {"spec": {"nodeSelector": {"disk": "ssd"}}}
     spec = {"uri": URI, "template": template}
     found = one(spec=spec, generation=generation, finalizers=(labels.FINALIZER,), status=status)
-    return snapshot.decide(observed.AroundSnapshot(found, NOW, tasks=tasks), None, Config())
+    return snapshot.decide(observed.ObservedSnapshot(found, NOW, tasks=tasks), None, Config())
 
 
 @pytest.mark.parametrize("reason", ["NotRestorable", "SpecInvalid"])
@@ -233,7 +233,7 @@ def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
         "job": "default/shop/orders",
     }
     placed = revision(driverTemplate={"spec": {"nodeSelector": {"disk": "ssd"}}})
-    seen = observed.AroundSnapshot(one(), NOW, job(running_status(cluster="green")), pod(), RUNNING)
+    seen = observed.ObservedSnapshot(one(), NOW, job(running_status(cluster="green")), pod(), RUNNING)
     access = snapshot.decide(seen, placed, Config()).status["access"]
     assert access["template"] == {"spec": {"nodeSelector": {"disk": "ssd"}}}
     assert access["job"] == "default/shop/orders"
@@ -250,7 +250,7 @@ def test_a_savepoint_of_a_job_that_recovers_looks_again_soon_and_then_less_often
     waited_s: float, again_s: float
 ) -> None:
     """A recovery takes seconds, a suspension days."""
-    recovers = observed.AroundSnapshot(
+    recovers = observed.ObservedSnapshot(
         one(),
         NOW + timedelta(seconds=waited_s),
         job(running_status()),

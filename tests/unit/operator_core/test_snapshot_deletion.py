@@ -48,7 +48,7 @@ def look(
 ) -> actions.Decision:
     report = observed.Report({"phase": "RUNNING"}, saved) if answers and there else None
     of = job(running_status()) if there else None
-    seen = observed.AroundSnapshot(
+    seen = observed.ObservedSnapshot(
         one, NOW, of, pod() if there else None, report, tasks=tasks, namespace_terminating=ends
     )
     return snapshot.decide(seen, revision() if there else None, Config(cluster="blue"))
@@ -162,7 +162,7 @@ def test_data_of_an_older_operators_snapshot_is_deleted_with_the_jobs_volumes(ph
     status = {"phase": phase, "uri": uri, "jobUid": "uid-1", "access": {"serviceAccountName": "mine"}}
     one = deleted(status)
     for _ in range(2):
-        seen = observed.AroundSnapshot(one, NOW, job(running_status(), **ON_CLAIM))
+        seen = observed.ObservedSnapshot(one, NOW, job(running_status(), **ON_CLAIM))
         told = snapshot.decide(seen, revision(**ON_CLAIM), Config(cluster="blue"))
         one = dataclasses.replace(one, status=told.status)
     (made_,) = (act for act in told.actions if isinstance(act, actions.CreateTask))

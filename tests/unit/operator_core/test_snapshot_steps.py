@@ -34,12 +34,12 @@ class World:
 
     async def around_snapshot(
         self, _namespace: str, one: observed.Snapshot, now: datetime
-    ) -> observed.AroundSnapshot:
+    ) -> observed.ObservedSnapshot:
         self.steps += 1
         if self.within is not None:
             within, self.within = self.within, None
             await within()
-        return observed.AroundSnapshot(one, now)
+        return observed.ObservedSnapshot(one, now)
 
     def __getattr__(self, name: str) -> Any:
         async def act(*_: Any, **__: Any) -> str:

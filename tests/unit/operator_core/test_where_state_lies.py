@@ -62,7 +62,7 @@ def test_a_savepoint_is_looked_for_where_the_state_lies() -> None:
         "one", "s-1", "1", 1, decisions.NOW, {"jobRef": {"name": "orders"}}, {}, {}, {}, ()
     )
     report = observed.Report({"phase": "RUNNING"})
-    seen = observed.AroundSnapshot(asked, decisions.NOW, running(), decisions.pod(), report)
+    seen = observed.ObservedSnapshot(asked, decisions.NOW, running(), decisions.pod(), report)
     status = snapshot.decide(seen, decisions.revision(), WEST).status
     assert status["access"]["job"] == "west/shop/orders"
     # A deletion writes down what an older operator did not.

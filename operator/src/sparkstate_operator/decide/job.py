@@ -105,7 +105,8 @@ def _aim_at(draft: Draft, wanted: Revision) -> None:
     apart, was once forgotten here, and the job stayed with the first."""
     aimed = draft.revisions.get(str(draft.intent.get("revision") or ""), draft.revision)
     start = instructing.changed(draft, aimed, wanted)
-    if start is None:
+    if isinstance(start, instructing.MissingState):
+        instructing.wait_for(draft, start)
         return
     draft.put("start", start.document() or None)
     draft.status["intent"] = {**draft.intent, "revision": wanted.name}

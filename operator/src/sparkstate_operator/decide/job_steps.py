@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sparkstate_operator import actions
-from sparkstate_operator.core import job_life, revisions
+from sparkstate_operator.core import job_life
 from sparkstate_operator.decide import (
     failover,
     history,
     instructing,
     precedence,
     recovering,
-    refusing,
     starting,
     stopping,
+    upgrading,
 )
 from sparkstate_operator.decide.draft import TERMINAL, Draft
-from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import built_in
 
 STOPS = ("upgrade", "suspend", "restart")
 """Intents that end an attempt."""
 Step = Callable[[Draft, Revision], None]
-_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
 
 
 def take(draft: Draft, wanted: Revision) -> None:
@@ -64,7 +61,7 @@ def _is_to_begin(draft: Draft, _: Revision) -> Step | None:
 def _is_to_change(draft: Draft, wanted: Revision) -> Step | None:
     """Before the attempt's fate is looked at: if it has ended, the next one is of the new revision anyway. It is also
     the only way out of a phase in which the job waits for a person."""
-    return _change if draft.revision is None or draft.revision.name != wanted.name else None
+    return upgrading.go_on if draft.revision is None or draft.revision.name != wanted.name else None
 
 
 def _is_done(draft: Draft, _: Revision) -> Step | None:
@@ -117,48 +114,12 @@ def _first(draft: Draft, wanted: Revision) -> None:
         if first
         else instructing.changed(draft, draft.revision, wanted)
     )
-    if start is None:
+    if isinstance(start, instructing.MissingState):
+        instructing.wait_for(draft, start)
         return
     if draft.phase == "Suspended":
         draft.note("Resumed", "the job goes on")
     starting.begin(draft, wanted, start)
-
-
-def _change(draft: Draft, wanted: Revision) -> None:
-    """The newest valid spec is not the one that runs."""
-    old = draft.revision
-    change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
-    kinds = {revisions.kind_of(path) for path in change.paths if path != "state"} if change else set()
-    strongest = max(kinds, key=list(ChangeKind).index, default=None)
-    if change is not None and strongest in _KEEPS_RUNNING:
-        draft.put("revision", wanted.name)
-        draft.wait(0.0)
-        return
-    running = draft.pod is not None and draft.phase not in TERMINAL
-    start = instructing.changed(draft, old, wanted)
-    if start is None:
-        return
-    if not running:
-        delay_s = starting.unconfirmed_s(draft, old or wanted)
-        starting.begin(draft, wanted, start, delay_s=delay_s)
-        return
-    if draft.seen.refused and not refusing.fits_when_stopped(draft):
-        refusing.note(draft, wanted)
-        return
-    draft.check = actions.StartAttempt(draft.attempt + 1, wanted.name, start)
-    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    named = strongest is ChangeKind.SAVEPOINT and start != draft.start
-    # After a lost status nobody can tell whether a user asked for this change, and so whether state may be given up.
-    lost = not draft.seen.job.status.get("observedGeneration")
-    if mode == "stateless" and not named and not lost:
-        start = actions.Start(empty=True)
-    draft.put("start", start.document() or None)
-    full = (
-        "; the quota has no room for the new pod before the old one has ended" if draft.seen.refused else ""
-    )
-    told = ", ".join(change.paths) if change else "the spec"
-    draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
-    stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=wanted.name)
 
 
 def _stop(draft: Draft, wanted: Revision) -> None:

@@ -114,7 +114,8 @@ def _fill(draft: Draft, wanted: Revision, found: observed.Document) -> bool:
     if untouched and not point and not found.get("problem"):
         # Nothing was ever completed, so the spec says what to start from, as for a new job.
         start = instructing.instruction(draft, wanted)
-        if start is None:
+        if isinstance(start, instructing.MissingState):
+            instructing.wait_for(draft, start)
             return False
         draft.put("start", start.document() or None)
     if found.get("found"):

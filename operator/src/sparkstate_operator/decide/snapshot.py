@@ -23,7 +23,7 @@ Step = Callable[[SnapshotDraft], None]
 DONE = ("Completed", "Failed")
 
 
-def decide(seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> actions.Decision:
+def decide(seen: observed.ObservedSnapshot, revision: Revision | None, config: Config) -> actions.Decision:
     """The next step. ``revision``: what the job runs, None if that is not known."""
     draft = SnapshotDraft(seen, revision, config)
     if seen.snapshot.deleting_at is not None:

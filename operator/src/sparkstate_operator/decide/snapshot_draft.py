@@ -20,7 +20,7 @@ UNKNOWN = ("Timeout", "JobNotFound")
 class SnapshotDraft(Pending):
     """A decision about a snapshot."""
 
-    def __init__(self, seen: observed.AroundSnapshot, revision: Revision | None, config: Config) -> None:
+    def __init__(self, seen: observed.ObservedSnapshot, revision: Revision | None, config: Config) -> None:
         super().__init__(seen.snapshot.status)
         self.seen, self.revision, self.config = seen, revision, config
         self.snapshot = seen.snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkstate_operator import observed
-from sparkstate_operator.decide import precedence, unplanned
+from sparkstate_operator.decide import backend_mismatch, precedence
 from sparkstate_operator.plan import Revision
 
 Trouble = tuple[str, str]
@@ -54,7 +54,7 @@ def _crash(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> T
 
 def _backend(revision: Revision, _: observed.Pod, report: observed.Report | None) -> Trouble | None:
     """Last, because the job runs: this warns of what may come."""
-    return unplanned.trouble(revision, report)
+    return backend_mismatch.trouble(revision, report)
 
 
 TROUBLES = (_storage, _container, _no_node, _lost_node, _beside, _crash, _backend)

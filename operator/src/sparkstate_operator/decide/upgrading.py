@@ -1,0 +1,137 @@
+"""The newest valid spec is not the one that runs: which step leads to it.
+
+A running attempt is given up last. Before it is asked to end, the change has to need that, the state to go on from has
+to be there, and the API server has to take the new pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sparkstate_operator import actions
+from sparkstate_operator.core import revisions
+from sparkstate_operator.decide import instructing, precedence, refusing, starting, stopping
+from sparkstate_operator.decide.draft import TERMINAL, Draft
+from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.plan import Revision
+from sparkstate_spec import built_in
+
+_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The revision that runs, the one that is wanted, and what lies between them."""
+
+    old: Revision | None
+    """None where it was lost. Nobody can tell then what has changed."""
+    wanted: Revision
+    paths: tuple[str, ...]
+    """Fields that differ."""
+    strongest: ChangeKind | None
+    """The strongest kind of change among them. Whether the job runs or rests (``state``) is no change of what runs."""
+    start: actions.Start | instructing.MissingState
+    """What the next attempt would start from."""
+
+
+Step = Callable[[Draft, Upgrade], None]
+
+
+def go_on(draft: Draft, wanted: Revision) -> None:
+    """One step towards ``wanted``."""
+    upgrade = between(draft, draft.revision, wanted)
+    step = precedence.first(STEPS, draft, upgrade) or _replace
+    step(draft, upgrade)
+
+
+def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
+    """What lies between two revisions."""
+    change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
+    paths = tuple(change.paths) if change else ()
+    kinds = {revisions.kind_of(path) for path in paths if path != "state"}
+    strongest = max(kinds, key=list(ChangeKind).index, default=None)
+    return Upgrade(old, wanted, paths, strongest, instructing.changed(draft, old, wanted))
+
+
+# -- which step, in this order -----------------------------------------------------------------------------------------
+
+
+def _needs_no_attempt(_: Draft, upgrade: Upgrade) -> Step | None:
+    """First, because nothing has to be there for it, neither state nor room for a pod."""
+    return _adopt if upgrade.old is not None and upgrade.strongest in _KEEPS_RUNNING else None
+
+
+def _state_is_missing(_: Draft, upgrade: Upgrade) -> Step | None:
+    """Before anything is stopped or started: an attempt that runs goes on while its successor could not be restored."""
+    start = upgrade.start
+    if not isinstance(start, instructing.MissingState):
+        return None
+    return lambda draft, _: instructing.wait_for(draft, start)
+
+
+def _nothing_runs(draft: Draft, _: Upgrade) -> Step | None:
+    """Before the dry run's answer: without a predecessor there is nothing to keep, and the start tells a refusal."""
+    return _begin if draft.pod is None or draft.phase in TERMINAL else None
+
+
+def _pod_is_refused(draft: Draft, _: Upgrade) -> Step | None:
+    """Last before the stop. A pod that a quota alone refuses, and that fits once the old pods are gone, is not refused:
+    waiting would never give it room."""
+    return _stay if draft.seen.refused and not refusing.fits_when_stopped(draft) else None
+
+
+STEPS = (_needs_no_attempt, _state_is_missing, _nothing_runs, _pod_is_refused)
+"""None of them: the attempt that runs is replaced."""
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _adopt(draft: Draft, upgrade: Upgrade) -> None:
+    """The attempt that runs counts as one of the new revision."""
+    draft.put("revision", upgrade.wanted.name)
+    draft.wait(0.0)
+
+
+def _begin(draft: Draft, upgrade: Upgrade) -> None:
+    delay_s = starting.unconfirmed_s(draft, upgrade.old or upgrade.wanted)
+    starting.begin(draft, upgrade.wanted, _start(upgrade), delay_s=delay_s)
+
+
+def _stay(draft: Draft, upgrade: Upgrade) -> None:
+    refusing.note(draft, upgrade.wanted)
+
+
+def _replace(draft: Draft, upgrade: Upgrade) -> None:
+    """Ask the attempt to end. The dry run of its successor's pod comes before that (``check``)."""
+    start = _start(upgrade)
+    draft.check = actions.StartAttempt(draft.attempt + 1, upgrade.wanted.name, start)
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
+    begins_empty = mode == "stateless" and _may_drop_state(draft, upgrade)
+    draft.put("start", (actions.Start(empty=True) if begins_empty else start).document() or None)
+    full = (
+        "; the quota has no room for the new pod before the old one has ended" if draft.seen.refused else ""
+    )
+    told = ", ".join(upgrade.paths) if upgrade.old is not None else "the spec"
+    draft.note("Upgrading", f"{told} changed; upgrade mode {mode}{full}")
+    stopping.begin(draft, "upgrade", savepoint=mode == "savepoint", revision=upgrade.wanted.name)
+
+
+# -- what steps have in common -----------------------------------------------------------------------------------------
+
+
+def _start(upgrade: Upgrade) -> actions.Start:
+    start = upgrade.start
+    if isinstance(start, instructing.MissingState):
+        raise LookupError(f"no attempt may begin: {start.message}")
+    return start
+
+
+def _may_drop_state(draft: Draft, upgrade: Upgrade) -> bool:
+    """Whether a stateless upgrade begins empty. A savepoint that the change names is taken up. After a lost status
+    nobody can tell whether a user asked for this change, and so whether state may be given up."""
+    names_state = upgrade.strongest is ChangeKind.SAVEPOINT and upgrade.start != draft.start
+    lost = not draft.seen.job.status.get("observedGeneration")
+    return not names_state and not lost
