@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import heapq
 import itertools
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ PATIENT = 32
 """Patient keys under way at once, not counting slow ones. Enough for 100 polls a second that take 0.3 s each. When the
 event loop is overloaded, everything else that awaits something waits for one step of each of them. With 448 at once, a
 savepoint did so some sixty times on its way to the driver (RFC 0024)."""
+BURST = 16
+"""Patient keys taken in a row, however many a second there may be."""
 SLOW_S = 1.0
 """A patient key that takes longer waits for a slow driver, and gives its place to another one."""
 SLOW = 160
@@ -78,7 +81,7 @@ class _Entry:
 
 class KeyedQueue(Generic[Key]):
     """See the module. ``work`` reconciles one key: returns :class:`Requeue` or None (not before it is added again).
-    ``held``: whether patient keys have to wait now."""
+    ``held``: whether patient keys have to wait now. ``patient_per_s``: how many of them are taken a second at most."""
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class KeyedQueue(Generic[Key]):
         jitter: float = 0.1,
         on_error: Callable[[Key, Exception, float], None] = lambda key, error, delay_s: None,
         held: Callable[[], bool] = lambda: False,
+        patient_per_s: float = math.inf,
     ) -> None:
         self._work = work
         self._monotonic = monotonic
@@ -98,6 +102,9 @@ class KeyedQueue(Generic[Key]):
         self._jitter = jitter
         self._on_error = on_error
         self._held = held
+        self._patient_every_s = 1.0 / patient_per_s
+        self._patient_at_s = -math.inf
+        """When the next patient key may be taken, but for the burst."""
         self._entries: dict[Key, _Entry] = {}
         self._heaps: dict[bool, list[tuple[float, int, Key]]] = {False: [], True: []}
         """Of those that are not patient, and of those that are."""
@@ -168,9 +175,15 @@ class KeyedQueue(Generic[Key]):
                 entry = self._entries[key]
                 entry.due_s, entry.running = None, True
                 if patient:
-                    self._patient[key] = self._monotonic()
+                    self._note_patient(key)
                 return key
         return None
+
+    def _note_patient(self, key: Key) -> None:
+        now_s = self._monotonic()
+        self._patient[key] = now_s
+        earliest_s = now_s - BURST * self._patient_every_s
+        self._patient_at_s = max(self._patient_at_s, earliest_s) + self._patient_every_s
 
     def next_due_s(self) -> float | None:
         """Seconds until something is due that may be taken; None while nothing is planned."""
@@ -194,6 +207,7 @@ class KeyedQueue(Generic[Key]):
         """Seconds until one more patient key may be taken; None: not before another one has ended."""
         if self._held():
             return HELD_S
+        paced_s = max(0.0, self._patient_at_s - self._monotonic())
         while self._patient:
             key, since_s = next(iter(self._patient.items()))
             slow_in_s = since_s + SLOW_S - self._monotonic()
@@ -202,8 +216,8 @@ class KeyedQueue(Generic[Key]):
             del self._patient[key]
             self._slow.add(key)
         if len(self._patient) < PATIENT:
-            return 0.0
-        return None if len(self._slow) >= SLOW else slow_in_s
+            return paced_s
+        return None if len(self._slow) >= SLOW else max(paced_s, slow_in_s)
 
     def done(self, key: Key, result: Requeue | Exception | None) -> None:
         """The reconcile of ``key`` has ended, with an answer or an error."""

@@ -78,6 +78,9 @@ class Reconciler:
         """Whether urgent work lacks a worker."""
         looks, writes = config.looks_per_s, config.progress_writes_per_s
         self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, self._is_behind)
+        self._comparisons = pacing.Pace(
+            config.deep_looks_per_s, clock_.monotonic, behind=self._is_behind
+        )
         self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, self._is_behind)
 
     def _is_behind(self) -> bool:
@@ -204,16 +207,21 @@ class Reconciler:
 
     async def _look(self, key: Key, memory: Memory, heard: HeardReport | None) -> Requeue | None:
         now_s = self._clock.monotonic()
-        deep = memory.last.deep_s is None or now_s - memory.last.deep_s > self._config.deep_resync_s
+        deep = self._compares(key, memory, now_s)
         written_s = memory.last.progress_s
-        look = await self._observer.look(
-            key.namespace, key.name, memory, self._clock.now(), deep=deep, heard=heard
-        )
+        try:
+            look = await self._observer.look(
+                key.namespace, key.name, memory, self._clock.now(), deep=deep, heard=heard
+            )
+        finally:
+            if deep:
+                self._comparisons.end(key)
         for kind, child in look.strays:
             await self._applier.delete_stray(kind, child, key.namespace)
         if look.seen is None:
             self.memories.forget(key)
             self._judged.pop(key, None)
+            self._comparisons.drop(key)
             return await self._custody.leave(key, k.JOBS, look.others, key.namespace)
         self._custody.is_ours(key)
         if look.seen.job.deleting_at is None and self._waits_for_strays(look):
@@ -257,6 +265,12 @@ class Reconciler:
             return self._listening(memory)
         wait_s = resync_s if wait_s is None else min(wait_s, resync_s)
         return Requeue(wait_s, exact=wait_s < 1.0)
+
+    def _compares(self, key: Key, memory: Memory, now_s: float) -> bool:
+        """Whether a look compares all children: they were not compared lately, and it is this job's turn."""
+        since_s = memory.last.deep_s
+        due = since_s is None or now_s - since_s > self._config.deep_resync_s
+        return due and self._comparisons.take(key)
 
     def _decide(
         self,

@@ -44,6 +44,9 @@ _log = logging.getLogger(__name__)
 STALLED_S = 300.0
 LOOP_S = 60.0
 END_S = 1.0
+CREST = 1.2
+"""Drivers polled in a second at most, as a multiple of their average: room enough to make up for polls that were held.
+"""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,7 @@ class _Operator:
             rng=rng,
             on_error=_tell,
             held=watches.lists,
+            patient_per_s=CREST * config.polls_per_s,
         )
         drivers.aside, reconciler.behind = queue.aside, queue.behind
         self._queue, self._phases = queue, memories.phases

@@ -90,6 +90,8 @@ class World:
         self.report: observed.Report | None = said()
         self.strays: tuple[tuple[k.Kind, observed.Child], ...] = ()
         self.looks = 0
+        self.compared = 0
+        """Looks that read all children."""
         self.done: list[tuple[str, int]] = []
         """Acts, with how many looks there had been."""
         self.written: list[observed.Document] = []
@@ -100,6 +102,7 @@ class World:
         self, _namespace: str, _name: str, memory: Memory, now: datetime, *, deep: bool, **_: Any
     ) -> Look:
         self.looks += 1
+        self.compared += deep
         if self.job.labels.get(labels.OPERATOR_CLASS, "") != self._config.operator_class:
             return Look(None, {}, others=Others(self.job, None))
         memory.is_about(self.job.uid)

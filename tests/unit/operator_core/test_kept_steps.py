@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import Any
 
@@ -171,6 +172,36 @@ def test_a_job_whose_driver_answers_is_looked_at_within_its_round() -> None:
         scene.clock.now_s += later_s
         waited_s += later_s
     assert 950 <= waited_s <= 1000 + 100
+
+
+def test_of_many_looks_few_compare_the_children() -> None:
+    """Also where events ask for the looks: they would wait for lists that go through the objects of all jobs."""
+    scene = Scene()
+    keys = [KEY._replace(name=f"job-{number}") for number in range(100)]
+    for _ in range(60):
+        for key in keys:
+            scene.reconciler.memories.stir(key)
+            asyncio.run(scene.reconciler.reconcile(key))
+        scene.clock.now_s += 1.0
+        if scene.world.compared > len(keys):
+            break
+    assert scene.world.looks > 20 * len(keys)
+    wanted = 1 + scene.clock.now_s - 1000.0
+    assert wanted <= scene.world.compared <= 2 * wanted + 2
+
+
+def test_each_of_many_jobs_has_its_children_compared_in_its_turn() -> None:
+    scene = Scene()
+    compared: dict[str, int] = {}
+    for _ in range(60):
+        for number in range(100):
+            before = scene.world.compared
+            key = KEY._replace(name=f"job-{number}")
+            scene.reconciler.memories.stir(key)
+            asyncio.run(scene.reconciler.reconcile(key))
+            compared[key.name] = compared.get(key.name, 0) + scene.world.compared - before
+        scene.clock.now_s += 1.0
+    assert set(compared.values()) == {1}, "twice in a minute is not due, and 100 have their turn in 50 s"
 
 
 def test_after_a_write_that_came_too_late_there_is_a_look() -> None:

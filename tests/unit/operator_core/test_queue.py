@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import BEHIND_S, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Requeue
+from sparkstate_operator.queue import BEHIND_S, BURST, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Requeue
 
 
 class Clock:
@@ -241,6 +241,24 @@ def test_few_patient_keys_are_under_way_at_once() -> None:
     assert found.next_due_s() == 0.0
     assert found.take() == str(PATIENT)
     assert found.take() is None
+
+
+def test_patient_keys_that_were_held_do_not_come_all_at_once() -> None:
+    clock = Clock()
+    found = queue(clock, patient_per_s=10.0)
+    for number in range(100):
+        found.add(str(number), patient=True)
+    found.add("event")
+    taken: list[float] = []
+    while len(taken) < 101:
+        while (key := found.take()) is not None:
+            taken.append(clock.now_s)
+            found.done(key, None)
+        clock.now_s += found.next_due_s() or 0.0
+    began_s = taken[0]
+    in_first_second = sum(at_s < began_s + 1.0 for at_s in taken)
+    assert BURST + 1 <= in_first_second <= BURST + 1 + 10
+    assert taken[-1] - began_s == pytest.approx((100 - BURST) / 10.0, abs=0.2)
 
 
 def test_it_is_behind_when_a_key_that_is_not_patient_waits() -> None:
