@@ -1,4 +1,4 @@
-"""``docs/real-nodes.md``: every test on real nodes, and what became of it when it was last run.
+"""``docs/real-nodes.md``: every test on real nodes, and its result in the last run.
 
 The rows are the functions of ``tests/e2e``, the results come from JUnit files. The page is its own store, as
 ``docs/faults.md`` is: a run of some of the tests renews their rows and leaves the others as they were.
@@ -16,19 +16,19 @@ import faults_page
 
 from sparkstate_tools.verdicts import junit
 
-COLUMNS = ("expected", "result", "runs", "on", "test")
+COLUMNS = ("expected", "result", "runs", "last run", "test")
 
-HEAD = """# What was tried on real nodes
+HEAD = """# Tests on real nodes, and their results
 
-`make e2e` writes this page; do not edit it. Each line is one test on real nodes. Kubelets and containerd run containers
-of our images, with the operator as its chart installs it, a real S3 server and real Spark
-([tests/README.md](../tests/README.md) says how). A line shows the result of the test in its last run, and the day of
-that run. `runs` counts the test's parameters.
+`make e2e` writes this page; do not edit it. Each row is one test on real nodes. Kubelets and containerd run
+containers of our images, with the operator as its chart installs it, a real S3 server and real Spark
+([tests/README.md](../tests/README.md) describes the setup). A row shows the result and the date of the last
+run of the test. `runs` counts the parameter sets of the test.
 """
 
 
 class Result(NamedTuple):
-    """What the last run of a test said."""
+    """The result of a test in its last run."""
 
     outcome: str = faults_page.NOT_RUN
     runs: int = 0

@@ -1,4 +1,4 @@
-"""``docs/faults.md``: every fault that is tried, and what became of it.
+"""``docs/faults.md``: every fault that tests inject on purpose, and its outcome.
 
 The rows come from the marks of the tests (``tests/support/faults.py``), the results from JUnit files; what did not run
 says so. The page is its own store: a run of some of the tests renews their rows and leaves the others as they were.
@@ -15,14 +15,15 @@ from typing import NamedTuple
 from sparkstate_tools.verdicts import junit
 
 AS_EXPECTED, NOT_RUN = "as expected", "not run"
-COLUMNS = ("broken", "when", "on", "expected", "became of it", "runs", "test")
+COLUMNS = ("broken", "when", "on", "expected", "outcome", "runs", "test")
 
-HEAD = """# What was broken on purpose, and what became of it
+HEAD = """# Faults injected on purpose, and their outcomes
 
-`make faults` writes this page; do not edit it. Each line is one kind of fault. It says what is broken, when (for
-processes: in which phase) and on which backend or storage, what the outcome must be, and what it was in the last run; a
-line that never ran says so. `runs` counts the runs with that fault: parameters, seeds, generated lives.
-[The glossary](GLOSSARY.md) explains the words; [tests/README.md](../tests/README.md) says how the tests are made.
+`make faults` writes this page; do not edit it. Each row is one kind of fault. The row says what is broken,
+when (for processes: in which phase), on which backend or storage, and what is expected. The outcome is that
+of the last run; a row that has never run says so. `runs` counts the runs with that fault: parameters, seeds
+and generated lives. [The glossary](GLOSSARY.md) explains the terms. [tests/README.md](../tests/README.md)
+describes the tests.
 """
 
 
@@ -37,7 +38,7 @@ class Key(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What the last run of a row said."""
+    """The result of a row in its last run."""
 
     outcome: str = NOT_RUN
     runs: int = 0
@@ -55,7 +56,7 @@ def from_cases(cases: Iterable[junit.Case]) -> dict[Key, Result]:
 
 
 def outcome(cases: Sequence[junit.Case]) -> str:
-    """What became of a row, in words: by its worst case."""
+    """The outcome of a row, in words: that of its worst case."""
     failed = sum(case.outcome == junit.FAILED for case in cases)
     if failed:
         return f"**failed** in {failed} of {len(cases)}"

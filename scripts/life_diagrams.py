@@ -1,7 +1,7 @@
 """The lives of a job, a snapshot and a driver, from the tables in the code to ``docs/operator.md``.
 
-Each is a diagram (Mermaid), then the same as a table, which also has what the diagram leaves out: phases that go on in
-spite of a cause, and transitions of a status that is older than its job.
+Each life is a Mermaid diagram, followed by a table. The table also shows two things that the diagram leaves
+out: phases that a cause does not change, and transitions from a status that is older than its job.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def table(life: Life) -> str:
     for row in life.rows:
         ends = "every other" if _is_from_everywhere(life, row) else _list(life, row.ends)
         if row.stale:
-            ends += f"; where the status was older: {_list(life, row.stale)}"
-        stays = f"; {_list(life, row.keeps)} goes on" if row.keeps else ""
+            ends += f"; if the status is older than the job: {_list(life, row.stale)}"
+        stays = f"; {_list(life, row.keeps)} unchanged" if row.keeps else ""
         lines.append(f"| {row.when} | {row.who} | {ends} | `{row.to}`{stays} |")
     return "\n".join(lines) + "\n"
 

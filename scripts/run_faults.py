@@ -152,7 +152,7 @@ def run(chosen: Sequence[Part], left: Sequence[Part], rows: set[faults_page.Key]
 
 
 def report(chosen: Sequence[Part], failed: Sequence[str]) -> int:
-    """Print what became of it; the exit code."""
+    """Print the outcomes; returns the exit code."""
     ran = results(chosen)
     bad = [
         f"{key.test}: {key.broken}: {got.outcome}" for key, got in ran.items() if got.outcome != "as expected"

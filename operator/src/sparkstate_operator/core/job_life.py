@@ -68,7 +68,7 @@ BEGUN = Cause(
     _of("Pending", "Running", "Suspending", "Suspended") | _OVER,
     keeps=_of("Upgrading", "Failing"),
 )
-MADE = Cause(Actor.OPERATOR, "the driver's pod is made", "Starting", _of("Upgrading", "Failing"))
+MADE = Cause(Actor.OPERATOR, "the driver's pod is created", "Starting", _of("Upgrading", "Failing"))
 PREPARES = Cause(
     # A driver that recovers restores first: until it runs again the job is failing.
     Actor.DRIVER,
@@ -114,14 +114,14 @@ FINISHED = Cause(Actor.DRIVER, "all of the input has been processed", "Finished"
 NOT_RESTORED = Cause(
     # The job never starts empty instead: only its user may give state up.
     Actor.DRIVER,
-    "the state to restore from is not there, or does not fit",
+    "the state to restore from is missing, or does not fit",
     "RestoreBlocked",
     _of(*ATTEMPT),
     stale=_STALE,
 )
 GIVEN_UP = Cause(
     Actor.OPERATOR,
-    "another attempt would end the same way, or none is allowed any more",
+    "another attempt would end the same way, or no more attempts are allowed",
     "Failed",
     _of(*ATTEMPT),
     stale=_STALE,
@@ -138,7 +138,7 @@ NOT_THERE = Cause(
 
 CHANGED = Cause(
     Actor.USER,
-    "the spec changes so that it takes another attempt",
+    "the spec changes in a way that needs another attempt",
     "Upgrading",
     _of(*ATTEMPT),
     stale=_STALE - _of("Upgrading"),

@@ -12,18 +12,18 @@ def _of(*phases: SnapshotPhase) -> frozenset[str]:
     return frozenset(phases)
 
 
-CREATED = Cause(Actor.USER, "the snapshot is created, by hand or by the clock", "Pending", frozenset({NEW}))
+CREATED = Cause(Actor.USER, "the snapshot is created, by hand or on schedule", "Pending", frozenset({NEW}))
 CHANGED = Cause(
     # The new spec may mend what kept the engine from the data (credentials, a volume), so it looks once more.
     Actor.USER,
-    "the spec of one that could not be registered changes",
+    "the spec of a snapshot that could not be registered changes",
     "Pending",
     _of("Failed"),
 )
 TRIGGERED = Cause(
     # Before the driver is asked, so that a repetition asks for the same savepoint.
     Actor.OPERATOR,
-    "the trigger id is written down",
+    "the trigger id is recorded",
     "Triggered",
     _of("Pending"),
 )
@@ -35,10 +35,10 @@ COMPLETED = Cause(
     "Completed",
     _of("Triggered", "InProgress", "Failed"),
 )
-REGISTERED = Cause(Actor.OPERATOR, "the engine has read what uri names", "Completed", _of("Pending"))
+REGISTERED = Cause(Actor.OPERATOR, "the engine has read the savepoint at uri", "Completed", _of("Pending"))
 NOT_TAKEN = Cause(
     Actor.OPERATOR,
-    "the job was not ready in time, or the spec is wrong, or uri cannot be restored",
+    "the job was not ready in time, or the spec is wrong, or the savepoint at uri cannot be restored",
     "Failed",
     _of("Pending"),
 )

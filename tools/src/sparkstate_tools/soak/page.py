@@ -1,4 +1,4 @@
-"""``docs/reliability.md``: what was soaked, and what became of it."""
+"""``docs/reliability.md``: the soaks and their results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ _HEAD = """# Reliability
 
 <!-- The tables are written by `make soak ARGS=--page` from a run. Do not edit them. -->
 
-[faults.md](faults.md) lists the faults that tests cause on purpose, and their outcome. This page shows how a job
-behaves after a long life.
+[faults.md](faults.md) lists the faults that tests inject on purpose, and their outcomes. This page shows how
+a job behaves when it runs for a long time.
 
-`make soak` runs one job on each backend through 20,000 epochs and 2,000 checkpoints. The job's source gets a new file
-for every epoch, and its checkpoints and its output go to a real S3 server. On a seeded schedule, slots and drivers are
-killed, and the storage refuses requests or is away. A reader compares every published row with a model, then deletes
-the file. The state has a fixed number of keys, so no other quantity should grow either.
+`make soak` runs one job on each backend through 20,000 epochs and 2,000 checkpoints. The job's source gets a
+new file for every epoch, and its checkpoints and its output go to a real S3 server. On a seeded schedule,
+slots and drivers are killed, and the storage refuses requests or is unavailable. A reader compares every
+published row with a model, then deletes the file. The state has a fixed number of keys, so no other quantity
+should grow either.
 
 A slope is the median of the slopes between all pairs of samples (Theil and Sen), without the first tenth of the run.
 The figures of a process are compared only within the second half of the life of that process. RocksDB's block cache
@@ -46,19 +47,21 @@ Soaks have found these faults, which are now fixed:
   compact entries every twenty epochs instead of every ten. After one more restore, Spark looked for `89.compact`,
   which had never been written, and every start failed there. The list is now adapted to what Spark looks for, and that
   checkpoint has been restored.
-- Spark cached a list of the files of every epoch, a kilobyte each and up to 250 MB in all, in which nothing was ever
-  found again. Histograms of the driver's heap showed an entry for each epoch of its life. The cache is now off.
-- Java kept the name of every socket through which Python had collected a result, to delete its file at the exit: 130
-  bytes for each epoch, without any bound. The names of deleted sockets are now removed every thousand epochs.
+- Spark cached a list of the files of every epoch, a kilobyte each and up to 250 MB in all, and never used these
+  entries again. Histograms of the driver's heap showed an entry for each epoch of its life. The cache is now off.
+- Java kept the name of every socket through which Python had collected a result, so that it could delete the
+  file of the socket at exit: 130 bytes for each epoch, without any bound. The names of deleted sockets are now
+  removed every thousand epochs.
 
-The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected, and after
-Spark has dropped the blocks of dead broadcasts. In the table `hashmap, quiet`, which is from before the last two fixes,
-it rises by 2.2 MiB per 1,000 epochs in the second half of lives of some 4,000 epochs. Everything else in that table is
-flat, times included, because nothing else ran on the machine. The table `hashmap` is from after these fixes: memory,
-descriptors, threads, disk and stored objects are flat, the live heap included. Its times grew, because Kubernetes was
-built, tests ran and checks ran on the same two processors meanwhile. The table `hashmap, longer` is from an earlier
-soak of more parts, with a checkpoint every two seconds. There the live heap is measured in the same way from epoch
-39,000 on. The times grew there, because a full run of the tests shared the machine during the second half.
+The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected,
+and after Spark has dropped the blocks of dead broadcasts. In the table `hashmap, quiet`, which is from before
+the last two fixes, it rises by 2.2 MiB per 1,000 epochs in the second half of lives of some 4,000 epochs.
+Everything else in that table is flat, times included, because nothing else ran on the machine. The table
+`hashmap` is from after these fixes: memory, descriptors, threads, disk and stored objects are flat, the live
+heap included. Its times grew, because tests, checks and a build of Kubernetes ran on the same two processors.
+The table `hashmap, longer` is from an earlier soak of more parts, with a checkpoint every two seconds. There
+the live heap is measured in the same way from epoch 39,000 on. The times grew there, because a full run of
+the tests shared the machine during the second half.
 
 With earlier versions, RocksDB went through 20,001 epochs and 2,740 checkpoints, and HashMap through 21,085 and 1,997,
 then through 20,001 and 2,244. Every published row was right, and the soaks found the faults above. The table `rocksdb`
