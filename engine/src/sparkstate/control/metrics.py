@@ -23,39 +23,39 @@ EPOCH_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 1
 CHECKPOINT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 EPOCH_HELP: Final = "Duration of an epoch from its start in Spark to its commit."
 CHECKPOINT_HELP: Final = "Duration of a checkpoint or savepoint from its trigger to its commit in the log."
-PAUSE_HELP: Final = "How long an epoch had to wait for a checkpoint."
+PAUSE_HELP: Final = "The time that an epoch had to wait for a checkpoint."
 
 _AWAY: Final = "sparkstate_storage_away_seconds"
 GAUGES: Final[dict[str, str]] = {
     "sparkstate_epoch": "The last committed epoch.",
-    "sparkstate_rows_per_second": "Rows fed into keyed operators per second, now.",
+    "sparkstate_rows_per_second": "Current rate of rows fed into keyed operators, per second.",
     "sparkstate_watermark_timestamp_seconds": "The event-time watermark, in seconds since the Unix epoch.",
     "sparkstate_watermark_lag_seconds": "Wall time minus watermark.",
     "sparkstate_state_bytes": "Bytes of the whole committed state.",
-    "sparkstate_checkpoints_in_progress": "Checkpoints and savepoints that run now.",
+    "sparkstate_checkpoints_in_progress": "Checkpoints and savepoints in progress.",
     "sparkstate_last_checkpoint_size_bytes": 'Size of the newest completed checkpoint; part="full": the '
     'state that it represents, part="delta": the bytes that had to be uploaded.',
     "sparkstate_last_checkpoint_age_seconds": "Time since the trigger of the newest completed checkpoint.",
     "sparkstate_incarnation": "Number of the restore from which the job runs.",
-    "sparkstate_slot_up": "1 while the slot's process lives.",
+    "sparkstate_slot_up": "1 while the slot's process is alive.",
     "sparkstate_slot_state_bytes": "Bytes of committed state in the slot.",
     "sparkstate_slot_state_rows": "Rows of committed state in the slot.",
     "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables, overlays.",
     "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
     "sparkstate_slot_held_output_bytes": "Output of file sinks on the slot's disk, which the next checkpoints publish.",
-    "sparkstate_storage_away_seconds": "For how long a storage that the job needs has not answered.",
-    "sparkstate_user_counter": "A function's own counter. It may go down, and begins at 0 with the slot.",
+    "sparkstate_storage_away_seconds": "The time for which a storage that the job needs has not answered.",
+    "sparkstate_user_counter": "A function's own counter. It may decrease, and starts at 0 with the slot.",
     "sparkstate_user_gauge": "A function's own gauge, as of the end of an epoch.",
     "sparkstate_user_meter_events_per_second": "Rate of a function's own meter, over its time span.",
-    "sparkstate_user_distribution_values": "How many numbers a function's own distribution got since the slot began.",
-    "sparkstate_user_distribution_sum": "Their sum.",
-    "sparkstate_user_distribution_least": "The least of them.",
-    "sparkstate_user_distribution_largest": "The largest of them.",
+    "sparkstate_user_distribution_values": "Values in a function's own distribution since the slot began.",
+    "sparkstate_user_distribution_sum": "Sum of the values in the distribution.",
+    "sparkstate_user_distribution_least": "Smallest value in the distribution.",
+    "sparkstate_user_distribution_largest": "Largest value in the distribution.",
 }
 COUNTERS: Final[dict[str, str]] = {
     "sparkstate_rows": "Rows fed into keyed operators since the driver started.",
     "sparkstate_late_rows": "Rows whose event time was not after the watermark, since the driver started.",
-    "sparkstate_dropped_rows": "Rows for side outputs that nothing in the job reads, since the driver started.",
+    "sparkstate_dropped_rows": "Rows for side outputs without a reader in the job, since the driver started.",
     "sparkstate_restarts": "Restarts after a failure.",
     "sparkstate_storage_failures": "Calls that failed because a storage was away, since the driver started.",
     "sparkstate_checkpoints_completed": "Completed checkpoints and savepoints.",

@@ -32,21 +32,22 @@ _METRICS_INTRO: Final = """\
 
 {note}
 
-`GET /metrics` of the port that the job's `metricsPort` opens, without a token; or of the control endpoint, with one
-(`authorization.credentials_file` in Prometheus' scrape configuration). Gauges without a
-value yet are left out. Counters carry `_total`, as Prometheus asks. The port without a token names no place in
-storage: there `sparkstate_storage_away_seconds` has no label, and gives the time of the place that has been
-away longest.
+Prometheus can read `GET /metrics` on the port that the job's `metricsPort` opens, without a token, or on the
+control endpoint, with a token (`authorization.credentials_file` in Prometheus' scrape configuration). Gauges
+that have no value yet are omitted. The names of counters end with `_total`, as Prometheus requires. The port
+without a token does not name places in storage: there, `sparkstate_storage_away_seconds` has no label, and
+gives the time of the place that has been away longest.
 
 | name | type | labels | meaning |
 |---|---|---|---|"""
 _NATIVE: Final = """
-`sparkstate_user_…` are the metrics that the job's functions make by `get_metrics_group()`. The label `metric` is the
-name with its groups, joined by dots; any printable name will do. An operator shows 100 in each slot.
+`sparkstate_user_…` are the metrics that the job's functions create with `get_metrics_group()`. The label
+`metric` is the name with its groups, joined by dots; any printable name is allowed. An operator shows up to
+100 of these metrics in each slot.
 
-RocksDB's native metrics are off by default. Those that a job switches on (Flink's
-`state.backend.rocksdb.metrics.*`) come as gauges under `sparkstate_rocksdb_<name>`, with `-` turned into `_`,
-and with the labels that the slot gives: `estimate-num-keys` is `sparkstate_rocksdb_estimate_num_keys`."""
+RocksDB's native metrics are off by default. The metrics that a job enables (Flink's
+`state.backend.rocksdb.metrics.*`) appear as gauges named `sparkstate_rocksdb_<name>`, with `-` replaced by
+`_`, and with the labels that the slot gives: `estimate-num-keys` is `sparkstate_rocksdb_estimate_num_keys`."""
 
 
 def rest_api(document: dict[str, Any]) -> Iterator[str]:
