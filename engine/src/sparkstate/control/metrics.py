@@ -47,7 +47,8 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_user_counter": "A function's own counter. It may decrease, and starts at 0 with the slot.",
     "sparkstate_user_gauge": "A function's own gauge, as of the end of an epoch.",
     "sparkstate_user_meter_events_per_second": "Rate of a function's own meter, over its time span.",
-    "sparkstate_user_distribution_values": "Values in a function's own distribution since the slot began.",
+    "sparkstate_user_distribution_values": "Number of values in a function's own distribution since the "
+    "slot began.",
     "sparkstate_user_distribution_sum": "Sum of the values in the distribution.",
     "sparkstate_user_distribution_least": "Smallest value in the distribution.",
     "sparkstate_user_distribution_largest": "Largest value in the distribution.",

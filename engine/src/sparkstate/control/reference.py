@@ -47,7 +47,8 @@ _NATIVE: Final = """
 
 RocksDB's native metrics are off by default. The metrics that a job enables (Flink's
 `state.backend.rocksdb.metrics.*`) appear as gauges named `sparkstate_rocksdb_<name>`, with `-` replaced by
-`_`, and with the labels that the slot gives: `estimate-num-keys` is `sparkstate_rocksdb_estimate_num_keys`."""
+`_`, and with the labels that the slot gives. For example, `estimate-num-keys` is
+`sparkstate_rocksdb_estimate_num_keys`."""
 
 
 def rest_api(document: dict[str, Any]) -> Iterator[str]:
