@@ -229,7 +229,7 @@ class Reconciler:
                 True  # nothing was decided, so the event that caused this look is still unanswered
             )
             return Requeue(_STRAYS_S)
-        if deep:
+        if look.seen.children is not None:
             memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)

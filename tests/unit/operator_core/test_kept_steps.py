@@ -102,7 +102,7 @@ def test_what_a_look_saw_that_compared_the_children_is_kept_too() -> None:
     scene = Scene()
     scene.memory.last.deep_s = None
     scene.hear("1234")
-    scene.step()
+    scene.step(1)
     assert ("carry_out", 1) in scene.world.done, "the children are made again"
     assert scene.memory.last.kept is not None
     scene.memory.last.deep_s = None

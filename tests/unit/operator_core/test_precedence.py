@@ -117,6 +117,11 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
     look(observed.ObservedState(job(STARTING), NOW, drivers=(pod(1),)))
     look(observed.ObservedState(job(LOST), NOW, tasks=(UNREAD,)))
+    # A life by chance changes the image alone, and its pods are always taken.
+    harmless = job(running_status(), generation=2, upgradeMode="savepoint")
+    look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
+    newer = job(running_status(), generation=2, image="example/job:2")
+    look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []
