@@ -54,19 +54,14 @@ Soaks have found these faults, which are now fixed:
   removed every thousand epochs.
 
 The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected,
-and after Spark has dropped the blocks of dead broadcasts. In the table `hashmap, quiet`, which is from before
-the last two fixes, it rises by 2.2 MiB per 1,000 epochs in the second half of lives of some 4,000 epochs.
-Everything else in that table is flat, times included, because nothing else ran on the machine. The table
-`hashmap` is from after these fixes: memory, descriptors, threads, disk and stored objects are flat, the live
-heap included. Its times grew, because tests, checks and a build of Kubernetes ran on the same two processors.
-The table `hashmap, longer` is from an earlier soak of more parts, with a checkpoint every two seconds. There
-the live heap is measured in the same way from epoch 39,000 on. The times grew there, because a full run of
-the tests shared the machine during the second half.
+and after Spark has dropped the blocks of dead broadcasts. The table `hashmap` is from a run on two processors
+with little other work; for six minutes, tests with the lowest priority ran as well. Every quantity in it is flat.
 
-With earlier versions, RocksDB went through 20,001 epochs and 2,740 checkpoints, and HashMap through 21,085 and 1,997,
-then through 20,001 and 2,244. Every published row was right, and the soaks found the faults above. The table `rocksdb`
-is from before the fix of the driver's heaps; its live heap is that of the later part, from epoch 10,992. All soaks
-shared two processors with much other work, so times vary.
+With earlier versions, HashMap went through 55,286 epochs and 3,823 checkpoints in one soak of eight parts, and through
+20,931 and 21,300 epochs in two others. In these soaks the live heap grew, or, where other work shared the machine, the
+times did. RocksDB went through 20,001 epochs and 2,740 checkpoints. Every published row was right, and the soaks found
+the faults above. The table `rocksdb` is from before the fix of the driver's heaps; its live heap is that of the later
+part, from epoch 10,992.
 """
 
 
