@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.functions import (
         AggregateFunction,
         KeyedProcessFunction,
@@ -39,12 +40,14 @@ _HOMES = {
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
     "HashMapStateBackend": "sparkstate.state_backend",
+    "KeyedBatchFunction": "sparkstate.batches.functions",
     "KeyedProcessFunction": "sparkstate.functions",
     "ListStateDescriptor": "sparkstate.state.descriptors",
     "MapStateDescriptor": "sparkstate.state.descriptors",
     "OutputTag": "sparkstate.functions",
     "ReduceFunction": "sparkstate.functions",
     "ReducingStateDescriptor": "sparkstate.state.descriptors",
+    "RowError": "sparkstate.batches.functions",
     "RuntimeContext": "sparkstate.functions",
     "TimeDomain": "sparkstate.functions",
     "TimerService": "sparkstate.functions",
@@ -60,12 +63,14 @@ __all__ = [
     "EmbeddedRocksDBStateBackend",
     "FileSink",
     "HashMapStateBackend",
+    "KeyedBatchFunction",
     "KeyedProcessFunction",
     "ListStateDescriptor",
     "MapStateDescriptor",
     "OutputTag",
     "ReduceFunction",
     "ReducingStateDescriptor",
+    "RowError",
     "RuntimeContext",
     "TimeDomain",
     "TimerService",

@@ -44,6 +44,7 @@ __all__ = [
     "OutputTag",
     "ReduceFunction",
     "RuntimeContext",
+    "RuntimeInfo",
     "TimeDomain",
     "TimerService",
 ]
@@ -175,33 +176,8 @@ class MetricGroup(ABC):
         """A distribution."""
 
 
-class RuntimeContext(ABC):
-    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the
-    same handle."""
-
-    @abstractmethod
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
-        """One value per key."""
-
-    @abstractmethod
-    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
-        """A list per key."""
-
-    @abstractmethod
-    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
-        """A map per key."""
-
-    @abstractmethod
-    def get_reducing_state(
-        self, state_descriptor: descriptors.ReducingStateDescriptor
-    ) -> api.ReducingState[Any]:
-        """One value per key, into which added ones are folded."""
-
-    @abstractmethod
-    def get_aggregating_state(
-        self, state_descriptor: descriptors.AggregatingStateDescriptor
-    ) -> api.AggregatingState[Any, Any]:
-        """One accumulator per key; what is read may be of another type than what is added."""
+class RuntimeInfo(ABC):
+    """What a function may ask about its slot and its job."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -234,6 +210,35 @@ class RuntimeContext(ABC):
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:
         """The operator's group, in which metrics of its own are made."""
+
+
+class RuntimeContext(RuntimeInfo):
+    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the
+    same handle."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
+        """One value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
+        """A list per key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
+        """A map per key."""
+
+    @abstractmethod
+    def get_reducing_state(
+        self, state_descriptor: descriptors.ReducingStateDescriptor
+    ) -> api.ReducingState[Any]:
+        """One value per key, into which added ones are folded."""
+
+    @abstractmethod
+    def get_aggregating_state(
+        self, state_descriptor: descriptors.AggregatingStateDescriptor
+    ) -> api.AggregatingState[Any, Any]:
+        """One accumulator per key; what is read may be of another type than what is added."""
 
 
 class Context(ABC):

@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sparkstate.backends.base import ShardStore
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.clock import Clock
+from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import base
+from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.spec import BatchOperatorSpec, JobFacts, KeyedSpec, OperatorSpec
 
-KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {OperatorSpec: KeyedOperator}
+KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
+    OperatorSpec: KeyedOperator,
+    BatchOperatorSpec: KeyedBatchOperator,
+}
 """By the class of the spec. Each is called with what ``make`` is given."""
 
 
@@ -30,3 +36,10 @@ def make(
     """The operator of a spec, not opened yet, in slot ``subtask`` of ``parallelism``. ``budget`` bounds the memory of
     all overlays of the slot; None: they are not counted."""
     return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts)
+
+
+def spec(function: KeyedProcessFunction | KeyedBatchFunction, **fields: Any) -> KeyedSpec:
+    """The spec of the kind that a function asks for. ``fields`` are those of ``KeyedSpec``."""
+    if isinstance(function, KeyedBatchFunction):
+        return BatchOperatorSpec(function=function, **fields)
+    return OperatorSpec(function=function, **fields)

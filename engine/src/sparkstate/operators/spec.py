@@ -1,4 +1,4 @@
-"""The description of one keyed operator: frozen, made by the driver, carried to every slot."""
+"""The descriptions of keyed operators: frozen, made by the driver, carried to every slot."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Literal
 
 import pyarrow as pa
 
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorSpec:
-    """One keyed operator."""
+class KeyedSpec:
+    """One keyed operator, whatever its function is called with."""
 
     uid: str
     """Its identity: state is restored by it."""
-    function: KeyedProcessFunction
     row_columns: tuple[str, ...]
     """The columns of the row that the user's function sees."""
     key_columns: tuple[str, ...]
@@ -45,6 +45,20 @@ class OperatorSpec:
     emit_timestamps: bool = False
     """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer
     behind a row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec(KeyedSpec):
+    """An operator whose function is called for each row."""
+
+    function: KeyedProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOperatorSpec(KeyedSpec):
+    """An operator whose function is called with batches."""
+
+    function: KeyedBatchFunction
 
 
 @dataclass(frozen=True, kw_only=True)

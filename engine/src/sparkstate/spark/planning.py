@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkstate import columns
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators import kinds
+from sparkstate.operators.spec import KeyedSpec
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
@@ -13,24 +14,24 @@ from sparkstate.spark import epochs, graph, plans
 from sparkstate.storage import naming
 
 
-def operator_specs(declared: graph.Graph) -> tuple[OperatorSpec, ...]:
+def operator_specs(declared: graph.Graph) -> tuple[KeyedSpec, ...]:
     """One spec per operator, upstream first (declaration order is topological)."""
     return tuple(_spec(declared, operator) for operator in declared.operators.values())
 
 
-def _spec(declared: graph.Graph, operator: graph.Operator) -> OperatorSpec:
+def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     struct = plans.input_type(declared, operator)
-    kinds = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
+    key_types = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
     has_time = operator.event_time is not None or (
         operator.upstream is not None and operator.upstream[1] is None
     )
     wanted = set(operator.side_outputs)
-    return OperatorSpec(
+    return kinds.spec(
+        operator.function,
         uid=operator.uid,
-        function=operator.function,
         row_columns=tuple(struct.names),
         key_columns=epochs.hidden_keys(operator, struct),
-        key_type=kinds[0] if len(kinds) == 1 else Types.TUPLE(kinds),
+        key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
         side_schemas={

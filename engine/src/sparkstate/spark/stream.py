@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sparkstate import errors
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, plans
@@ -151,7 +152,7 @@ class KeyedStream:
 
     def process(
         self,
-        function: KeyedProcessFunction,
+        function: KeyedProcessFunction | KeyedBatchFunction,
         *,
         uid: str,
         output_schema: str,
@@ -160,7 +161,8 @@ class KeyedStream:
         late_output: OutputTag | None = None,
         sort_by_event_time: bool = False,
     ) -> ProcessedStream:
-        """Run ``function`` for every row, with keyed state and timers.
+        """Run ``function`` for every row (``KeyedProcessFunction``), or for batches of rows
+        (``KeyedBatchFunction``), with keyed state and timers.
 
         ``uid`` names the operator: its state is found again by it. ``output_schema`` is a DDL string of what the
         function yields. ``on_error="side-output"`` undoes a failing record's changes and puts the record, with the
@@ -173,13 +175,18 @@ class KeyedStream:
                 f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
                 "letter or digit"
             )
-        if not isinstance(function, KeyedProcessFunction):
+        if not isinstance(function, (KeyedProcessFunction, KeyedBatchFunction)):
             raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is not a KeyedProcessFunction object"
+                f"process({function!r}) of {uid!r} is not a KeyedProcessFunction or KeyedBatchFunction object"
                 + ("; create an instance of the class" if isinstance(function, type) else "")
             )
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
+        if on_error == "side-output" and isinstance(function, KeyedBatchFunction):
+            raise errors.SpecInvalid(
+                f"process(on_error='side-output') of {uid!r}: a KeyedBatchFunction sees many records at once, so no "
+                "single one can be undone; yield the rows that it rejects to a side output of its own"
+            )
         if sort_by_event_time and self._event_time is None:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(

@@ -1,4 +1,4 @@
-"""A ``KeyedProcessFunction`` in a test: without Spark, without slots, with a real state backend.
+"""A ``KeyedProcessFunction`` or a ``KeyedBatchFunction`` in a test: without Spark, without slots, with a real state backend.
 
 Elements, watermarks and processing time are pushed by hand, output and state are read back. Each push is an
 epoch of its own: what the function did is committed when the call returns. ``process_elements`` with a watermark is an
@@ -18,12 +18,13 @@ from types import TracebackType
 from typing import Any, Literal
 
 from sparkstate.backends import base, canonical, loader
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.base import EpochOverlay
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.spec import JobFacts
 from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
 from sparkstate.serde.row import Row
@@ -66,12 +67,15 @@ class KeyedProcessHarness:
     (2, 2)
     [('tea', 2)]
 
-    ``options`` are fields of ``OperatorSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
+    A ``KeyedBatchFunction`` gets the elements of one push as one batch; they are dicts or named rows, and its output
+    are rows too.
+
+    ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """
 
     def __init__(
         self,
-        function: KeyedProcessFunction,
+        function: KeyedProcessFunction | KeyedBatchFunction,
         *,
         key: Callable[[Any], Any],
         key_type: TypeInformation,
@@ -86,8 +90,8 @@ class KeyedProcessHarness:
         self._key = key
         self._backend: Literal["hashmap", "rocksdb"] = backend
         self._key_space = KeySpace(max_parallelism, shards)
-        self._spec = OperatorSpec(
-            uid=uid, function=function, row_columns=(), key_columns=("key",), key_type=key_type, **options
+        self._spec = kinds.spec(
+            function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **options
         )
         self._key_codec = composite.key_codec(key_type)
         self._clock = ManualClock(processing_time)

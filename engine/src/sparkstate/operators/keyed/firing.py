@@ -11,22 +11,15 @@ behind the watermark waits for this too: only an advance of the watermark fires 
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections import deque
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.backends.base import Timer
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.keyed.calls import Calls
+from sparkstate.operators.keyed.due_timers import CHUNK_TIMERS, DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.memory.spilled_timers import SpilledTimers
-from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
+from sparkstate.operators.state.overlay import Overlay, TimerKey
 
-CHUNK_TIMERS = 1024
-"""How many committed timers are taken at once, so that their keys' state is read in one call."""
 FLUSH_ROWS = 16_384
 
 
@@ -46,88 +39,28 @@ class _Firing:
         self, calls: Calls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
     ) -> None:
         self._calls = calls
-        self._tables = calls.tables
-        self._budget = budget
         self._overlay = overlay
         self._domain = domain
-        self._timers: TimerOverlay = overlay.timers[domain]
-        self._until = until
         self._watermark = calls.cursor.service.watermark
-        self._chunk: deque[Timer] = deque()
-        self._spilled = SpilledTimers(
-            overlay.spill, self._tables.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
-        )
+        self._due = DueTimers(calls.tables, budget, overlay, domain, until, self._rebind)
         self._yielded: list[Any] = []
         self._emitted: list[int | None] = []
         self._rejected: list[Any] = []
 
     def run(self) -> None:
-        until = self._until
         self._calls.cursor.domain = self._domain
-        self._timers.start_firing(until, new_ones_too=self._domain is TimeDomain.EVENT_TIME)
-        committed = heapq.merge(
-            *(table.due(until) for table in self._tables.timer_tables(self._domain)),
-            key=lambda timer: timer.timestamp,
-        )
-        try:
-            for timer in self._in_order(committed):
+        with self._due as due:
+            for timer in due:
                 self._fire(timer)
                 if len(self._yielded) >= FLUSH_ROWS:
                     self._flush()
                 if self._overlay.timers_fired % CHUNK_TIMERS == 0:
-                    self._settle()
-        finally:
-            self._timers.stop_firing()
+                    due.settle()
         self._flush()
         self._calls.reject(self._overlay, self._rejected)
 
-    def _in_order(self, committed: Iterator[Timer]) -> Iterator[TimerKey]:
-        """Committed, spilled and own timers by time; each is marked deleted before it fires."""
-        timers, spilled = self._timers, self._spilled
-        while True:
-            own = timers.peek()
-            stored, other = self._peek_committed(committed), spilled.peek()
-            from_spill = other is not None and (stored is None or other.timestamp < stored.timestamp)
-            first = other if from_spill else stored
-            if first is not None and (own is None or first.timestamp <= own):
-                if from_spill:
-                    spilled.pop()
-                else:
-                    self._chunk.popleft()
-                timer = (first.timestamp, first.key, first.namespace)
-                if timers.changes.get(timer) is False:
-                    continue  # deleted in this epoch, or fired as this epoch's own
-            elif own is not None:
-                timer = timers.pop()
-            else:
-                return
-            timers.changes[timer] = False
-            yield timer
-
-    def _peek_committed(self, committed: Iterator[Timer]) -> Timer | None:
-        while not self._chunk:
-            timers = list(itertools.islice(committed, CHUNK_TIMERS))
-            if not timers:
-                return None
-            self._chunk.extend(self._spilled.standing(timers))
-            self._prefetch(self._chunk)
-        return self._chunk[0]
-
-    def _prefetch(self, timers: Iterable[Timer]) -> None:
-        timers = list(timers)
-        keys, kgs = [timer.key for timer in timers], [timer.key_group for timer in timers]
-        self._tables.prefetch(self._overlay, keys, kgs)
-
-    def _settle(self) -> None:
-        """Between two timers: when the overlay's entries and timers went to disk, look for them there."""
-        overlay = self._overlay
-        least = self._timers.least_waiting()
-        if self._budget is None or not self._budget.settle(self._tables, overlay):
-            return
-        self._calls.bind(overlay, self._watermark)
-        self._spilled.restart(overlay.spill, least)
-        self._chunk = deque(self._spilled.standing(list(self._chunk)))
-        self._prefetch(self._chunk)
+    def _rebind(self) -> None:
+        self._calls.bind(self._overlay, self._watermark)
 
     def _fire(self, timer: TimerKey) -> None:
         calls, cursor = self._calls, self._calls.cursor

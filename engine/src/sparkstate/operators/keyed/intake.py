@@ -11,14 +11,14 @@ from sparkstate import columns, errors
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.operators.keyed.outputs import Outputs
 from sparkstate.operators.rows import arrow_rows
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.spec import KeyedSpec
 from sparkstate.operators.state.overlay import Overlay
 
 
 class Intake:
     """The entrance of one operator; ``owned`` are the key groups of its slot."""
 
-    def __init__(self, spec: OperatorSpec, owned: Set[int], outputs: Outputs) -> None:
+    def __init__(self, spec: KeyedSpec, owned: Set[int], outputs: Outputs) -> None:
         self._spec = spec
         self._owned = owned
         self._outputs = outputs

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from sparkstate import columns, errors
 from sparkstate.functions import OutputTag
-from sparkstate.operators.rows import arrow_rows
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.rows import arrow_rows, frames
+from sparkstate.operators.spec import KeyedSpec
 from sparkstate.operators.state.overlay import Overlay
 
 
 class Outputs:
     """The outputs of one operator."""
 
-    def __init__(self, spec: OperatorSpec) -> None:
+    def __init__(self, spec: KeyedSpec) -> None:
         self._spec = spec
         self._stamped = spec.output_schema
         if spec.output_schema is not None and spec.emit_timestamps:
@@ -53,6 +53,20 @@ class Outputs:
             arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
         overlay.batches.setdefault(None, []).append(batch)
+
+    def put_frame(self, overlay: Overlay, tag: str | None, batch: pa.RecordBatch) -> None:
+        """A batch of rows for one output, by the names of its columns. Raises ``frames.FrameError``. Rows for a side
+        output that nothing reads are counted and dropped."""
+        schema = self._stamped if tag is None else self._spec.side_schemas.get(tag)
+        if schema is None:
+            if self._spec.output_schema is None:
+                overlay.unconverted.setdefault(tag, []).extend(frames.to_rows(batch))
+            else:
+                overlay.dropped_rows += batch.num_rows
+            return
+        if columns.TIMESTAMP in schema.names and columns.TIMESTAMP not in batch.schema.names:
+            batch = batch.append_column(columns.TIMESTAMP, pa.nulls(batch.num_rows, pa.int64()))
+        overlay.batches.setdefault(tag, []).append(frames.fitted(batch, schema))
 
     def start_piece(self, overlay: Overlay) -> None:
         """All rows that are put from now on until :meth:`end_piece` become one batch of each output."""

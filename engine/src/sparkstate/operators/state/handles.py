@@ -118,6 +118,30 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
     def clear(self) -> None:
         self._store(None)
 
+    # --- of many keys at once, by the overlay's numbers of them
+
+    def entries_of(self, numbers: list[int]) -> list[Any]:
+        """The values of these keys."""
+        if self._namespace is None:
+            stored = list(map(self._entries.__getitem__, numbers))
+        else:
+            stored = []
+            for self._cursor.number in numbers:
+                stored.append(self._stored())
+        if self._immutable:
+            return stored
+        return [None if value is None else self._thaw(value) for value in stored]
+
+    def set_entries(self, numbers: list[int], values: list[Any], *, are_stored: bool) -> None:
+        """Set the values of these keys; ``are_stored``: they are of the declared type for certain."""
+        entries, cursor = self._entries, self._cursor
+        for number, value in zip(numbers, values, strict=True):
+            if are_stored or value is None:
+                entries[number] = value
+            else:
+                cursor.number = number  # for the error's text
+                entries[number] = self._freeze(value)
+
 
 class ImmutableValueStateHandle(ValueStateHandle):
     """A value state whose values can be handed out as they are: reading is written out for speed."""

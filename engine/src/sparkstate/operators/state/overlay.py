@@ -151,6 +151,11 @@ class TimerOverlay:
         """The timer that ``peek`` saw."""
         return heapq.heappop(self._heap)[2]
 
+    def put_back(self, timer: TimerKey) -> None:
+        """One that was taken to fire has to wait for others: it is due again in this pass."""
+        self.changes[timer] = True
+        heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
+
     def take(self) -> dict[TimerKey, bool]:
         """Hand over the changes, to be spilled; a pass that fires timers finds them there.
 

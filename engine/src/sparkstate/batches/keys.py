@@ -1,0 +1,193 @@
+"""The keys of a batch: its rows, numbered by key, and the steps that authors would otherwise write by hand.
+
+Theory. ``codes`` gives each row the number of its key. Numbers go by first appearance: the key of the first row is 0,
+the next new key is 1, and so on. Arrow's hash aggregation answers groups by first appearance too, so what it gives
+for ``codes`` is in the order of the keys, and needs no sorting.
+
+A column is given by name or as an array with one entry per row; ``per_key`` arguments have one entry per key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import errors
+from sparkstate.batches import running
+
+Column: TypeAlias = Any
+"""The name of one of the batch's columns, or a ``pa.Array``, ``np.ndarray``, ``pd.Series`` or list."""
+
+
+class BatchKeys:
+    """The keys of one batch. Made by the engine; valid during the call that it is given to."""
+
+    def __init__(
+        self,
+        codes: npt.NDArray[np.int32],
+        values: pa.Array,
+        batch: pa.RecordBatch | None = None,
+        numbers: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        self.codes = codes
+        """For each row the number of its key; int32, do not change it."""
+        self.values = values
+        """The key of each number; a struct of f0, f1, … where a key has several columns."""
+        self._batch = batch
+        self.numbers = numbers
+        """The engine's own numbers of these keys."""
+
+    @property
+    def count(self) -> int:
+        """How many keys there are."""
+        return len(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    # --- one value per key
+
+    def size(self) -> pa.Array:
+        """Rows of each key, int64."""
+        return pa.array(np.bincount(self.codes, minlength=self.count))
+
+    def sum(self, column: Column) -> pa.Array:
+        """The sum of each key; nulls count as nothing, and null where a key has no other value. Whole numbers give
+        int64, which wraps around as in Spark."""
+        return self._aggregate(column, "sum")
+
+    def min(self, column: Column) -> pa.Array:
+        """The least value of each key; null where it has none."""
+        return self._aggregate(column, "min")
+
+    def max(self, column: Column) -> pa.Array:
+        """The greatest value of each key; null where it has none."""
+        return self._aggregate(column, "max")
+
+    def count_of(self, column: Column) -> pa.Array:
+        """Values of each key that are not null, int64."""
+        return self._aggregate(column, "count")
+
+    def first(self, column: Column) -> pa.Array:
+        """The value in each key's first row, also if it is null."""
+        return pc.take(self._column(column), pa.array(self.first_rows()))
+
+    def last(self, column: Column) -> pa.Array:
+        """The value in each key's last row, also if it is null."""
+        return pc.take(self._column(column), pa.array(self.last_rows()))
+
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """The number of each key's first row."""
+        rows = np.empty(self.count, np.int64)
+        # Of several writes to one place NumPy keeps the last, so the rows are written backwards.
+        rows[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
+        return rows
+
+    def last_rows(self) -> npt.NDArray[np.int64]:
+        """The number of each key's last row."""
+        rows = np.empty(self.count, np.int64)
+        rows[self.codes] = np.arange(len(self.codes))
+        return rows
+
+    # --- one value per row
+
+    def take(self, values: Any) -> pa.Array:
+        """One value per key → one per row."""
+        return per_key(self, values).take(pa.array(self.codes))
+
+    def rank(self) -> pa.Array:
+        """The place of each row among the rows of its key, from 1; int64."""
+        return pa.array(running.rank(self.codes, self.count))
+
+    def cumulative_sum(self, column: Column, start: Any = None) -> pa.Array:
+        """For each row the sum of its key's values up to it, in the order of the rows; ``start`` is one value per key
+        to begin with (null and None: nothing). Nulls count as nothing. Whole numbers give int64."""
+        return self._running(column, start, running.SUM)
+
+    def cumulative_max(self, column: Column, start: Any = None) -> pa.Array:
+        """The same for the greatest value so far."""
+        return self._running(column, start, running.MAX)
+
+    def cumulative_min(self, column: Column, start: Any = None) -> pa.Array:
+        """The same for the least value so far."""
+        return self._running(column, start, running.MIN)
+
+    def sort_by(self, column: Column) -> tuple[pa.RecordBatch, BatchKeys]:
+        """The batch in the order of a column, and its keys; nulls come first, and equal values keep their order."""
+        if self._batch is None:
+            raise errors.StateError("these keys have no batch to sort: they are those of timers")
+        table = pa.table({"by": self._column(column), "row": np.arange(len(self.codes))})
+        by = [("by", "ascending"), ("row", "ascending")]
+        order = pc.sort_indices(table, sort_keys=by, null_placement="at_start")
+        batch = self._batch.take(order)
+        return batch, BatchKeys(self.codes[order.to_numpy()], self.values, batch, self.numbers)
+
+    # ---
+
+    def column(self, column: Column) -> pa.Array:
+        """One entry per row, as an Arrow array. Raises ``StateError`` for another length, or an unknown name."""
+        return self._column(column)
+
+    def _column(self, column: Column) -> pa.Array:
+        if isinstance(column, str):
+            if self._batch is None or column not in self._batch.schema.names:
+                known = ", ".join(self._batch.schema.names) if self._batch is not None else "none"
+                raise errors.StateError(f"the batch has no column {column!r}; its columns are: {known}")
+            return self._batch.column(column)
+        return _array(column, len(self.codes), "row")
+
+    def _aggregate(self, column: Column, how: str) -> pa.Array:
+        table = pa.table({"key": self.codes, "value": self._column(column)})
+        grouped = table.group_by("key", use_threads=False).aggregate([("value", how)])
+        found = grouped.column(f"value_{how}").combine_chunks()
+        return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+    def _running(self, column: Column, start: Any, how: running.Running) -> pa.Array:
+        values = self._column(column)
+        starts = None if start is None else per_key(self, start)
+        return running.over(self.codes, self.count, values, starts, how)
+
+
+def per_key(keys: BatchKeys, values: Any) -> pa.Array:
+    """An array with one entry per key. Raises ``StateError`` for another length."""
+    return _array(values, keys.count, "key")
+
+
+def _array(values: Any, length: int, per: str) -> pa.Array:
+    array = values
+    if isinstance(values, pa.ChunkedArray):
+        array = values.combine_chunks()
+    elif not isinstance(values, pa.Array):
+        array = pa.array(values)
+    if len(array) != length:
+        raise errors.StateError(
+            f"an array has {len(array)} entries, where one per {per} is needed: {length}"
+        )
+    return array
+
+
+def of_columns(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    """The codes of the rows, and the key of each code, of one or more key columns of one length."""
+    codes, uniques = _encode(columns[0])
+    if len(columns) == 1:
+        return codes, uniques
+    # Two codes make one number, which is encoded again: so many columns make no larger numbers than two do.
+    for column in columns[1:]:
+        more, _ = _encode(column)
+        width = int(more.max(initial=-1)) + 1
+        codes, _ = _encode(pa.array(codes.astype(np.int64) * width + more))
+    count = int(codes.max(initial=-1)) + 1
+    first = BatchKeys(codes, pa.nulls(count)).first_rows()
+    each = [column.take(pa.array(first)) for column in columns]
+    values = pa.StructArray.from_arrays(each, [f"f{number}" for number in range(len(each))])
+    return codes, values
+
+
+def _encode(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), encoded.dictionary

@@ -1,0 +1,1 @@
+"""Operators whose function is called with Arrow batches."""

@@ -1,0 +1,111 @@
+"""The Arrow type of a declared type, and values on their way between the two."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import errors
+from sparkstate.operators.rows import arrow_rows
+from sparkstate.serde import containers, scalars
+from sparkstate.serde.typeinfo import TypeInformation
+
+_SCALARS: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "BYTE": pa.int8(),
+    "SHORT": pa.int16(),
+    "INT": pa.int32(),
+    "LONG": pa.int64(),
+    "FLOAT": pa.float64(),
+    "DOUBLE": pa.float64(),
+    "CHAR": pa.string(),
+    "STRING": pa.string(),
+    "BIG_INT": pa.decimal256(76, 0),
+    "BIG_DEC": pa.decimal128(38, 18),
+    "SQL_DATE": pa.date32(),
+    "SQL_TIME": pa.time64("us"),
+    "SQL_TIMESTAMP": pa.timestamp("us"),
+    "INSTANT": pa.timestamp("us", "UTC"),
+    "PRIMITIVE_ARRAY<BYTE>": pa.binary(),
+}
+"""FLOAT has 64 bits, as everywhere in stored state. BIG_DEC has Spark's default precision and scale."""
+
+
+def arrow_type(declared: TypeInformation) -> pa.DataType:
+    """The Arrow type of a declared one. Raises ``StateError`` for pickled values."""
+    found = _SCALARS.get(declared.describe())
+    if found is not None:
+        return found
+    if isinstance(declared, containers.ListType):
+        return pa.list_(arrow_type(declared.element))
+    if isinstance(declared, containers.MapType):
+        return pa.map_(arrow_type(declared.key), arrow_type(declared.value))
+    if isinstance(declared, (containers.RowType, containers.TupleType)):
+        return pa.struct(list(zip(_names(declared), map(arrow_type, declared.fields), strict=True)))
+    raise errors.StateError(
+        f"values of type {declared.describe()} have no Arrow type; declare the state with one of the other Types, or "
+        "use a KeyedProcessFunction"
+    )
+
+
+def _names(declared: containers.RowType | containers.TupleType) -> list[str]:
+    named = declared.names if isinstance(declared, containers.RowType) else None
+    return list(named) if named is not None else [f"f{number}" for number in range(len(declared.fields))]
+
+
+def to_array(values: Iterable[Any], declared: TypeInformation) -> pa.Array:
+    """Values as the user's code of a record would see them, as an array."""
+    return pa.array(list(values), type=arrow_type(declared))
+
+
+def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
+    """The inverse. The array is cast first; raises ``SerializationError`` if it cannot be."""
+    wanted = arrow_type(declared)
+    try:
+        cast = array if array.type == wanted else array.cast(wanted)
+    except pa.ArrowException as error:
+        raise errors.SerializationError(f"an array of {array.type} does not fit {declared.describe()}: {error}") from None
+    values = arrow_rows.column_values(cast)
+    convert = _converter(declared)
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _converter(declared: TypeInformation) -> Callable[[Any], Any] | None:
+    """From what Arrow gives to what the type takes; None: it is the same."""
+    if isinstance(declared, scalars.BigIntegerType):
+        return int
+    if isinstance(declared, scalars.DecimalType):
+        return _plain
+    if isinstance(declared, containers.ListType):
+        return _of_list(_converter(declared.element))
+    if isinstance(declared, containers.MapType):
+        return _of_map(_converter(declared.key), _converter(declared.value))
+    if isinstance(declared, (containers.RowType, containers.TupleType)):
+        return _of_struct([_converter(field) for field in declared.fields])
+    return None
+
+
+def _plain(value: decimal.Decimal) -> decimal.Decimal:
+    """Without the zeros that Arrow's scale adds: equal numbers are stored in the same bytes."""
+    return value.quantize(decimal.Decimal(1)) if value == value.to_integral_value() else value.normalize()
+
+
+def _optional(convert: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
+
+
+def _of_list(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return None if convert is None else lambda items: [_optional(convert, item) for item in items]
+
+
+def _of_map(key: Callable[[Any], Any] | None, value: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    return lambda pairs: {_optional(key, name): _optional(value, item) for name, item in pairs}
+
+
+def _of_struct(fields: list[Callable[[Any], Any] | None]) -> Callable[[Any], Any]:
+    return lambda struct: tuple(
+        _optional(convert, item) for convert, item in zip(fields, struct.values(), strict=True)
+    )

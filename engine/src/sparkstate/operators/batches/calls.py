@@ -1,0 +1,159 @@
+"""The calls of the user's code: one for each batch, and one for each set of due timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparkstate import columns, errors
+from sparkstate.batches import keys as batch_keys
+from sparkstate.batches.functions import BatchRuntimeContext, RowError
+from sparkstate.batches.keys import BatchKeys
+from sparkstate.functions import OutputTag, TimeDomain
+from sparkstate.operators.batches import arrow_types
+from sparkstate.operators.batches.binding import Binding
+from sparkstate.operators.batches.contexts import Context
+from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.rows import arrow_rows, frames
+from sparkstate.operators.spec import BatchOperatorSpec
+from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.overlay import Overlay, TimerKey
+from sparkstate.operators.state.tables import OperatorTables
+
+_SHOWN_CHARACTERS: Final = 500
+
+
+class BatchCalls:
+    """Not thread-safe: one piece of work at a time."""
+
+    def __init__(self, spec: BatchOperatorSpec, tables: OperatorTables) -> None:
+        self.spec = spec
+        self.tables = tables
+        self.outputs = Outputs(spec)
+        self.binding = Binding(spec.uid)
+        self._context = Context(self.binding)
+        self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
+
+    # --- life
+
+    def open(self, context: BatchRuntimeContext) -> None:
+        """Open the function, which declares its state."""
+        try:
+            self.spec.function.open(context)
+        except errors.StateMigrationError:
+            raise
+        except errors.StateError as error:  # whatever open() declares, it declares again after a restart
+            raise errors.DeclarationError(str(error)) from error
+        except errors.SparkstateError:
+            raise
+        except Exception as error:
+            raise errors.UserCodeError(f"operator {self.spec.uid!r}: open() raised {_describe(error)}") from error
+
+    def close(self, handles: Iterable[StateHandle]) -> None:
+        """Close the function, which no longer has keys; ``handles`` are all that it was given."""
+        self.binding.unbind()
+        for handle in handles:
+            handle.unbind()
+        try:
+            self.spec.function.close()
+        except Exception as error:
+            raise errors.UserCodeError(f"operator {self.spec.uid!r}: close() raised {_describe(error)}") from error
+
+    def bind(self, overlay: Overlay, watermark: int) -> None:
+        """Point handles, context and timer service at this overlay."""
+        self.binding.bind(overlay, watermark)
+        for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
+            handle.bind(table)
+
+    # --- the calls
+
+    def process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        """Call ``process_batch``. The overlay is bound."""
+        spec = self.spec
+        codes, uniques = batch_keys.of_columns([batch.column(name) for name in spec.key_columns])
+        each = uniques.flatten() if len(spec.key_columns) > 1 else [uniques]
+        fields = dict(zip(spec.key_columns, each, strict=True))
+        rows = batch.select(list(spec.row_columns))
+        keys = BatchKeys(codes, uniques, rows)
+        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[keys.first_rows()]
+        python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
+        keys.numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
+        stamps = batch.column(spec.event_time_column) if spec.event_time_column else pa.nulls(batch.num_rows, pa.int64())
+        self._run(overlay, keys, stamps, lambda: spec.function.process_batch(rows, keys, self._context), rows)
+
+    def process_values(
+        self, overlay: Overlay, keys: Sequence[Any], kgs: Sequence[int], stamps: Sequence[int | None], rows: pa.RecordBatch
+    ) -> None:
+        """The same for keys that are Python values already."""
+        numbers = self.tables.prefetch(overlay, keys, kgs)
+        found = dict.fromkeys(numbers)
+        places = {number: place for place, number in enumerate(found)}
+        codes = np.array([places[number] for number in numbers], np.int32)
+        values = arrow_types.to_array([overlay.keys[number] for number in found], self.spec.key_type)
+        made = BatchKeys(codes, values, rows, np.array(list(found), np.int64))
+        times = pa.array(stamps, pa.int64())
+        self._run(overlay, made, times, lambda: self.spec.function.process_batch(rows, made, self._context), rows)
+
+    def fire(self, overlay: Overlay, domain: TimeDomain, timers: Sequence[TimerKey]) -> None:
+        """Call ``on_timers`` for timers of one namespace, each of another key."""
+        numbers = np.array([overlay.numbers[key] for _, key, _ in timers], np.int64)
+        stamps = pa.array([timestamp for timestamp, _, _ in timers], pa.int64())
+        values = arrow_types.to_array([key for _, key, _ in timers], self.spec.key_type)
+        keys = BatchKeys(np.arange(len(timers), dtype=np.int32), values, None, numbers)
+        self._context.domain, self._context.timer_namespace = domain, timers[0][2]
+        overlay.timers_fired += len(timers)
+        self._run(overlay, keys, stamps, lambda: self.spec.function.on_timers(stamps, keys, self._context), None)
+
+    def _run(
+        self,
+        overlay: Overlay,
+        keys: BatchKeys,
+        stamps: pa.Array,
+        call: Callable[[], Iterable[Any] | None],
+        rows: pa.RecordBatch | None,
+    ) -> None:
+        self._context.stamps = stamps
+        self.binding.enter(keys)
+        try:
+            for frame in call() or ():
+                self._put(overlay, frame)
+        except Exception as error:
+            raise self._user_error(overlay, error, rows) from error
+        finally:
+            self.binding.leave()
+
+    # --- what it yields and raises
+
+    def _put(self, overlay: Overlay, yielded: Any) -> None:
+        tag: str | None = None
+        if type(yielded) is tuple and len(yielded) == 2 and type(yielded[0]) is OutputTag:
+            tag, yielded = yielded[0].tag_id, yielded[1]
+        try:
+            self.outputs.put_frame(overlay, tag, frames.to_batch(yielded))
+        except frames.FrameError as error:
+            output = "its output" if tag is None else f"the side output {tag!r}"
+            raise errors.UserCodeError(
+                f"operator {self.spec.uid!r}, epoch {overlay.epoch}: what it yielded does not fit {output}: {error}"
+            ) from error
+
+    def _user_error(self, overlay: Overlay, error: Exception, rows: pa.RecordBatch | None) -> Exception:
+        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
+            return error
+        where = "timers" if rows is None else f"a batch of {rows.num_rows} rows"
+        if isinstance(error, RowError) and rows is not None and 0 <= error.row < rows.num_rows:
+            where = f"row {_shorten(rows.slice(error.row, 1).to_pylist()[0])}"
+        return errors.UserCodeError(
+            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {_describe(error)}"
+        )
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__qualname__}: {error}"
+
+
+def _shorten(row: Any) -> str:
+    shown = repr(row)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,55 @@
+"""Fires the due timers of an epoch in sets.
+
+The order is that of the record path (``keyed.firing``) as far as one key can see it: a set holds each key once, so a
+key's timers fire one after another, and one that it registers or deletes meanwhile counts for its later ones. Timers of
+different keys in one set fire together.
+"""
+
+from __future__ import annotations
+
+from sparkstate.functions import TimeDomain
+from sparkstate.operators.batches.calls import BatchCalls
+from sparkstate.operators.keyed.due_timers import CHUNK_TIMERS, DueTimers
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
+
+
+def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
+    """Fire everything that is due at the end of an epoch."""
+    calls.bind(overlay, overlay.watermark)
+    _fire(calls, budget, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time, overlay.watermark)
+    if watermark > overlay.watermark:
+        calls.bind(overlay, watermark)
+        _fire(calls, budget, overlay, TimeDomain.EVENT_TIME, watermark, watermark)
+
+
+def _fire(
+    calls: BatchCalls,
+    budget: EpochBudget | None,
+    overlay: Overlay,
+    domain: TimeDomain,
+    until: int,
+    watermark: int,
+) -> None:
+    timers = overlay.timers[domain]
+    with DueTimers(calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark)) as due:
+        while together := _together(due, timers):
+            calls.fire(overlay, domain, together)
+            due.settle()
+
+
+def _together(due: DueTimers, timers: TimerOverlay) -> list[TimerKey]:
+    """The next set: timers of one namespace, each of another key; empty if none is due."""
+    found: list[TimerKey] = []
+    keys: set[object] = set()
+    for timer in due:
+        _, key, namespace = timer
+        if key in keys or (found and namespace != found[0][2]):
+            # It may not count as fired: the calls of this set may delete it, or register one before it.
+            timers.put_back(timer)
+            break
+        found.append(timer)
+        keys.add(key)
+        if len(found) == CHUNK_TIMERS:
+            break
+    return found

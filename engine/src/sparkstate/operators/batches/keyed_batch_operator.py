@@ -1,0 +1,92 @@
+"""One keyed operator in one slot whose function is called with Arrow batches.
+
+Its overlays, its tables and its stored bytes are those of the record path, so a job can change from one to the other
+over a savepoint, and spill, commit, restore and rescale know no difference. What differs is the call: the rows of a
+batch are numbered by key with Arrow's dictionary encoding, and Python sees each key once, not each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate.backends.base import ShardStore
+from sparkstate.clock import Clock
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.batches import firing
+from sparkstate.operators.batches.calls import BatchCalls
+from sparkstate.operators.batches.contexts import OperatorBatchRuntimeContext
+from sparkstate.operators.keyed import garbage
+from sparkstate.operators.keyed.overlay_operator import OverlayOperator
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.spec import BatchOperatorSpec, JobFacts
+from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
+from sparkstate.operators.state.tables import OperatorTables
+from sparkstate.serde.row import Row
+
+
+class KeyedBatchOperator(OverlayOperator):
+    """One operator of one slot (``operators.base.Operator``)."""
+
+    spec: BatchOperatorSpec
+
+    def __init__(
+        self,
+        spec: BatchOperatorSpec,
+        stores: Mapping[int, ShardStore],
+        key_space: KeySpace,
+        clock: Clock,
+        subtask: int,
+        parallelism: int,
+        budget: EpochBudget | None = None,
+        facts: JobFacts | None = None,
+    ) -> None:
+        self.spec = spec
+        tables = OperatorTables(spec.uid, spec.key_type, stores, key_space)
+        self._calls = BatchCalls(spec, tables)
+        super().__init__(stores, clock, tables, self._calls.outputs, budget)
+        self._context = OperatorRuntimeContext(
+            spec.uid,
+            spec.key_type,
+            self._calls.binding.cursor,
+            tables.register,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=key_space.max_parallelism,
+            undoes_records=False,
+            facts=facts or JobFacts(),
+        )
+
+    def _open(self) -> None:
+        self._calls.open(OperatorBatchRuntimeContext(self._context, self._calls.binding))
+
+    def _close(self) -> None:
+        self._calls.close(self._context.handles.values())
+
+    def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        with self._lock, garbage.collection_paused():
+            self._calls.bind(overlay, overlay.watermark)
+            self._calls.process(overlay, batch)
+
+    def _fire(self, overlay: Overlay, watermark: int) -> None:
+        firing.fire_all(self._calls, self._budget, overlay, watermark)
+
+    def process_rows(
+        self,
+        overlay: Overlay,
+        keys: Sequence[Any],
+        kgs: Sequence[int],
+        stamps: Iterable[int | None],
+        rows: Iterable[Any],
+    ) -> None:
+        """As the contract says; the rows have names (``Row``, dict), and become one batch whose types Arrow finds."""
+        found = [row.asDict() if isinstance(row, Row) else dict(row) for row in rows]
+        if not found:
+            return
+        with self._lock, garbage.collection_paused():
+            self._calls.bind(overlay, overlay.watermark)
+            batch = pa.RecordBatch.from_pylist(found)
+            self._calls.process_values(overlay, keys, kgs, list(stamps), batch)

@@ -1,0 +1,190 @@
+"""State on columns, over the handles per key: the same overlay, the same stored forms, the same errors.
+
+Values move as lists, one entry per key of the batch. Reading and writing them takes a loop over the keys, none over the
+rows. Lists, maps and folded state go through the handle of the record path, entry by entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import errors
+from sparkstate.batches import keys as batch_keys
+from sparkstate.batches import state
+from sparkstate.batches.keys import BatchKeys
+from sparkstate.operators.batches import arrow_types
+from sparkstate.operators.batches.binding import Binding, chosen
+from sparkstate.operators.state import handles
+
+_AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
+"""Types of which every value that Arrow gives is a stored value already."""
+
+
+class _ColumnState:
+    """The common part: a handle per key, and the binding."""
+
+    def __init__(self, handle: Any, binding: Binding) -> None:
+        self._handle = handle
+        self._binding = binding
+        self._cursor = binding.cursor
+        self._type = handle.spec.value_type
+        try:
+            self._arrow_type = arrow_types.arrow_type(self._type)
+        except errors.StateError as error:
+            raise errors.StateError(f"state {handle.spec.name!r} of operator {binding.uid!r}: {error}") from None
+
+    def set_current_namespace(self, namespace: Hashable) -> None:
+        self._handle.set_current_namespace(namespace)
+
+    def clear(self, keys: BatchKeys, mask: Any = None) -> None:
+        for _ in self._at_keys(keys, mask):
+            self._handle.clear()
+
+    def _at_keys(self, keys: BatchKeys, mask: Any = None) -> Iterator[int]:
+        """The places of the chosen keys, the cursor at each in turn."""
+        cursor, flags = self._cursor, chosen(keys, mask)
+        for place, number in enumerate(self._binding.numbers(keys)):
+            if flags is None or flags[place]:
+                cursor.number = number
+                yield place
+
+    def _at_rows(self, keys: BatchKeys) -> Iterator[int]:
+        """The number of each row, the cursor at its key."""
+        cursor, numbers = self._cursor, self._binding.numbers(keys)
+        for row, code in enumerate(keys.codes.tolist()):
+            cursor.number = numbers[code]
+            yield row
+
+    def _values(self, array: pa.Array) -> list[Any]:
+        return self._converted(array, self._type)
+
+    def _converted(self, array: pa.Array, declared: Any) -> list[Any]:
+        try:
+            return arrow_types.to_values(array, declared)
+        except errors.SerializationError as error:
+            spec = self._handle.spec
+            raise errors.SerializationError(f"state {spec.name!r} of operator {spec.uid!r}: {error}") from None
+
+
+class ColumnValueState(_ColumnState, state.BatchValueState):
+    """A value state."""
+
+    _handle: handles.ValueStateHandle
+
+    def get(self, keys: BatchKeys, default: Any = None) -> pa.Array:
+        numbers = self._binding.numbers(keys)
+        entries = self._handle.entries_of(numbers)
+        values = pa.array(entries, type=self._arrow_type)
+        return values if default is None else _filled(values, keys, default)
+
+    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
+        values = self._values(batch_keys.per_key(keys, per_key))
+        numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
+        if flags is not None:
+            numbers = [number for number, wanted in zip(numbers, flags, strict=True) if wanted]
+            values = [value for value, wanted in zip(values, flags, strict=True) if wanted]
+        self._handle.set_entries(numbers, values, are_stored=self._type.describe() in _AS_THEY_ARE)
+
+
+class ColumnListState(_ColumnState, state.BatchListState):
+    """A list state."""
+
+    _handle: handles.ListStateHandle
+
+    def get(self, keys: BatchKeys) -> pa.Array:
+        lists = [self._handle.get() for _ in self._at_keys(keys)]
+        return pa.array(lists, type=pa.list_(self._arrow_type))
+
+    def add(self, keys: BatchKeys, per_row: Any) -> None:
+        values = self._values(keys.column(per_row))
+        for row in self._at_rows(keys):
+            self._handle.add(values[row])
+
+    def add_all(self, keys: BatchKeys, per_key: Any) -> None:
+        lists = self._lists(keys, per_key)
+        for place in self._at_keys(keys):
+            if lists[place] is not None:
+                self._handle.add_all(lists[place])
+
+    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
+        lists = self._lists(keys, per_key)
+        for place in self._at_keys(keys, mask):
+            self._handle.update(lists[place] or ())
+
+    def _lists(self, keys: BatchKeys, per_key: Any) -> list[list[Any] | None]:
+        array = batch_keys.per_key(keys, per_key)
+        if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
+            raise errors.StateError(
+                f"state {self._handle.spec.name!r} of operator {self._handle.spec.uid!r}: an array of lists is needed, "
+                f"not of {array.type}"
+            )
+        items = self._values(array.flatten())
+        lengths = pc.fill_null(pc.list_value_length(array), -1).to_pylist()
+        result: list[list[Any] | None] = []
+        at = 0
+        for length in lengths:
+            result.append(None if length < 0 else items[at : at + length])
+            at += max(0, length)
+        return result
+
+
+class ColumnMapState(_ColumnState, state.BatchMapState):
+    """A map state."""
+
+    _handle: handles.MapStateHandle
+
+    def get(self, keys: BatchKeys, fields: Any) -> pa.Array:
+        names = self._fields(keys, fields)
+        return pa.array([self._handle.get(names[row]) for row in self._at_rows(keys)], type=self._arrow_type)
+
+    def contains(self, keys: BatchKeys, fields: Any) -> pa.Array:
+        names = self._fields(keys, fields)
+        return pa.array([self._handle.contains(names[row]) for row in self._at_rows(keys)], type=pa.bool_())
+
+    def put(self, keys: BatchKeys, fields: Any, per_row: Any) -> None:
+        names, values = self._fields(keys, fields), self._values(keys.column(per_row))
+        for row in self._at_rows(keys):
+            self._handle.put(names[row], values[row])
+
+    def remove(self, keys: BatchKeys, fields: Any) -> None:
+        names = self._fields(keys, fields)
+        for row in self._at_rows(keys):
+            self._handle.remove(names[row])
+
+    def items(self, keys: BatchKeys) -> pa.Array:
+        kind = pa.map_(arrow_types.arrow_type(self._handle.spec.user_key_type), self._arrow_type)
+        return pa.array([list(self._handle.items()) for _ in self._at_keys(keys)], type=kind)
+
+    def _fields(self, keys: BatchKeys, fields: Any) -> list[Any]:
+        return self._converted(keys.column(fields), self._handle.spec.user_key_type)
+
+
+class ColumnAppendingState(_ColumnState, state.BatchAppendingState):
+    """A reducing or an aggregating state."""
+
+    _handle: handles.ReducingStateHandle | handles.AggregatingStateHandle
+
+    def get(self, keys: BatchKeys) -> pa.Array:
+        values = [self._handle.get() for _ in self._at_keys(keys)]
+        # An aggregate's result is of no declared type, so Arrow finds one.
+        is_declared = isinstance(self._handle, handles.ReducingStateHandle)
+        return pa.array(values, type=self._arrow_type if is_declared else None)
+
+    def add(self, keys: BatchKeys, per_row: Any) -> None:
+        array = keys.column(per_row)
+        is_declared = isinstance(self._handle, handles.ReducingStateHandle)
+        values = self._values(array) if is_declared else array.to_pylist()
+        for row in self._at_rows(keys):
+            self._handle.add(values[row])
+
+
+def _filled(values: pa.Array, keys: BatchKeys, default: Any) -> pa.Array:
+    if values.null_count == 0:
+        return values
+    if isinstance(default, (pa.Array, pa.ChunkedArray)):
+        return pc.coalesce(values, batch_keys.per_key(keys, default).cast(values.type))
+    return values.fill_null(pa.scalar(default, type=values.type))
