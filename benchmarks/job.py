@@ -1,7 +1,7 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency); ``function`` (``sum`` or ``padded``).
+had read an epoch's output; used for latency); ``function`` (``sum``, ``batches`` or ``padded``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow.compute as pc
+
 import sparkstate
-from sparkstate import KeyedProcessFunction, Types, ValueStateDescriptor
+from sparkstate import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
 
 
 class Sum(KeyedProcessFunction):
@@ -25,6 +27,18 @@ class Sum(KeyedProcessFunction):
         total = (self.total.value() or 0) + row.v
         self.total.update(total)
         yield row.k, total
+
+
+class BatchSum(KeyedBatchFunction):
+    """The same sum over Arrow batches."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_batch(self, batch: Any, keys: Any, ctx: Any) -> Iterator[Any]:
+        before = self.total.get(keys, default=0)
+        self.total.update(keys, pc.add(before, keys.sum("v")))
+        yield batch.set_column(1, "total", keys.cumulative_sum("v", start=before))
 
 
 NOISE = random.Random(1).randbytes(1 << 20)
@@ -46,7 +60,7 @@ class PaddedSum(KeyedProcessFunction):
         yield row.k, total
 
 
-FUNCTIONS = {"sum": Sum, "padded": PaddedSum}
+FUNCTIONS = {"sum": Sum, "batches": BatchSum, "padded": PaddedSum}
 
 
 def sink(answered: str | None) -> Callable[[Any, int], None]:

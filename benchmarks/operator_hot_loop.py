@@ -2,6 +2,7 @@
 
     python benchmarks/operator_hot_loop.py [--rows 1200000] [--keys 50000] [--batch 10000] [--backend hashmap]
     python benchmarks/operator_hot_loop.py --profile
+    python benchmarks/operator_hot_loop.py --batches     by a function on Arrow batches
 
 Batches are Arrow, as a slot gets them; an epoch is all rows: begin, process_batch for each, finish, commit.
 The second epoch is reported too, because the first fills empty stores.
@@ -22,15 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkstate import columns
 from sparkstate.backends import loader
+from sparkstate.batches.functions import BatchContext, BatchRuntimeContext, KeyedBatchFunction
+from sparkstate.batches.keys import BatchKeys
 from sparkstate.clock import SystemClock
 from sparkstate.functions import MIN_WATERMARK, Context, KeyedProcessFunction, RuntimeContext
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators import kinds
+from sparkstate.operators.base import Operator
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.keyed.keyed_operator import KeyedOperator
-from sparkstate.operators.spec import OperatorSpec
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -48,6 +52,18 @@ class KeyedSum(KeyedProcessFunction):
         total = (self.total.value() or 0) + value.amount
         self.total.update(total)
         yield value.user, total
+
+
+class BatchSum(KeyedBatchFunction):
+    """The same sum over Arrow batches."""
+
+    def open(self, ctx: BatchRuntimeContext) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterable[pa.RecordBatch]:
+        before = self.total.get(keys, default=0)
+        self.total.update(keys, pc.add(before, keys.sum("amount")))
+        yield batch.set_column(1, "total", keys.cumulative_sum("amount", start=before))
 
 
 def make_batches(rows: int, keys: int, batch: int) -> list[pa.RecordBatch]:
@@ -69,28 +85,28 @@ def make_batches(rows: int, keys: int, batch: int) -> list[pa.RecordBatch]:
     return made
 
 
-def make_operator(backend: str, folder: Path) -> tuple[KeyedOperator, Any]:
+def make_operator(backend: str, folder: Path, function: Any) -> tuple[Operator[Any], Any]:
     """An operator that owns all shards, on fresh stores."""
     settings = StateBackendSettings(type=backend, managed_memory_bytes=256 * MIB)  # type: ignore[arg-type]
     factory = loader.create_store_factory(settings, folder)
     stores = {}
     for shard in range(KEY_SPACE.shards):
         stores[shard] = factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / f"shard-{shard}")
-    spec = OperatorSpec(
+    spec = kinds.spec(
+        function,
         uid="sum",
-        function=KeyedSum(),
         row_columns=("user", "amount"),
         key_columns=("user",),
         key_type=Types.STRING(),
         event_time_column="ts",
         output_schema=pa.schema([("user", pa.string()), ("total", pa.int64())]),
     )
-    operator = KeyedOperator(spec, stores, KEY_SPACE, SystemClock(), 0, 1)
+    operator = kinds.make(spec, stores, KEY_SPACE, SystemClock(), 0, 1)
     operator.open()
     return operator, (factory, stores)
 
 
-def run_epoch(operator: KeyedOperator, epoch: int, batches: list[pa.RecordBatch]) -> dict[str, float]:
+def run_epoch(operator: Operator[Any], epoch: int, batches: list[pa.RecordBatch]) -> dict[str, float]:
     """Seconds of each step."""
     gc.collect()
     times = [time.process_time()]
@@ -110,11 +126,11 @@ def run_epoch(operator: KeyedOperator, epoch: int, batches: list[pa.RecordBatch]
     return {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
 
 
-def measure(backend: str, batches: list[pa.RecordBatch], epochs: int) -> None:
+def measure(backend: str, batches: list[pa.RecordBatch], epochs: int, function: Any) -> None:
     """Print rows per second, median and each epoch."""
     rows = sum(batch.num_rows for batch in batches)
     with tempfile.TemporaryDirectory() as folder:
-        operator, (factory, stores) = make_operator(backend, Path(folder))
+        operator, (factory, stores) = make_operator(backend, Path(folder), function)
         rates = []
         for epoch in range(epochs):
             steps = run_epoch(operator, epoch, batches)
@@ -137,8 +153,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--backend", choices=("hashmap", "rocksdb", "both"), default="both")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--batches", action="store_true")
     arguments = parser.parse_args()
     batches = make_batches(arguments.rows, arguments.keys, arguments.batch)
+    function = BatchSum() if arguments.batches else KeyedSum()
     backends = ["hashmap", "rocksdb"] if arguments.backend == "both" else [arguments.backend]
     for backend in backends:
         if backend == "rocksdb" and importlib.util.find_spec("rocksdict") is None:
@@ -146,10 +164,10 @@ def main() -> None:
             continue
         if arguments.profile:
             with cProfile.Profile() as profile:
-                measure(backend, batches, 1)
+                measure(backend, batches, 1, function)
             profile.print_stats("tottime")
         else:
-            measure(backend, batches, arguments.epochs)
+            measure(backend, batches, arguments.epochs, function)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
 of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
-running; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
+running, and by a function on Arrow batches; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
 ``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
 A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
@@ -58,8 +58,10 @@ CONTENDERS = {
         Contender("identity"),
         Contender("identity-defaults"),
         Contender("hashmap", ours.Setup("hashmap")),
+        Contender("hashmap-batches", ours.Setup("hashmap", "batches")),
         Contender("hashmap-checkpoints", ours.Setup("hashmap", interval=CHECKPOINTING)),
         Contender("rocksdb", ours.Setup("rocksdb")),
+        Contender("rocksdb-batches", ours.Setup("rocksdb", "batches")),
         Contender("rocksdb-checkpoints", ours.Setup("rocksdb", interval=CHECKPOINTING)),
         Contender("aggregation"),
         Contender("transform-with-state", slow=True),
@@ -85,7 +87,7 @@ LARGE_MANAGED_MIB, LARGE_STATE_BYTES = 32, 512
 LARGE_SLOTS = 2
 LOADS = {
     "sum": Load(tuple(CONTENDERS)),
-    "distinct": Load(("identity", "hashmap", "rocksdb", "aggregation"), keys=0),
+    "distinct": Load(("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0),
     "large": Load(
         ("identity", "rocksdb"),
         keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,
@@ -179,7 +181,9 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
 
 def _run(contender: Contender, load: Load, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
     if contender.ours is not None:
-        setup = dataclasses.replace(contender.ours, function=load.function, managed=load.managed)
+        setup = dataclasses.replace(contender.ours, managed=load.managed)
+        if load.function != "sum":
+            setup = dataclasses.replace(setup, function=load.function)
         return ours.run(setup, folder, slots, private)
     command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
     with (private / "contender.log").open("w+") as log:

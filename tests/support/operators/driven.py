@@ -11,12 +11,12 @@ import pyarrow as pa
 from sparkstate import columns
 from sparkstate.backends.base import ShardStore
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators import base, kinds
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.testing import ManualClock
@@ -51,13 +51,13 @@ class CountingStore:
 
 
 def make_operator(
-    function: KeyedProcessFunction,
+    function: KeyedProcessFunction | KeyedBatchFunction,
     stores: dict[int, ShardStore] | None = None,
     subtask: int = 0,
     parallelism: int = 1,
     budget: EpochBudget | None = None,
     **options: Any,
-) -> KeyedOperator:
+) -> base.Operator[Any]:
     """An open operator over rows (user, amount) with event time, keyed by user unless ``options`` say otherwise."""
     settings: dict[str, Any] = {
         "uid": "op",
@@ -67,8 +67,8 @@ def make_operator(
         "event_time_column": columns.TIMESTAMP,
         "output_schema": ROWS,
     }
-    spec = OperatorSpec(function=function, **(settings | options))
-    operator = KeyedOperator(
+    spec = kinds.spec(function, **(settings | options))
+    operator = kinds.make(
         spec,
         make_stores() if stores is None else stores,
         KEY_SPACE,
@@ -96,7 +96,7 @@ def make_batch(*rows: tuple[Any, Any, Any], key_groups: list[int | None] | None 
 
 
 def run(
-    operator: KeyedOperator,
+    operator: base.Operator[Any],
     *rows: tuple[Any, Any, Any],
     before: int = MIN_WATERMARK,
     after: int | None = None,

@@ -17,7 +17,7 @@ from support.operators.spilling import OPERATIONS, SIDES, Side
 
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.keyed import firing
+from sparkstate.operators.keyed import due_timers, firing
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
@@ -70,6 +70,7 @@ def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
     }
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(firing, "CHUNK_TIMERS", chunk)
+        patch.setattr(due_timers, "CHUNK_TIMERS", chunk)
         sides = [Side(Path(folder) / "a", None, **options), Side(Path(folder) / "b", 0, **options)]
         try:
             in_memory, spilled = (live(side, life) for side in sides)

@@ -1,0 +1,192 @@
+"""A function per record and one per batch live the same random life, and must agree on outputs, state and timers.
+
+Both do the same with every kind of state and both kinds of timers. After each push, all that can be read is compared;
+now and then both are restored from one of the two snapshots, so each goes on from what the other has stored, also with
+the other backend.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from sparkstate.testing import KeyedProcessHarness
+
+TOTAL = ValueStateDescriptor("total", Types.LONG())
+NAME = ValueStateDescriptor("name", Types.STRING())
+SPAN = ValueStateDescriptor("span", Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.DOUBLE()]))
+SEEN = ListStateDescriptor("seen", Types.LONG())
+LAST = MapStateDescriptor("last", Types.STRING(), Types.LONG())
+STATES = ("total", "name", "span", "seen", "last", "most")
+SIDE = OutputTag("side", "user string, v long")
+KEYS = ("a", "b", "c", "d")
+
+
+class Most(ReduceFunction):
+    def reduce(self, value1, value2):
+        return max(value1, value2)
+
+
+MOST = ReducingStateDescriptor("most", Most(), Types.LONG())
+
+
+class PerRecord(KeyedProcessFunction):
+    def open(self, ctx):
+        self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
+        self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
+        self.most = ctx.get_reducing_state(MOST)
+
+    def process_element(self, value, ctx):
+        total = (self.total.value() or 0) + value.v
+        self.total.update(total)
+        self.name.update(value.word)
+        self.span.update((value.v, float(total)) if value.v % 3 else None)
+        self.seen.add(value.v)
+        self.last.put(value.word, value.v)
+        self.most.add(value.v)
+        ctx.timer_service().register_event_time_timer(value.v)
+        ctx.timer_service().register_processing_time_timer(value.v + 1)
+        if value.v < 0:
+            yield SIDE, (value.user, value.v)
+        yield value.user, value.v, total
+
+    def on_timer(self, timestamp, ctx):
+        total = self.total.value() or 0
+        yield ctx.get_current_key(), timestamp, total
+        self.total.update(total + 1)
+        self.seen.update(self.seen.get()[-3:])
+        if timestamp % 2:
+            self.last.clear()
+            # A later one, which may be due in this same pass, and one less.
+            ctx.timer_service().register_event_time_timer(timestamp + 3)
+            ctx.timer_service().delete_event_time_timer(timestamp + 2)
+        if timestamp % 5 == 0:
+            self.total.clear()
+
+
+class PerBatch(KeyedBatchFunction):
+    def open(self, ctx):
+        self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
+        self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
+        self.most = ctx.get_reducing_state(MOST)
+
+    def process_batch(self, batch, keys, ctx):
+        before = self.total.get(keys, default=0)
+        totals = keys.cumulative_sum("v", start=before)
+        self.total.update(keys, pc.add(before, keys.sum("v")))
+        self.name.update(keys, keys.last("word"))
+        low, high = keys.last("v"), keys.last(totals)
+        span = pa.StructArray.from_arrays([low, high.cast(pa.float64())], ["low", "high"])
+        whole = pa.array([value % 3 != 0 for value in low.to_pylist()], pa.bool_())
+        self.span.update(keys, span, mask=whole)
+        self.span.clear(keys, mask=pc.invert(whole))
+        self.seen.add(keys, "v")
+        self.last.put(keys, "word", "v")
+        self.most.add(keys, "v")
+        for row in range(batch.num_rows):
+            self._register(batch, keys, ctx, row)
+        below = pc.less(batch.column("v"), 0)
+        yield SIDE, batch.filter(below).select(["user", "v"])
+        yield pa.record_batch({"user": batch.column("user"), "v": batch.column("v"), "total": totals})
+
+    def _register(self, batch, keys, ctx, row):
+        """Timers have one timestamp per key; here a key has one for each of its rows."""
+        mask = pa.array([place == keys.codes[row] for place in range(keys.count)], pa.bool_())
+        value = batch.column("v")[row].as_py()
+        ctx.timer_service().register_event_time_timers(keys, pa.array([value] * keys.count), mask=mask)
+        ctx.timer_service().register_processing_time_timers(keys, pa.array([value + 1] * keys.count), mask=mask)
+
+    def on_timers(self, timestamps, keys, ctx):
+        totals = self.total.get(keys, default=0)
+        yield pa.record_batch({"user": keys.values, "v": timestamps, "total": totals})
+        self.total.update(keys, pc.add(totals, 1))
+        kept = [items[-3:] for items in self.seen.get(keys).to_pylist()]
+        self.seen.update(keys, pa.array(kept, pa.list_(pa.int64())))
+        odd = pa.array([stamp % 2 == 1 for stamp in timestamps.to_pylist()], pa.bool_())
+        self.last.clear(keys, mask=odd)
+        ctx.timer_service().register_event_time_timers(keys, pc.add(timestamps, 3), mask=odd)
+        ctx.timer_service().delete_event_time_timers(keys, pc.add(timestamps, 2), mask=odd)
+        self.total.clear(keys, mask=pa.array([stamp % 5 == 0 for stamp in timestamps.to_pylist()], pa.bool_()))
+
+
+ELEMENTS = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.integers(-5, 40), st.sampled_from(("x", "y"))), max_size=12
+)
+
+
+class Life(RuleBasedStateMachine):
+    """Two harnesses with the same pushes."""
+
+    @initialize(backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb"))] * 2))
+    def begin(self, backends):
+        self.both = [self.harness(PerRecord(), backends[0]), self.harness(PerBatch(), backends[1])]
+
+    @staticmethod
+    def harness(function: Any, backend: Any) -> KeyedProcessHarness:
+        return KeyedProcessHarness(
+            function, key=lambda row: row.user, key_type=Types.STRING(), backend=backend, sort_by_event_time=False
+        )
+
+    @rule(elements=ELEMENTS, ahead=st.none() | st.integers(-3, 15))
+    def push(self, elements, ahead):
+        for harness in self.both:
+            rows = [({"user": user, "v": v, "word": word}, v) for user, v, word in elements]
+            harness.process_elements(rows, None if ahead is None else max(0, harness.current_watermark()) + ahead)
+        self.compare()
+
+    @rule(milliseconds=st.integers(0, 50))
+    def pass_time(self, milliseconds):
+        for harness in self.both:
+            harness.set_processing_time(milliseconds)
+        self.compare()
+
+    @rule(of=st.sampled_from((0, 1)), swapped=st.booleans())
+    def restore(self, of, swapped):
+        snapshot = self.both[of].snapshot()
+        if swapped:
+            for harness in self.both:
+                harness.close()
+            self.both = [self.harness(PerRecord(), "rocksdb"), self.harness(PerBatch(), "hashmap")]
+        for harness in self.both:
+            harness.clear_output()
+            harness.restore(snapshot)
+        self.compare()
+
+    def compare(self):
+        one, other = self.both
+        assert by_key(one.output()) == by_key(other.output())
+        assert by_key(one.side_output(SIDE)) == by_key(other.side_output(SIDE))
+        for key in KEYS:
+            for name in STATES:
+                assert one.state(name, key) == other.state(name, key), (name, key)
+            assert one.event_timers(key) == other.event_timers(key)
+            assert one.processing_timers(key) == other.processing_timers(key)
+
+    def teardown(self):
+        for harness in getattr(self, "both", ()):
+            harness.close()
+
+
+def by_key(rows: list[Any]) -> dict[str, list[Any]]:
+    """The rows of each key, in their order."""
+    return {key: [tuple(row) for row in rows if row[0] == key] for key in KEYS}
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(
+    max_examples=40, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -1,0 +1,179 @@
+"""The keys of a batch against plain Python: numbering, one value per key, running values."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkstate import errors
+from sparkstate.batches import keys as batch_keys
+from sparkstate.batches import running
+from sparkstate.batches.keys import BatchKeys
+
+WHOLE = st.none() | st.integers(-(2**40), 2**40)
+FLOATS = st.none() | st.floats(allow_nan=False)
+ROWS = st.lists(st.tuples(st.none() | st.integers(-3, 3), WHOLE), max_size=40)
+FLOAT_ROWS = st.lists(st.tuples(st.integers(0, 5), FLOATS), max_size=40)
+
+
+def keys_of(rows: list[tuple[Any, Any]], kind: pa.DataType = pa.int64()) -> BatchKeys:
+    """The keys of a batch of rows (key, value)."""
+    batch = pa.record_batch(
+        {"k": pa.array([key for key, _ in rows], pa.int64()), "v": pa.array([value for _, value in rows], kind)}
+    )
+    codes, values = batch_keys.of_columns([batch.column("k")])
+    return BatchKeys(codes, values, batch)
+
+
+def grouped(rows: list[tuple[Any, Any]]) -> dict[Any, list[Any]]:
+    """Values by key, keys by first appearance."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for key, value in rows:
+        found[key].append(value)
+    return found
+
+
+@given(ROWS)
+def test_keys_are_numbered_by_first_appearance(rows):
+    keys, wanted = keys_of(rows), grouped(rows)
+    assert keys.values.to_pylist() == list(wanted)
+    assert keys.count == len(keys) == len(wanted)
+    assert [keys.values[code].as_py() for code in keys.codes] == [key for key, _ in rows]
+    assert [rows[row][0] for row in keys.first_rows()] == list(wanted)
+
+
+@given(st.lists(st.tuples(st.none() | st.integers(0, 2), st.none() | st.sampled_from("ab"), st.booleans())))
+def test_several_columns_make_one_key(rows):
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate((pa.int64(), pa.string(), pa.bool_()))]
+    codes, values = batch_keys.of_columns(columns)
+    assert [tuple(value.values()) for value in values.to_pylist()] == list(dict.fromkeys(rows))
+    assert [tuple(values[int(code)].as_py().values()) for code in codes] == rows
+
+
+@given(ROWS)
+def test_one_value_per_key(rows):
+    keys, wanted = keys_of(rows), grouped(rows).values()
+    given_values = [[value for value in values if value is not None] for values in wanted]
+    assert keys.size().to_pylist() == [len(values) for values in wanted]
+    assert keys.count_of("v").to_pylist() == [len(values) for values in given_values]
+    assert keys.sum("v").to_pylist() == [sum(values) if values else None for values in given_values]
+    assert keys.min("v").to_pylist() == [min(values, default=None) for values in given_values]
+    assert keys.max("v").to_pylist() == [max(values, default=None) for values in given_values]
+    assert keys.first("v").to_pylist() == [values[0] for values in wanted]
+    assert keys.last("v").to_pylist() == [values[-1] for values in wanted]
+
+
+def folded(rows: list[tuple[Any, Any]], start: dict[Any, Any], fold: Any) -> list[Any]:
+    """The running value of each row."""
+    current = dict(start)
+    answers = []
+    for key, value in rows:
+        before = current.get(key)
+        if value is not None:
+            current[key] = value if before is None else fold(before, value)
+        answers.append(current.get(key))
+    return answers
+
+
+@given(ROWS, st.data())
+def test_running_values_of_whole_numbers(rows, data):
+    keys = keys_of(rows)
+    start = [data.draw(WHOLE) for _ in range(keys.count)]
+    begun = {key: value for key, value in zip(keys.values.to_pylist(), start, strict=True) if value is not None}
+    array = pa.array(start, pa.int64())
+    assert keys.cumulative_sum("v", start=array).to_pylist() == folded(rows, begun, lambda a, b: a + b)
+    assert keys.cumulative_max("v", start=array).to_pylist() == folded(rows, begun, max)
+    assert keys.cumulative_min("v", start=array).to_pylist() == folded(rows, begun, min)
+    assert keys.cumulative_sum("v").to_pylist() == folded(rows, {}, lambda a, b: a + b)
+
+
+@given(FLOAT_ROWS)
+def test_running_sums_of_floats_add_in_the_order_of_the_rows(rows):
+    found = keys_of(rows, pa.float64()).cumulative_sum("v").to_pylist()
+    wanted = folded(rows, {}, lambda a, b: a + b)
+    for one, other in zip(found, wanted, strict=True):
+        assert one == other or (one is not None and math.isnan(one) and math.isnan(other))
+
+
+def test_one_keys_infinity_reaches_no_other_key():
+    rows = [(1, math.inf), (2, 1.0), (1, -math.inf), (2, 2.0)]
+    found = keys_of(rows, pa.float64()).cumulative_sum("v").to_pylist()
+    assert found[1::2] == [1.0, 3.0]
+    assert math.isnan(found[2])
+
+
+@pytest.mark.parametrize("keys", [1, 3, 70_000, 200_000])
+def test_a_large_batch_is_folded_in_few_steps(keys, monkeypatch):
+    """One key with many rows beside many keys with one: neither way alone would do."""
+    rng = np.random.default_rng(keys)
+    size = 200_000
+    codes = np.concatenate((np.zeros(size // 2, np.int64), rng.integers(0, keys, size // 2)))
+    values = rng.random(size)
+    steps = []
+
+    class Counted:
+        def __call__(self, *arguments):
+            steps.append(1)
+            return np.add(*arguments)
+
+        def accumulate(self, stretch):
+            steps.append(1)
+            return np.add.accumulate(stretch)
+
+    monkeypatch.setattr(running, "SUM", running.Running("sum", Counted()))
+    batch = pa.record_batch({"k": codes, "v": values})
+    found_codes, uniques = batch_keys.of_columns([batch.column("k")])
+    found = BatchKeys(found_codes, uniques, batch).cumulative_sum("v").to_numpy()
+    wanted = pd.Series(values).groupby(codes).cumsum().to_numpy()
+    assert np.allclose(found, wanted)
+    assert len(steps) <= 2 * math.isqrt(size) + 2
+
+
+@given(ROWS)
+def test_ranks_and_values_per_row(rows):
+    keys = keys_of(rows)
+    seen: dict[Any, int] = defaultdict(int)
+    ranks = []
+    for key, _ in rows:
+        seen[key] += 1
+        ranks.append(seen[key])
+    assert keys.rank().to_pylist() == ranks
+    assert keys.take(keys.size()).to_pylist() == [seen[key] for key, _ in rows]
+
+
+@given(ROWS)
+def test_a_sorted_batch_keeps_its_keys(rows):
+    batch, keys = keys_of(rows).sort_by("v")
+    wanted = sorted(rows, key=lambda row: (row[1] is not None, row[1] or 0))
+    assert [tuple(row.values()) for row in batch.to_pylist()] == wanted
+    assert [keys.values[code].as_py() for code in keys.codes] == [key for key, _ in wanted]
+    assert keys.last("v").to_pylist() == [
+        [value for key, value in wanted if key == of][-1] for of in keys.values.to_pylist()
+    ]
+
+
+def test_columns_are_named_or_given():
+    keys = keys_of([(1, 2), (1, 3), (2, 4)])
+    for column in ("v", pa.array([2, 3, 4]), pa.chunked_array([[2], [3, 4]]), np.array([2, 3, 4]), pd.Series([2, 3, 4])):
+        assert keys.sum(column).to_pylist() == [5, 4]
+    with pytest.raises(errors.StateError, match=r"no column 'w'; its columns are: k, v"):
+        keys.sum("w")
+    with pytest.raises(errors.StateError, match="2 entries, where one per row is needed: 3"):
+        keys.sum([1, 2])
+    with pytest.raises(errors.StateError, match="3 entries, where one per key is needed: 2"):
+        keys.take([1, 2, 3])
+    with pytest.raises(errors.StateError, match="needs numbers, not string"):
+        keys.cumulative_sum(pa.array(["a", "b", "c"]))
+
+
+def test_an_empty_batch_has_no_keys():
+    keys = keys_of([])
+    assert keys.sum("v").to_pylist() == keys.cumulative_sum("v").to_pylist() == keys.rank().to_pylist() == []

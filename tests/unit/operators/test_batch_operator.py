@@ -1,0 +1,423 @@
+"""The operator whose function is called with Arrow batches: calls, outputs, state handles, timers, errors."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from support.operators import driven as ops
+
+from sparkstate import columns, errors
+from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
+from sparkstate.batches.functions import KeyedBatchFunction, RowError
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, OutputTag
+from sparkstate.operators.epoch import commit_overlays
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.serde.types import Types
+from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
+from sparkstate.state.folding import AggregateFunction
+from sparkstate.testing import ManualClock
+
+TOTAL = ValueStateDescriptor("total", Types.LONG())
+BIG = OutputTag("big", "user string, amount long")
+
+
+class Sum(KeyedBatchFunction):
+    """Running sum per user, answered for each row."""
+
+    def open(self, ctx):
+        self.total = ctx.get_state(TOTAL)
+        assert ctx.get_state(TOTAL) is self.total
+
+    def process_batch(self, batch, keys, ctx):
+        before = self.total.get(keys, default=0)
+        self.total.update(keys, pc.add(before, keys.sum("amount")))
+        yield batch.set_column(1, "amount", keys.cumulative_sum("amount", start=before))
+
+
+def process(function, *rows, **options):
+    """An open operator after one epoch of these rows, and its overlay."""
+    operator = ops.make_operator(function, **options)
+    return operator, ops.run(operator, *rows)
+
+
+def test_state_and_output_of_two_epochs():
+    operator, overlay = process(Sum(), ("a", 1, 5), ("b", 2, 6), ("a", 3, 4))
+    assert ops.rows_of(overlay) == [("a", 1), ("b", 2), ("a", 4)]
+    assert (overlay.rows_in, overlay.max_timestamp, overlay.late_rows) == (3, 6, 0)
+    assert operator.read_state("total", "a") == 4
+    assert operator.read_state("total", "nobody") is None
+    assert ops.rows_of(ops.run(operator, ("a", 10, 5), ("c", 1, 5))) == [("a", 14), ("c", 1)]
+
+
+def test_nothing_is_state_before_the_commit():
+    operator, _ = process(Sum(), ("a", 1, 5))
+    overlay = operator.begin(2, MIN_WATERMARK, 0)
+    operator.process_batch(overlay, ops.make_batch(("a", 10, 5)))
+    operator.finish(overlay, MAX_WATERMARK)
+    assert operator.read_state("total", "a") == 1
+    commit_overlays([(operator, overlay)])
+    assert operator.read_state("total", "a") == 11
+
+
+class Yielding(KeyedBatchFunction):
+    def __init__(self, make):
+        self.make = make
+
+    def process_batch(self, batch, keys, ctx):
+        return self.make(batch, keys, ctx)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda batch: batch.select(["user", "amount"]),
+        lambda batch: pa.Table.from_batches([batch.slice(0, 1), batch.slice(1)]).select(["amount", "user"]),
+        lambda batch: batch.to_pandas()[["user", "amount"]],
+        lambda batch: pd.DataFrame({"amount": [1, 2], "more": 0, "user": ["a", "b"]}, index=[7, 8]),
+        lambda batch: pa.record_batch({"user": ["a", "b"], "amount": pa.array([1, 2], pa.int8())}),
+    ],
+    ids=["batch", "table", "pandas", "pandas with an index", "another type of number"],
+)
+def test_frames_of_other_libraries_are_outputs_by_the_names_of_their_columns(frame):
+    _, overlay = process(Yielding(lambda batch, keys, ctx: [frame(batch)]), ("a", 1, 5), ("b", 2, 5))
+    assert ops.rows_of(overlay) == [("a", 1), ("b", 2)]
+    assert next(iter(overlay.output())).schema == ops.ROWS
+
+
+def test_nothing_may_be_yielded():
+    _, overlay = process(Yielding(lambda batch, keys, ctx: None), ("a", 1, 5))
+    assert ops.rows_of(overlay) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (lambda batch: batch.select(["user"]), "the frame lacks the columns amount; it has: user"),
+        (
+            lambda batch: pa.record_batch({"user": ["a"], "amount": ["many"]}),
+            "column 'amount' of type string does not fit int64",
+        ),
+        (lambda batch: {"user": ["a"]}, "dict is not a frame of columns; yield a pa.RecordBatch"),
+        (lambda batch: ("a", 1), "tuple is not a frame"),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_told(frame, message):
+    with pytest.raises(errors.UserCodeError, match=rf"operator 'op', epoch 1: .*does not fit its output: {message}"):
+        process(Yielding(lambda batch, keys, ctx: [frame(batch)]), ("a", 1, 5))
+
+
+def test_side_outputs():
+    def make(batch, keys, ctx):
+        yield BIG, batch.filter(pc.greater(batch.column("amount"), 99))
+        yield batch.filter(pc.less(batch.column("amount"), 100))
+        yield OutputTag("nobody"), batch
+
+    _, overlay = process(Yielding(make), ("a", 1, 5), ("b", 200, 5), side_schemas={"big": ops.ROWS})
+    assert ops.rows_of(overlay) == [("a", 1)]
+    assert ops.rows_of(overlay, "big") == [("b", 200)]
+    assert overlay.dropped_rows == 2
+
+
+def test_late_rows_are_not_part_of_the_batch():
+    operator = ops.make_operator(Sum(), late_tag="late", side_schemas={"late": ops.ROWS})
+    overlay = ops.run(operator, ("a", 1, 5), ("a", 2, 11), before=10)
+    assert ops.rows_of(overlay) == [("a", 2)]
+    assert ops.rows_of(overlay, "late") == [("a", 1)]
+
+
+def test_rows_are_sorted_by_event_time_first():
+    operator = ops.make_operator(Sum(), sort_by_event_time=True)
+    overlay = ops.run(operator, ("a", 1, 9), ("a", 2, 3), ("b", 4, 1))
+    assert ops.rows_of(overlay) == [("b", 4), ("a", 2), ("a", 3)]
+
+
+def test_timestamps_of_rows_reach_the_next_operator():
+    def make(batch, keys, ctx):
+        assert ctx.timestamps().to_pylist() == [5, None]
+        yield ctx.with_timestamps(batch.to_pandas(), [7, None])
+        yield batch.slice(0, 1)
+
+    _, overlay = process(Yielding(make), ("a", 1, 5), ("b", 2, None), emit_timestamps=True)
+    assert ops.rows_of(overlay) == [("a", 1, 7), ("b", 2, None), ("a", 1, None)]
+    assert next(iter(overlay.output())).schema.names[-1] == columns.TIMESTAMP
+    with pytest.raises(errors.UserCodeError, match="1 timestamps for a frame of 2 rows"):
+        process(Yielding(lambda batch, keys, ctx: [ctx.with_timestamps(batch, [1])]), ("a", 1, 5), ("b", 2, 5))
+
+
+def test_keys_of_several_columns():
+    class Count(KeyedBatchFunction):
+        def open(self, ctx):
+            self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_batch(self, batch, keys, ctx):
+            assert keys.values.to_pylist() == [{"f0": "a", "f1": 1}, {"f0": "b", "f1": 1}]
+            self.count.update(keys, keys.size())
+
+    operator, _ = process(
+        Count(),
+        ("a", 1, 5),
+        ("b", 1, 5),
+        ("a", 1, 5),
+        key_columns=("user", "amount"),
+        key_type=Types.TUPLE([Types.STRING(), Types.LONG()]),
+    )
+    assert operator.read_state("count", ("a", 1), key_group=ops.key_group("a")) == 2
+
+
+# --- state of every kind
+
+VALUES = [
+    (Types.BOOLEAN(), pa.array([True, False])),
+    (Types.BYTE(), pa.array([-128, 127], pa.int8())),
+    (Types.LONG(), pa.array([-(2**63), 2**63 - 1])),
+    (Types.DOUBLE(), pa.array([float("inf"), -0.5])),
+    (Types.STRING(), pa.array(["", "ä"])),
+    (Types.BIG_INT(), pa.array([decimal.Decimal(10**30), decimal.Decimal(-1)], pa.decimal256(76, 0))),
+    (Types.BIG_DEC(), pa.array([decimal.Decimal("1.50"), decimal.Decimal(100)], pa.decimal128(38, 18))),
+    (Types.SQL_DATE(), pa.array([datetime.date(2026, 1, 2), datetime.date(1969, 1, 1)])),
+    (Types.SQL_TIME(), pa.array([datetime.time(1, 2, 3, 4), datetime.time()], pa.time64("us"))),
+    (Types.SQL_TIMESTAMP(), pa.array([datetime.datetime(2026, 1, 2, 3), datetime.datetime(1, 1, 1)], pa.timestamp("us"))),
+    (Types.INSTANT(), pa.array([0, 1], pa.timestamp("us", "UTC"))),
+    (Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\x00"])),
+    (Types.LIST(Types.LONG()), pa.array([[], [1, 2]])),
+    (Types.MAP(Types.STRING(), Types.LONG()), pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))),
+    (Types.TUPLE([Types.LONG(), Types.STRING()]), pa.array([{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}])),
+    (
+        Types.ROW_NAMED(["x", "y"], [Types.LONG(), Types.LIST(Types.STRING())]),
+        pa.array([{"x": 1, "y": ["a"]}, {"x": None, "y": None}]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("declared", "values"), VALUES, ids=lambda each: str(getattr(each, "describe", str)()))
+def test_values_of_every_type_come_back_as_they_were_written(declared, values):
+    found = []
+
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", declared))
+
+        def process_batch(self, batch, keys, ctx):
+            found.append(self.kept.get(keys))
+            self.kept.update(keys, values)
+            found.append(self.kept.get(keys))
+
+    operator, _ = process(Keep(), ("a", 1, 5), ("b", 2, 5))
+    ops.run(operator, ("a", 1, 5), ("b", 2, 5))
+    assert found[0].to_pylist() == [None, None]
+    assert found[1] == found[2]
+    assert found[1].to_pylist() == values.to_pylist()
+
+
+def test_masks_defaults_and_nulls_of_a_value_state():
+    class Steps(KeyedBatchFunction):
+        def open(self, ctx):
+            self.total = ctx.get_state(TOTAL)
+
+        def process_batch(self, batch, keys, ctx):
+            self.total.update(keys, [1, 2, 3])
+            self.total.update(keys, [10, 20, None], mask=[True, None, True])
+            assert self.total.get(keys).to_pylist() == [10, 2, None]
+            assert self.total.get(keys, default=7).to_pylist() == [10, 2, 7]
+            assert self.total.get(keys, default=pa.array([0, 0, 9])).to_pylist() == [10, 2, 9]
+            self.total.clear(keys, mask=[False, True, False])
+            assert self.total.get(keys).to_pylist() == [10, None, None]
+
+    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("c", 3, 5))
+    assert [operator.read_state("total", key) for key in "abc"] == [10, None, None]
+
+
+def test_lists_and_maps():
+    class Steps(KeyedBatchFunction):
+        def open(self, ctx):
+            self.all = ctx.get_list_state(ListStateDescriptor("all", Types.LONG()))
+            self.last = ctx.get_map_state(MapStateDescriptor("last", Types.LONG(), Types.STRING()))
+
+        def process_batch(self, batch, keys, ctx):
+            self.all.add(keys, "amount")
+            self.all.add_all(keys, pa.array([[7, 8], None]))
+            assert self.all.get(keys).to_pylist() == [[1, 3, 7, 8], [2]]
+            self.all.update(keys, pa.array([[0], [5]]), mask=[True, False])
+            self.last.put(keys, "amount", ["x", "y", None])
+            assert self.last.get(keys, [1, 1, 9]).to_pylist() == ["x", None, None]
+            assert self.last.contains(keys, [1, 1, 3]).to_pylist() == [True, False, True]
+            self.last.remove(keys, pa.array([1, 0, 0]))
+            assert self.last.items(keys).to_pylist() == [[(3, None)], [(2, "y")]]
+
+    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("a", 3, 5))
+    assert [operator.read_state("all", key) for key in "ab"] == [[0], [2]]
+
+
+class Average(AggregateFunction):
+    def create_accumulator(self):
+        return 0, 0
+
+    def add(self, value, accumulator):
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a, acc_b):
+        raise NotImplementedError
+
+
+def test_aggregates():
+    class Steps(KeyedBatchFunction):
+        def open(self, ctx):
+            kept = Types.TUPLE([Types.LONG(), Types.LONG()])
+            self.average = ctx.get_aggregating_state(AggregatingStateDescriptor("average", Average(), kept))
+
+        def process_batch(self, batch, keys, ctx):
+            self.average.add(keys, "amount")
+            assert self.average.get(keys).to_pylist() == [2.0, 2.0]
+
+    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("a", 3, 5))
+    assert operator.read_value("average", "a") == (4, 2)
+
+
+def test_namespaces_end_with_the_call():
+    class Steps(KeyedBatchFunction):
+        def open(self, ctx):
+            self.total = ctx.get_state(TOTAL)
+
+        def process_batch(self, batch, keys, ctx):
+            assert self.total.get(keys).to_pylist() == [None]
+            self.total.set_current_namespace("room")
+            self.total.update(keys, pc.add(self.total.get(keys, default=0), keys.sum("amount")))
+
+    operator, _ = process(Steps(), ("a", 1, 5))
+    ops.run(operator, ("a", 2, 5))
+    assert operator.read_state("total", "a") is None
+    assert operator.read_state("total", "a", namespace="room") == 3
+
+
+# --- timers
+
+
+class Timed(KeyedBatchFunction):
+    """Each row sets a timer for its amount; a timer of 10 sets one for 15 and deletes that for 20."""
+
+    def open(self, ctx):
+        self.calls = []
+
+    def process_batch(self, batch, keys, ctx):
+        ctx.timer_service().register_event_time_timers(keys, keys.last("amount"))
+
+    def on_timers(self, timestamps, keys, ctx):
+        self.calls.append((ctx.time_domain().name, timestamps.to_pylist(), keys.values.to_pylist()))
+        is_ten = pc.equal(timestamps, 10)
+        ctx.timer_service().register_event_time_timers(keys, pa.array([15] * len(keys)), mask=is_ten)
+        ctx.timer_service().delete_event_time_timers(keys, pa.array([20] * len(keys)), mask=is_ten)
+        yield pa.record_batch({"user": keys.values, "amount": timestamps})
+
+
+def test_timers_fire_in_sets_that_hold_each_key_once():
+    function = Timed()
+    operator = ops.make_operator(function)
+    for amount in (10, 20, 30):
+        ops.run(operator, ("a", amount, 1), ("b", amount + 1, 1))
+    overlay = ops.run(operator, before=5, after=100)
+    assert function.calls == [
+        ("EVENT_TIME", [10, 11], ["a", "b"]),
+        ("EVENT_TIME", [15, 21], ["a", "b"]),
+        ("EVENT_TIME", [30, 31], ["a", "b"]),
+    ]
+    assert overlay.timers_fired == 6
+    assert operator.next_timer() == (None, None)
+
+
+def test_a_timestamp_has_to_be_whole():
+    def make(batch, keys, ctx):
+        ctx.timer_service().register_event_time_timers(keys, [1.5])
+
+    with pytest.raises(errors.UserCodeError, match="timestamps are an array of double; give whole milliseconds"):
+        process(Yielding(make), ("a", 1, 5))
+
+
+# --- errors
+
+
+def test_an_error_names_operator_epoch_and_the_row_that_the_function_names():
+    def broken(batch, keys, ctx):
+        raise ValueError("no")
+
+    def negative(batch, keys, ctx):
+        raise RowError(1, "negative amount")
+
+    with pytest.raises(errors.UserCodeError, match="operator 'op', epoch 1, a batch of 2 rows: ValueError: no"):
+        process(Yielding(broken), ("a", 1, 5), ("b", -2, 5))
+    with pytest.raises(errors.UserCodeError, match=r"epoch 1, row \{'user': 'b', 'amount': -2\}: RowError: negative"):
+        process(Yielding(negative), ("a", 1, 5), ("b", -2, 5))
+
+
+def test_keys_of_another_call_are_refused():
+    kept = []
+
+    class Keep(Sum):
+        def process_batch(self, batch, keys, ctx):
+            kept.append(keys)
+            self.total.get(kept[0])
+
+    operator, _ = process(Keep(), ("a", 1, 5))
+    with pytest.raises(errors.UserCodeError, match="these keys are not those of the call at hand"):
+        ops.run(operator, ("a", 1, 5))
+    with pytest.raises(errors.UserCodeError, match="the first argument is the call's keys, not 3"):
+        process(Yielding(lambda batch, keys, ctx: ctx.timer_service().register_event_time_timers(3, [1])), ("a", 1, 5))
+
+
+def test_pickled_state_has_no_columns():
+    class Pickled(KeyedBatchFunction):
+        def open(self, ctx):
+            ctx.get_state(ValueStateDescriptor("anything", Types.PICKLED_BYTE_ARRAY()))
+
+    with pytest.raises(errors.DeclarationError, match="state 'anything' of operator 'op': values of type PICKLED"):
+        ops.make_operator(Pickled())
+
+
+def test_a_value_that_does_not_fit_its_state_is_refused():
+    class Small(Sum):
+        def open(self, ctx):
+            self.total = ctx.get_state(ValueStateDescriptor("total", Types.BYTE()))
+
+    with pytest.raises(errors.SerializationError, match="state 'total' of operator 'op': .*does not fit BYTE"):
+        process(Small(), ("a", 1000, 5))
+
+
+# --- beyond memory
+
+
+def test_an_overlay_beyond_memory_gives_the_same(tmp_path):
+    settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=16 * MIB)
+    factory = RocksDBStoreFactory(settings, tmp_path / "factory", ManualClock())
+    stores = {
+        n: factory.create(n, ops.KEY_SPACE.key_groups_of_shard(n), tmp_path / f"shard-{n}") for n in range(4)
+    }
+    budget = EpochBudget(tmp_path / "overlays", factory, limit_bytes=200_000)
+    operator = ops.make_operator(Sum(), stores, budget=budget)
+    rows = [(f"user-{number % 700}", number, number) for number in range(9000)]
+    overlay = operator.begin(1, MIN_WATERMARK, 0)
+    for start in range(0, len(rows), 3000):
+        operator.process_batch(overlay, ops.make_batch(*rows[start : start + 3000]))
+    operator.finish(overlay, MIN_WATERMARK)
+    answers = ops.rows_of(overlay)
+    commit_overlays([(operator, overlay)])
+    assert budget.spilled > 0
+    _, plain = process(Sum(), *rows)
+    assert answers == ops.rows_of(plain)
+    assert operator.read_state("total", "user-3") == sum(range(3, 9000, 700))
+    operator.close()
+    for store in stores.values():
+        store.close()
+    factory.close()
