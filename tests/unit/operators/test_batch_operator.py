@@ -391,7 +391,7 @@ def test_a_value_that_does_not_fit_its_state_is_refused():
         def open(self, ctx):
             self.total = ctx.get_state(ValueStateDescriptor("total", Types.BYTE()))
 
-    with pytest.raises(errors.SerializationError, match="state 'total' of operator 'op': .*does not fit BYTE"):
+    with pytest.raises(errors.UserCodeError, match="state 'total' of operator 'op': .*does not fit BYTE"):
         process(Small(), ("a", 1000, 5))
 
 

@@ -121,9 +121,9 @@ class BatchKeys:
         """The batch in the order of a column, and its keys; nulls come first, and equal values keep their order."""
         if self._batch is None:
             raise errors.StateError("these keys have no batch to sort: they are those of timers")
-        table = pa.table({"by": self._column(column), "row": np.arange(len(self.codes))})
-        by = [("by", "ascending"), ("row", "ascending")]
-        order = pc.sort_indices(table, sort_keys=by, null_placement="at_start")
+        values = self._column(column)
+        table = pa.table({"given": pc.is_valid(values), "by": values, "row": np.arange(len(self.codes))})
+        order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
         batch = self._batch.take(order)
         return batch, BatchKeys(self.codes[order.to_numpy()], self.values, batch, self.numbers)
 

@@ -71,7 +71,8 @@ def over(
     if how is SUM and pa.types.is_integer(kind):
         folded = _sum_of_integers(sorted_values, first, sizes)
     else:
-        folded = _by_levels(sorted_values, first, sizes, how.combine)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities are values like others
+            folded = _by_levels(sorted_values, first, sizes, how.combine)
     result = np.empty_like(folded)
     result[order] = folded
     return pa.array(result, type=kind, mask=_missing(values, start, codes, order, sizes))

@@ -111,8 +111,8 @@ class BoundBatchTimerService(functions.BatchTimerService):
         self._put(TimeDomain.PROCESSING_TIME, keys, per_key, mask, False)
 
     def _put(self, domain: TimeDomain, keys: BatchKeys, per_key: Any, mask: Any, registered: bool) -> None:
-        stamps = _whole(batch_keys.per_key(keys, per_key))
         numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
+        stamps = _whole(batch_keys.per_key(keys, per_key))
         timers: TimerOverlay = self._binding.overlay.timers[domain]
         known = self._binding.overlay.keys
         for place, (number, stamp) in enumerate(zip(numbers, stamps, strict=True)):

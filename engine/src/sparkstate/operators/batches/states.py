@@ -46,8 +46,9 @@ class _ColumnState:
 
     def _at_keys(self, keys: BatchKeys, mask: Any = None) -> Iterator[int]:
         """The places of the chosen keys, the cursor at each in turn."""
-        cursor, flags = self._cursor, chosen(keys, mask)
-        for place, number in enumerate(self._binding.numbers(keys)):
+        cursor, numbers = self._cursor, self._binding.numbers(keys)
+        flags = chosen(keys, mask)
+        for place, number in enumerate(numbers):
             if flags is None or flags[place]:
                 cursor.number = number
                 yield place
@@ -82,8 +83,8 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         return values if default is None else _filled(values, keys, default)
 
     def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
-        values = self._values(batch_keys.per_key(keys, per_key))
         numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
+        values = self._values(batch_keys.per_key(keys, per_key))
         if flags is not None:
             numbers = [number for number, wanted in zip(numbers, flags, strict=True) if wanted]
             values = [value for value, wanted in zip(values, flags, strict=True) if wanted]
