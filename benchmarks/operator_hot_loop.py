@@ -60,7 +60,9 @@ class BatchSum(KeyedBatchFunction):
     def open(self, ctx: BatchRuntimeContext) -> None:
         self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
 
-    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterable[pa.RecordBatch]:
+    def process_batch(
+        self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext
+    ) -> Iterable[pa.RecordBatch]:
         before = self.total.get(keys, default=0)
         self.total.update(keys, pc.add(before, keys.sum("amount")))
         yield batch.set_column(1, "total", keys.cumulative_sum("amount", start=before))

@@ -7,7 +7,8 @@
 
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
 of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
-running, and by a function on Arrow batches; Spark's ``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
+running, and by a function on Arrow batches; Spark's ``transformWithState`` in Python; Spark's own
+aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
 ``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
 A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
@@ -87,7 +88,9 @@ LARGE_MANAGED_MIB, LARGE_STATE_BYTES = 32, 512
 LARGE_SLOTS = 2
 LOADS = {
     "sum": Load(tuple(CONTENDERS)),
-    "distinct": Load(("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0),
+    "distinct": Load(
+        ("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0
+    ),
     "large": Load(
         ("identity", "rocksdb"),
         keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,

@@ -108,7 +108,9 @@ class PerBatch(KeyedBatchFunction):
         mask = pa.array([place == keys.codes[row] for place in range(keys.count)], pa.bool_())
         value = batch.column("v")[row].as_py()
         ctx.timer_service().register_event_time_timers(keys, pa.array([value] * keys.count), mask=mask)
-        ctx.timer_service().register_processing_time_timers(keys, pa.array([value + 1] * keys.count), mask=mask)
+        ctx.timer_service().register_processing_time_timers(
+            keys, pa.array([value + 1] * keys.count), mask=mask
+        )
 
     def on_timers(self, timestamps, keys, ctx):
         totals = self.total.get(keys, default=0)
@@ -120,7 +122,9 @@ class PerBatch(KeyedBatchFunction):
         self.last.clear(keys, mask=odd)
         ctx.timer_service().register_event_time_timers(keys, pc.add(timestamps, 3), mask=odd)
         ctx.timer_service().delete_event_time_timers(keys, pc.add(timestamps, 2), mask=odd)
-        self.total.clear(keys, mask=pa.array([stamp % 5 == 0 for stamp in timestamps.to_pylist()], pa.bool_()))
+        self.total.clear(
+            keys, mask=pa.array([stamp % 5 == 0 for stamp in timestamps.to_pylist()], pa.bool_())
+        )
 
 
 ELEMENTS = st.lists(
@@ -139,14 +143,20 @@ class Life(RuleBasedStateMachine):
     @staticmethod
     def harness(function: Any, backend: Any) -> KeyedProcessHarness:
         return KeyedProcessHarness(
-            function, key=lambda row: row.user, key_type=Types.STRING(), backend=backend, sort_by_event_time=False
+            function,
+            key=lambda row: row.user,
+            key_type=Types.STRING(),
+            backend=backend,
+            sort_by_event_time=False,
         )
 
     @rule(elements=ELEMENTS, ahead=st.none() | st.integers(-3, 15))
     def push(self, elements, ahead):
         for harness in self.both:
             rows = [({"user": user, "v": v, "word": word}, v) for user, v, word in elements]
-            harness.process_elements(rows, None if ahead is None else max(0, harness.current_watermark()) + ahead)
+            harness.process_elements(
+                rows, None if ahead is None else max(0, harness.current_watermark()) + ahead
+            )
         self.compare()
 
     @rule(ahead=st.integers(0, 15))

@@ -64,8 +64,8 @@ class Config:
     lets."""
     deep_looks_per_s: float = 2.0
     """Looks that compare all children, in a second at most, all jobs together. Each of them lists nine kinds. An API
-    server finds a job's few objects among those of all jobs, so a list costs it more the more jobs there are: with 5,000
-    jobs and seven such looks a second they took most of its processor, and savepoints waited for it (RFC 0024)."""
+    server finds a job's few objects among those of all jobs, so a list costs it more the more jobs there are. With
+    5,000 jobs and seven such looks a second, they took most of its processor, and savepoints waited (RFC 0024)."""
     listen_s: float = 10.0
     """Between two looks the driver of a running job is asked this often: that costs the API server nothing."""
     polls_per_s: float = 100.0

@@ -78,9 +78,7 @@ class Reconciler:
         """Whether urgent work lacks a worker."""
         looks, writes = config.looks_per_s, config.progress_writes_per_s
         self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, self._is_behind)
-        self._comparisons = pacing.Pace(
-            config.deep_looks_per_s, clock_.monotonic, behind=self._is_behind
-        )
+        self._comparisons = pacing.Pace(config.deep_looks_per_s, clock_.monotonic, behind=self._is_behind)
         self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, self._is_behind)
 
     def _is_behind(self) -> bool:

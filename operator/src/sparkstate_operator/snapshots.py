@@ -92,7 +92,11 @@ class Snapshots:
         return None if decision.wait_s is None else Requeue(decision.wait_s, exact=decision.wait_s < 1.0)
 
     async def _carry_out(
-        self, action: actions.Action, around: observed.ObservedSnapshot, one: observed.Snapshot, namespace: str
+        self,
+        action: actions.Action,
+        around: observed.ObservedSnapshot,
+        one: observed.Snapshot,
+        namespace: str,
     ) -> None:
         match action:
             case actions.TriggerSavepoint():

@@ -18,16 +18,20 @@ from sparkstate.batches import keys as batch_keys
 from sparkstate.batches import running
 from sparkstate.batches.keys import BatchKeys
 
+LONG = pa.int64()
 WHOLE = st.none() | st.integers(-(2**40), 2**40)
 FLOATS = st.none() | st.floats(allow_nan=False)
 ROWS = st.lists(st.tuples(st.none() | st.integers(-3, 3), WHOLE), max_size=40)
 FLOAT_ROWS = st.lists(st.tuples(st.integers(0, 5), FLOATS), max_size=40)
 
 
-def keys_of(rows: list[tuple[Any, Any]], kind: pa.DataType = pa.int64()) -> BatchKeys:
+def keys_of(rows: list[tuple[Any, Any]], kind: pa.DataType = LONG) -> BatchKeys:
     """The keys of a batch of rows (key, value)."""
     batch = pa.record_batch(
-        {"k": pa.array([key for key, _ in rows], pa.int64()), "v": pa.array([value for _, value in rows], kind)}
+        {
+            "k": pa.array([key for key, _ in rows], pa.int64()),
+            "v": pa.array([value for _, value in rows], kind),
+        }
     )
     codes, values = batch_keys.of_columns([batch.column("k")])
     return BatchKeys(codes, values, batch)
@@ -52,7 +56,10 @@ def test_keys_are_numbered_by_first_appearance(rows):
 
 @given(st.lists(st.tuples(st.none() | st.integers(0, 2), st.none() | st.sampled_from("ab"), st.booleans())))
 def test_several_columns_make_one_key(rows):
-    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate((pa.int64(), pa.string(), pa.bool_()))]
+    columns = [
+        pa.array([row[at] for row in rows], kind)
+        for at, kind in enumerate((pa.int64(), pa.string(), pa.bool_()))
+    ]
     codes, values = batch_keys.of_columns(columns)
     assert [tuple(value.values()) for value in values.to_pylist()] == list(dict.fromkeys(rows))
     assert [tuple(values[int(code)].as_py().values()) for code in codes] == rows
@@ -87,7 +94,9 @@ def folded(rows: list[tuple[Any, Any]], start: dict[Any, Any], fold: Any) -> lis
 def test_running_values_of_whole_numbers(rows, data):
     keys = keys_of(rows)
     start = [data.draw(WHOLE) for _ in range(keys.count)]
-    begun = {key: value for key, value in zip(keys.values.to_pylist(), start, strict=True) if value is not None}
+    begun = {
+        key: value for key, value in zip(keys.values.to_pylist(), start, strict=True) if value is not None
+    }
     array = pa.array(start, pa.int64())
     assert keys.cumulative_sum("v", start=array).to_pylist() == folded(rows, begun, lambda a, b: a + b)
     assert keys.cumulative_max("v", start=array).to_pylist() == folded(rows, begun, max)
@@ -162,7 +171,13 @@ def test_a_sorted_batch_keeps_its_keys(rows):
 
 def test_columns_are_named_or_given():
     keys = keys_of([(1, 2), (1, 3), (2, 4)])
-    for column in ("v", pa.array([2, 3, 4]), pa.chunked_array([[2], [3, 4]]), np.array([2, 3, 4]), pd.Series([2, 3, 4])):
+    for column in (
+        "v",
+        pa.array([2, 3, 4]),
+        pa.chunked_array([[2], [3, 4]]),
+        np.array([2, 3, 4]),
+        pd.Series([2, 3, 4]),
+    ):
         assert keys.sum(column).to_pylist() == [5, 4]
     with pytest.raises(errors.StateError, match=r"no column 'w'; its columns are: k, v"):
         keys.sum("w")

@@ -10,7 +10,17 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import BEHIND_S, BURST, HELD_S, PATIENT, SLOW, SLOW_S, Backoff, KeyedQueue, Requeue
+from sparkstate_operator.queue import (
+    BEHIND_S,
+    BURST,
+    HELD_S,
+    PATIENT,
+    SLOW,
+    SLOW_S,
+    Backoff,
+    KeyedQueue,
+    Requeue,
+)
 
 
 class Clock:

@@ -113,7 +113,9 @@ def test_nothing_may_be_yielded():
     ],
 )
 def test_a_frame_that_does_not_fit_is_told(frame, message):
-    with pytest.raises(errors.UserCodeError, match=rf"operator 'op', epoch 1: .*does not fit its output: {message}"):
+    with pytest.raises(
+        errors.UserCodeError, match=rf"operator 'op', epoch 1: .*does not fit its output: {message}"
+    ):
         process(Yielding(lambda batch, keys, ctx: [frame(batch)]), ("a", 1, 5))
 
 
@@ -152,7 +154,9 @@ def test_timestamps_of_rows_reach_the_next_operator():
     assert ops.rows_of(overlay) == [("a", 1, 7), ("b", 2, None), ("a", 1, None)]
     assert next(iter(overlay.output())).schema.names[-1] == columns.TIMESTAMP
     with pytest.raises(errors.UserCodeError, match="1 timestamps for a frame of 2 rows"):
-        process(Yielding(lambda batch, keys, ctx: [ctx.with_timestamps(batch, [1])]), ("a", 1, 5), ("b", 2, 5))
+        process(
+            Yielding(lambda batch, keys, ctx: [ctx.with_timestamps(batch, [1])]), ("a", 1, 5), ("b", 2, 5)
+        )
 
 
 def test_keys_of_several_columns():
@@ -187,7 +191,10 @@ VALUES = [
     (Types.BIG_DEC(), pa.array([decimal.Decimal("1.50"), decimal.Decimal(100)], pa.decimal128(38, 18))),
     (Types.SQL_DATE(), pa.array([datetime.date(2026, 1, 2), datetime.date(1969, 1, 1)])),
     (Types.SQL_TIME(), pa.array([datetime.time(1, 2, 3, 4), datetime.time()], pa.time64("us"))),
-    (Types.SQL_TIMESTAMP(), pa.array([datetime.datetime(2026, 1, 2, 3), datetime.datetime(1, 1, 1)], pa.timestamp("us"))),
+    (
+        Types.SQL_TIMESTAMP(),
+        pa.array([datetime.datetime(2026, 1, 2, 3), datetime.datetime(1, 1, 1)], pa.timestamp("us")),
+    ),
     (Types.INSTANT(), pa.array([0, 1], pa.timestamp("us", "UTC"))),
     (Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\x00"])),
     (Types.LIST(Types.LONG()), pa.array([[], [1, 2]])),
@@ -200,7 +207,9 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("declared", "values"), VALUES, ids=lambda each: str(getattr(each, "describe", str)()))
+@pytest.mark.parametrize(
+    ("declared", "values"), VALUES, ids=lambda each: str(getattr(each, "describe", str)())
+)
 def test_values_of_every_type_come_back_as_they_were_written(declared, values):
     found = []
 
@@ -342,7 +351,9 @@ def test_a_timestamp_has_to_be_whole():
     def make(batch, keys, ctx):
         ctx.timer_service().register_event_time_timers(keys, [1.5])
 
-    with pytest.raises(errors.UserCodeError, match="timestamps are an array of double; give whole milliseconds"):
+    with pytest.raises(
+        errors.UserCodeError, match="timestamps are an array of double; give whole milliseconds"
+    ):
         process(Yielding(make), ("a", 1, 5))
 
 
@@ -356,9 +367,13 @@ def test_an_error_names_operator_epoch_and_the_row_that_the_function_names():
     def negative(batch, keys, ctx):
         raise RowError(1, "negative amount")
 
-    with pytest.raises(errors.UserCodeError, match="operator 'op', epoch 1, a batch of 2 rows: ValueError: no"):
+    with pytest.raises(
+        errors.UserCodeError, match="operator 'op', epoch 1, a batch of 2 rows: ValueError: no"
+    ):
         process(Yielding(broken), ("a", 1, 5), ("b", -2, 5))
-    with pytest.raises(errors.UserCodeError, match=r"epoch 1, row \{'user': 'b', 'amount': -2\}: RowError: negative"):
+    with pytest.raises(
+        errors.UserCodeError, match=r"epoch 1, row \{'user': 'b', 'amount': -2\}: RowError: negative"
+    ):
         process(Yielding(negative), ("a", 1, 5), ("b", -2, 5))
 
 
@@ -374,7 +389,10 @@ def test_keys_of_another_call_are_refused():
     with pytest.raises(errors.UserCodeError, match="these keys are not those of the call at hand"):
         ops.run(operator, ("a", 1, 5))
     with pytest.raises(errors.UserCodeError, match="the first argument is the call's keys, not 3"):
-        process(Yielding(lambda batch, keys, ctx: ctx.timer_service().register_event_time_timers(3, [1])), ("a", 1, 5))
+        process(
+            Yielding(lambda batch, keys, ctx: ctx.timer_service().register_event_time_timers(3, [1])),
+            ("a", 1, 5),
+        )
 
 
 def test_pickled_state_has_no_columns():
@@ -382,7 +400,9 @@ def test_pickled_state_has_no_columns():
         def open(self, ctx):
             ctx.get_state(ValueStateDescriptor("anything", Types.PICKLED_BYTE_ARRAY()))
 
-    with pytest.raises(errors.DeclarationError, match="state 'anything' of operator 'op': values of type PICKLED"):
+    with pytest.raises(
+        errors.DeclarationError, match="state 'anything' of operator 'op': values of type PICKLED"
+    ):
         ops.make_operator(Pickled())
 
 
@@ -391,7 +411,7 @@ def test_a_value_that_does_not_fit_its_state_is_refused():
         def open(self, ctx):
             self.total = ctx.get_state(ValueStateDescriptor("total", Types.BYTE()))
 
-    with pytest.raises(errors.UserCodeError, match="state 'total' of operator 'op': .*does not fit BYTE"):
+    with pytest.raises(errors.UserCodeError, match=r"state 'total' of operator 'op': .*does not fit BYTE"):
         process(Small(), ("a", 1000, 5))
 
 

@@ -132,7 +132,9 @@ class KeyedBatchFunction:
     def open(self, ctx: BatchRuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first batch."""
 
-    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterable[Any] | None:
+    def process_batch(
+        self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext
+    ) -> Iterable[Any] | None:
         """Called for every batch. Yields frames (``pa.RecordBatch``, ``pa.Table``, pandas, Polars) with at least the
         columns of the output schema; ``yield tag, frame`` sends one to a side output. Rows of one key are in the order
         in which they came."""

@@ -165,9 +165,7 @@ def _array(values: Any, length: int, per: str) -> pa.Array:
     elif not isinstance(values, pa.Array):
         array = pa.array(values)
     if len(array) != length:
-        raise errors.StateError(
-            f"an array has {len(array)} entries, where one per {per} is needed: {length}"
-        )
+        raise errors.StateError(f"an array has {len(array)} entries, where one per {per} is needed: {length}")
     return array
 
 

@@ -1,7 +1,7 @@
 """Running values per key: sums, least and greatest values up to each row.
 
 Rows are brought together by key with a stable sort of their codes, so that each key's rows lie in one stretch and in
-their order. Whole numbers are then summed in one pass over all stretches. What a stretch begins with is subtracted,
+their order. Whole numbers are then summed in one pass over all stretches. The sum before each stretch is subtracted,
 which is exact, because int64 wraps around. It is not exact for floating-point numbers, where an infinity or a large
 value of one key would reach the next key. Those, and least and greatest values, go by levels: the first row of every
 key at once, then every second row, and so on. A batch of n rows has at most √n levels with more than √n keys in them.
@@ -107,7 +107,8 @@ def _sum_of_integers(
 ) -> npt.NDArray[Any]:
     sums = np.cumsum(values)
     before = np.concatenate(([0], sums))[np.cumsum(sizes) - sizes]
-    return sums + np.repeat(first - before, sizes)
+    result: npt.NDArray[Any] = sums + np.repeat(first - before, sizes)
+    return result
 
 
 def _by_levels(
@@ -145,4 +146,5 @@ def _missing(
     seen = np.empty(len(codes), np.int64)
     seen[order] = _sum_of_integers(given, np.zeros(len(sizes), np.int64), sizes)
     begun = pc.is_valid(start).to_numpy(zero_copy_only=False)[codes]
-    return (seen == 0) & ~begun
+    missing: npt.NDArray[np.bool_] = (seen == 0) & ~begun
+    return missing

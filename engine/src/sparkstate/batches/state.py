@@ -1,11 +1,13 @@
-"""The handles of keyed state on columns. Declared by the same descriptors as those of ``sparkstate.state.api``, and stored
-in the same bytes: a job may change from a function per record to one per batch, and back, over one savepoint.
+"""The handles of keyed state on columns.
+
+They are declared by the same descriptors as those of ``sparkstate.state.api``, and stored in the same bytes. So a job
+may change from a function per record to one per batch, and back, over one savepoint.
 
 Every method takes the ``keys`` of the call at hand. ``per_key`` arrays have one entry for each key, ``per_row`` arrays
 one for each row of the batch (for each timer, in ``on_timers``). A ``mask`` is boolean, one entry per key; where it is
 false or null the key keeps what it has.
 
-A null is no value: it is what ``get`` answers for a key without one, and to write it removes the value.
+Null stands for a missing value: ``get`` returns it for a key without a value, and writing it removes the value.
 """
 
 from __future__ import annotations

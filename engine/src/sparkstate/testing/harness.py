@@ -1,4 +1,4 @@
-"""A ``KeyedProcessFunction`` or a ``KeyedBatchFunction`` in a test: without Spark, without slots, with a real state backend.
+"""A ``KeyedProcessFunction`` or ``KeyedBatchFunction`` in a test: no Spark, no slots, a real state backend.
 
 Elements, watermarks and processing time are pushed by hand, output and state are read back. Each push is an
 epoch of its own: what the function did is committed when the call returns. ``process_elements`` with a watermark is an

@@ -1,7 +1,7 @@
 """Reads from the spec which state an attempt starts from.
 
-Reading changes nothing. What the job does while that state is not there is a step of its own (``wait_for``), so that a
-rule can ask for the start instruction before any step is chosen.
+Reading changes nothing. Waiting for state that is missing is a step of its own (``wait_for``), so that a rule can ask
+for the start instruction before any step is chosen.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import revisions

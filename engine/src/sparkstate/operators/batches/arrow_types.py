@@ -67,7 +67,9 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     try:
         cast = array if array.type == wanted else array.cast(wanted)
     except pa.ArrowException as error:
-        raise errors.SerializationError(f"an array of {array.type} does not fit {declared.describe()}: {error}") from None
+        raise errors.SerializationError(
+            f"an array of {array.type} does not fit {declared.describe()}: {error}"
+        ) from None
     values = arrow_rows.column_values(cast)
     convert = _converter(declared)
     return values if convert is None else [None if value is None else convert(value) for value in values]

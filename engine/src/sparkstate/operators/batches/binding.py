@@ -53,13 +53,16 @@ class Binding:
     def numbers(self, keys: BatchKeys) -> list[int]:
         """The overlay's number of each key."""
         if not isinstance(keys, BatchKeys):
-            raise errors.StateError(f"operator {self.uid!r}: the first argument is the call's keys, not {keys!r}")
+            raise errors.StateError(
+                f"operator {self.uid!r}: the first argument is the call's keys, not {keys!r}"
+            )
         if keys.numbers is None or keys.numbers is not self._numbers:
             raise errors.StateError(
                 f"operator {self.uid!r}: these keys are not those of the call at hand; use the keys that the call "
                 "was given, and nothing after it"
             )
-        return keys.numbers.tolist()
+        numbers: list[int] = keys.numbers.tolist()
+        return numbers
 
 
 def chosen(keys: BatchKeys, mask: Any) -> list[bool] | None:

@@ -50,7 +50,9 @@ class BatchCalls:
         except errors.SparkstateError:
             raise
         except Exception as error:
-            raise errors.UserCodeError(f"operator {self.spec.uid!r}: open() raised {_describe(error)}") from error
+            raise errors.UserCodeError(
+                f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
+            ) from error
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has keys; ``handles`` are all that it was given."""
@@ -60,7 +62,9 @@ class BatchCalls:
         try:
             self.spec.function.close()
         except Exception as error:
-            raise errors.UserCodeError(f"operator {self.spec.uid!r}: close() raised {_describe(error)}") from error
+            raise errors.UserCodeError(
+                f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
+            ) from error
 
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point handles, context and timer service at this overlay."""
@@ -81,11 +85,20 @@ class BatchCalls:
         kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[keys.first_rows()]
         python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
         keys.numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
-        stamps = batch.column(spec.event_time_column) if spec.event_time_column else pa.nulls(batch.num_rows, pa.int64())
+        stamps = (
+            batch.column(spec.event_time_column)
+            if spec.event_time_column
+            else pa.nulls(batch.num_rows, pa.int64())
+        )
         self._run(overlay, keys, stamps, lambda: spec.function.process_batch(rows, keys, self._context), rows)
 
     def process_values(
-        self, overlay: Overlay, keys: Sequence[Any], kgs: Sequence[int], stamps: Sequence[int | None], rows: pa.RecordBatch
+        self,
+        overlay: Overlay,
+        keys: Sequence[Any],
+        kgs: Sequence[int],
+        stamps: Sequence[int | None],
+        rows: pa.RecordBatch,
     ) -> None:
         """The same for keys that are Python values already."""
         numbers = self.tables.prefetch(overlay, keys, kgs)
@@ -95,7 +108,9 @@ class BatchCalls:
         values = arrow_types.to_array([overlay.keys[number] for number in found], self.spec.key_type)
         made = BatchKeys(codes, values, rows, np.array(list(found), np.int64))
         times = pa.array(stamps, pa.int64())
-        self._run(overlay, made, times, lambda: self.spec.function.process_batch(rows, made, self._context), rows)
+        self._run(
+            overlay, made, times, lambda: self.spec.function.process_batch(rows, made, self._context), rows
+        )
 
     def fire(self, overlay: Overlay, domain: TimeDomain, timers: Sequence[TimerKey]) -> None:
         """Call ``on_timers`` for timers of one namespace, each of another key."""
@@ -105,7 +120,9 @@ class BatchCalls:
         keys = BatchKeys(np.arange(len(timers), dtype=np.int32), values, None, numbers)
         self._context.domain, self._context.timer_namespace = domain, timers[0][2]
         overlay.timers_fired += len(timers)
-        self._run(overlay, keys, stamps, lambda: self.spec.function.on_timers(stamps, keys, self._context), None)
+        self._run(
+            overlay, keys, stamps, lambda: self.spec.function.on_timers(stamps, keys, self._context), None
+        )
 
     def _run(
         self,

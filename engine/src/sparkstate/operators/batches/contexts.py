@@ -35,10 +35,14 @@ class OperatorBatchRuntimeContext(functions.BatchRuntimeContext):
         return self._over(state_descriptor, self._inner.get_state(state_descriptor), states.ColumnValueState)
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> state.BatchListState:
-        return self._over(state_descriptor, self._inner.get_list_state(state_descriptor), states.ColumnListState)
+        return self._over(
+            state_descriptor, self._inner.get_list_state(state_descriptor), states.ColumnListState
+        )
 
     def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> state.BatchMapState:
-        return self._over(state_descriptor, self._inner.get_map_state(state_descriptor), states.ColumnMapState)
+        return self._over(
+            state_descriptor, self._inner.get_map_state(state_descriptor), states.ColumnMapState
+        )
 
     def get_reducing_state(
         self, state_descriptor: descriptors.ReducingStateDescriptor

@@ -32,7 +32,9 @@ def _fire(
     watermark: int,
 ) -> None:
     timers = overlay.timers[domain]
-    with DueTimers(calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark)) as due:
+    with DueTimers(
+        calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark)
+    ) as due:
         while together := _together(due, timers):
             calls.fire(overlay, domain, together)
             due.settle()

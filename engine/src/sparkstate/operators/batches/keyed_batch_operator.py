@@ -1,7 +1,7 @@
 """One keyed operator in one slot whose function is called with Arrow batches.
 
 Its overlays, its tables and its stored bytes are those of the record path, so a job can change from one to the other
-over a savepoint, and spill, commit, restore and rescale know no difference. What differs is the call: the rows of a
+over a savepoint, and spill, commit, restore and rescale know no difference. Only the call differs: the rows of a
 batch are numbered by key with Arrow's dictionary encoding, and Python sees each key once, not each row.
 """
 

@@ -35,7 +35,9 @@ class _ColumnState:
         try:
             self._arrow_type = arrow_types.arrow_type(self._type)
         except errors.StateError as error:
-            raise errors.StateError(f"state {handle.spec.name!r} of operator {binding.uid!r}: {error}") from None
+            raise errors.StateError(
+                f"state {handle.spec.name!r} of operator {binding.uid!r}: {error}"
+            ) from None
 
     def set_current_namespace(self, namespace: Hashable) -> None:
         self._handle.set_current_namespace(namespace)
@@ -68,7 +70,9 @@ class _ColumnState:
             return arrow_types.to_values(array, declared)
         except errors.SerializationError as error:
             spec = self._handle.spec
-            raise errors.SerializationError(f"state {spec.name!r} of operator {spec.uid!r}: {error}") from None
+            raise errors.SerializationError(
+                f"state {spec.name!r} of operator {spec.uid!r}: {error}"
+            ) from None
 
 
 class ColumnValueState(_ColumnState, state.BatchValueState):
@@ -108,8 +112,7 @@ class ColumnListState(_ColumnState, state.BatchListState):
     def add_all(self, keys: BatchKeys, per_key: Any) -> None:
         lists = self._lists(keys, per_key)
         for place in self._at_keys(keys):
-            if lists[place] is not None:
-                self._handle.add_all(lists[place])
+            self._handle.add_all(lists[place] or ())
 
     def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
         lists = self._lists(keys, per_key)
@@ -157,6 +160,7 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
             self._handle.remove(names[row])
 
     def items(self, keys: BatchKeys) -> pa.Array:
+        assert self._handle.spec.user_key_type is not None
         kind = pa.map_(arrow_types.arrow_type(self._handle.spec.user_key_type), self._arrow_type)
         return pa.array([list(self._handle.items()) for _ in self._at_keys(keys)], type=kind)
 

@@ -20,7 +20,6 @@ from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TimerTable
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
-from sparkstate.keygroups import KeySpace
 from sparkstate.operators.base import EpochChanges
 from sparkstate.operators.keyed import garbage, intake
 from sparkstate.operators.keyed.outputs import Outputs

@@ -10,7 +10,7 @@ from sparkstate.serde.row import row_class
 
 
 class FrameError(Exception):
-    """A yielded frame is none, or does not fit the output's columns; the message says why."""
+    """A yielded object is not a frame, or does not fit the output's columns; the message says why."""
 
 
 def to_batch(frame: Any) -> pa.RecordBatch:
@@ -36,7 +36,9 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         raise FrameError(
             f"the frame lacks the columns {', '.join(missing)}; it has: {', '.join(batch.schema.names) or 'none'}"
         )
-    return pa.RecordBatch.from_arrays([_cast(batch.column(field.name), field) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [_cast(batch.column(field.name), field) for field in schema], schema=schema
+    )
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -45,7 +47,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return column.cast(field.type)
     except pa.ArrowException as error:
-        raise FrameError(f"column {field.name!r} of type {column.type} does not fit {field.type}: {error}") from error
+        raise FrameError(
+            f"column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
+        ) from error
 
 
 def to_rows(batch: pa.RecordBatch) -> list[Any]:

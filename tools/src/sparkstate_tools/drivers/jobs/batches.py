@@ -1,5 +1,5 @@
-"""The job of ``totals.py`` with functions on Arrow batches: the same states, timers and outputs. With ``per`` as ``row``
-it is that job, so a test can change from one to the other."""
+"""The job of ``totals.py`` with functions on Arrow batches: the same states, timers and outputs. With ``per`` as
+``row`` it is that job, so a test can change from one to the other."""
 
 from __future__ import annotations
 
