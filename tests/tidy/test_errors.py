@@ -10,7 +10,12 @@ from support.repository import tree
 
 from sparkstate import errors
 
-INTERNAL = {"OutputError": "caught by the operator, which makes a UserCodeError of it that names the epoch"}
+_CAUGHT = "caught by the operator, which makes a UserCodeError of it that names the epoch"
+INTERNAL = {
+    "OutputError": _CAUGHT,
+    "FrameError": _CAUGHT,
+    "RowError": "raised by the user's code; " + _CAUGHT,
+}
 
 CLASSES = [
     value for _, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__

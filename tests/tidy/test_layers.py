@@ -22,7 +22,7 @@ PLANTED = {
     ),
     "slots/outputs.py": (
         "from sparkstate.operators.keyed import keyed_operator",
-        "Engine: a kind of operator has one importer, sparkstate.operators.kinds",
+        "Engine: the kinds of operators have one importer, sparkstate.operators.kinds; batches build on keyed",
     ),
     "backends/hashmap/__init__.py": (
         "from sparkstate.backends import rocksdb",

@@ -1,9 +1,6 @@
-"""The operator whose function is called with Arrow batches: calls, outputs, state handles, timers, errors."""
+"""The operator whose function is called with Arrow batches: calls, outputs, timers, errors."""
 
 from __future__ import annotations
-
-import datetime
-import decimal
 
 import pandas as pd
 import pyarrow as pa
@@ -20,12 +17,8 @@ from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
     ValueStateDescriptor,
 )
-from sparkstate.state.folding import AggregateFunction
 from sparkstate.testing import ManualClock
 
 TOTAL = ValueStateDescriptor("total", Types.LONG())
@@ -177,139 +170,6 @@ def test_keys_of_several_columns():
         key_type=Types.TUPLE([Types.STRING(), Types.LONG()]),
     )
     assert operator.read_state("count", ("a", 1), key_group=ops.key_group("a")) == 2
-
-
-# --- state of every kind
-
-VALUES = [
-    (Types.BOOLEAN(), pa.array([True, False])),
-    (Types.BYTE(), pa.array([-128, 127], pa.int8())),
-    (Types.LONG(), pa.array([-(2**63), 2**63 - 1])),
-    (Types.DOUBLE(), pa.array([float("inf"), -0.5])),
-    (Types.STRING(), pa.array(["", "ä"])),
-    (Types.BIG_INT(), pa.array([decimal.Decimal(10**30), decimal.Decimal(-1)], pa.decimal256(76, 0))),
-    (Types.BIG_DEC(), pa.array([decimal.Decimal("1.50"), decimal.Decimal(100)], pa.decimal128(38, 18))),
-    (Types.SQL_DATE(), pa.array([datetime.date(2026, 1, 2), datetime.date(1969, 1, 1)])),
-    (Types.SQL_TIME(), pa.array([datetime.time(1, 2, 3, 4), datetime.time()], pa.time64("us"))),
-    (
-        Types.SQL_TIMESTAMP(),
-        pa.array([datetime.datetime(2026, 1, 2, 3), datetime.datetime(1, 1, 1)], pa.timestamp("us")),
-    ),
-    (Types.INSTANT(), pa.array([0, 1], pa.timestamp("us", "UTC"))),
-    (Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\x00"])),
-    (Types.LIST(Types.LONG()), pa.array([[], [1, 2]])),
-    (Types.MAP(Types.STRING(), Types.LONG()), pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))),
-    (Types.TUPLE([Types.LONG(), Types.STRING()]), pa.array([{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}])),
-    (
-        Types.ROW_NAMED(["x", "y"], [Types.LONG(), Types.LIST(Types.STRING())]),
-        pa.array([{"x": 1, "y": ["a"]}, {"x": None, "y": None}]),
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("declared", "values"), VALUES, ids=lambda each: str(getattr(each, "describe", str)())
-)
-def test_values_of_every_type_come_back_as_they_were_written(declared, values):
-    found = []
-
-    class Keep(KeyedBatchFunction):
-        def open(self, ctx):
-            self.kept = ctx.get_state(ValueStateDescriptor("kept", declared))
-
-        def process_batch(self, batch, keys, ctx):
-            found.append(self.kept.get(keys))
-            self.kept.update(keys, values)
-            found.append(self.kept.get(keys))
-
-    operator, _ = process(Keep(), ("a", 1, 5), ("b", 2, 5))
-    ops.run(operator, ("a", 1, 5), ("b", 2, 5))
-    assert found[0].to_pylist() == [None, None]
-    assert found[1] == found[2]
-    assert found[1].to_pylist() == values.to_pylist()
-
-
-def test_masks_defaults_and_nulls_of_a_value_state():
-    class Steps(KeyedBatchFunction):
-        def open(self, ctx):
-            self.total = ctx.get_state(TOTAL)
-
-        def process_batch(self, batch, keys, ctx):
-            self.total.update(keys, [1, 2, 3])
-            self.total.update(keys, [10, 20, None], mask=[True, None, True])
-            assert self.total.get(keys).to_pylist() == [10, 2, None]
-            assert self.total.get(keys, default=7).to_pylist() == [10, 2, 7]
-            assert self.total.get(keys, default=pa.array([0, 0, 9])).to_pylist() == [10, 2, 9]
-            self.total.clear(keys, mask=[False, True, False])
-            assert self.total.get(keys).to_pylist() == [10, None, None]
-
-    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("c", 3, 5))
-    assert [operator.read_state("total", key) for key in "abc"] == [10, None, None]
-
-
-def test_lists_and_maps():
-    class Steps(KeyedBatchFunction):
-        def open(self, ctx):
-            self.all = ctx.get_list_state(ListStateDescriptor("all", Types.LONG()))
-            self.last = ctx.get_map_state(MapStateDescriptor("last", Types.LONG(), Types.STRING()))
-
-        def process_batch(self, batch, keys, ctx):
-            self.all.add(keys, "amount")
-            self.all.add_all(keys, pa.array([[7, 8], None]))
-            assert self.all.get(keys).to_pylist() == [[1, 3, 7, 8], [2]]
-            self.all.update(keys, pa.array([[0], [5]]), mask=[True, False])
-            self.last.put(keys, "amount", ["x", "y", None])
-            assert self.last.get(keys, [1, 1, 9]).to_pylist() == ["x", None, None]
-            assert self.last.contains(keys, [1, 1, 3]).to_pylist() == [True, False, True]
-            self.last.remove(keys, pa.array([1, 0, 0]))
-            assert self.last.items(keys).to_pylist() == [[(3, None)], [(2, "y")]]
-
-    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("a", 3, 5))
-    assert [operator.read_state("all", key) for key in "ab"] == [[0], [2]]
-
-
-class Average(AggregateFunction):
-    def create_accumulator(self):
-        return 0, 0
-
-    def add(self, value, accumulator):
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def get_result(self, accumulator):
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a, acc_b):
-        raise NotImplementedError
-
-
-def test_aggregates():
-    class Steps(KeyedBatchFunction):
-        def open(self, ctx):
-            kept = Types.TUPLE([Types.LONG(), Types.LONG()])
-            self.average = ctx.get_aggregating_state(AggregatingStateDescriptor("average", Average(), kept))
-
-        def process_batch(self, batch, keys, ctx):
-            self.average.add(keys, "amount")
-            assert self.average.get(keys).to_pylist() == [2.0, 2.0]
-
-    operator, _ = process(Steps(), ("a", 1, 5), ("b", 2, 5), ("a", 3, 5))
-    assert operator.read_value("average", "a") == (4, 2)
-
-
-def test_namespaces_end_with_the_call():
-    class Steps(KeyedBatchFunction):
-        def open(self, ctx):
-            self.total = ctx.get_state(TOTAL)
-
-        def process_batch(self, batch, keys, ctx):
-            assert self.total.get(keys).to_pylist() == [None]
-            self.total.set_current_namespace("room")
-            self.total.update(keys, pc.add(self.total.get(keys, default=0), keys.sum("amount")))
-
-    operator, _ = process(Steps(), ("a", 1, 5))
-    ops.run(operator, ("a", 2, 5))
-    assert operator.read_state("total", "a") is None
-    assert operator.read_state("total", "a", namespace="room") == 3
 
 
 # --- timers
