@@ -164,6 +164,10 @@ def test_a_sorted_batch_keeps_its_keys(rows):
     wanted = sorted(rows, key=lambda row: (row[1] is not None, row[1] or 0))
     assert [tuple(row.values()) for row in batch.to_pylist()] == wanted
     assert [keys.values[code].as_py() for code in keys.codes] == [key for key, _ in wanted]
+    values = [[value for key, value in wanted if key == of] for of in keys.values.to_pylist()]
+    sums = [[value for value in each if value is not None] for each in values]
+    assert keys.sum("v").to_pylist() == [sum(each) if each else None for each in sums]
+    assert keys.size().to_pylist() == [len(each) for each in values]
     assert keys.last("v").to_pylist() == [
         [value for key, value in wanted if key == of][-1] for of in keys.values.to_pylist()
     ]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from support.operators import driven as ops
 
+from sparkstate import errors
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import (
@@ -36,7 +37,7 @@ VALUES = [
     (Types.DOUBLE(), pa.array([float("inf"), -0.5])),
     (Types.STRING(), pa.array(["", "ä"])),
     (Types.BIG_INT(), pa.array([decimal.Decimal(10**30), decimal.Decimal(-1)], pa.decimal256(76, 0))),
-    (Types.BIG_DEC(), pa.array([decimal.Decimal("1.50"), decimal.Decimal(100)], pa.decimal128(38, 18))),
+    (Types.BIG_DEC(), pa.array([decimal.Decimal("1.50"), decimal.Decimal(10) ** 24], pa.decimal256(76, 38))),
     (Types.SQL_DATE(), pa.array([datetime.date(2026, 1, 2), datetime.date(1969, 1, 1)])),
     (Types.SQL_TIME(), pa.array([datetime.time(1, 2, 3, 4), datetime.time()], pa.time64("us"))),
     (
@@ -158,3 +159,42 @@ def test_namespaces_end_with_the_call():
     ops.run(operator, ("a", 2, 5))
     assert operator.read_state("total", "a") is None
     assert operator.read_state("total", "a", namespace="room") == 3
+
+
+@pytest.mark.parametrize(
+    "number", ["1.50", "12345678901234567890.123456789012345678", "0.12345678901234567891", "-7"]
+)
+def test_a_decimal_is_stored_as_a_function_per_record_stores_it(number):
+    value = decimal.Decimal(number)
+    kind = pa.decimal128(38, -value.as_tuple().exponent)
+    kept = ValueStateDescriptor("kept", Types.BIG_DEC())
+
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(kept)
+
+        def process_batch(self, batch, keys, ctx):
+            self.kept.update(keys, pa.array([value], kind))
+            assert self.kept.get(keys).to_pylist() == [value]
+
+    operator, _ = process(Keep(), ("a", 1, 5))
+    assert str(operator.read_value("kept", "a")) == str(value)
+
+
+@pytest.mark.parametrize(
+    "struct",
+    [{"lo": 1, "hi": 2.0}, {"low": 1}, {"low": 1, "high": 2.0, "more": 3}],
+    ids=["other", "fewer", "more"],
+)
+def test_a_struct_with_other_fields_is_refused(struct):
+    declared = Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.DOUBLE()])
+
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", declared))
+
+        def process_batch(self, batch, keys, ctx):
+            self.kept.update(keys, pa.array([struct]))
+
+    with pytest.raises(errors.UserCodeError, match=r"does not fit ROW<.*whose fields are: low, high"):
+        process(Keep(), ("a", 1, 5))

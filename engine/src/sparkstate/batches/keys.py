@@ -1,8 +1,8 @@
 """The keys of a batch: its rows, numbered by key, and the steps that authors would otherwise write by hand.
 
 Theory. ``codes`` gives each row the number of its key. Numbers go by first appearance: the key of the first row is 0,
-the next new key is 1, and so on. Arrow's hash aggregation answers groups by first appearance too, so what it gives
-for ``codes`` is in the order of the keys, and needs no sorting.
+the next new key is 1, and so on. Arrow's hash aggregation returns its groups by first appearance too, so its answer for
+``codes`` is in the order of the keys, and needs no sorting, unless the batch itself was sorted (``sort_by``).
 
 A column is given by name or as an array with one entry per row; ``per_key`` arguments have one entry per key.
 """
@@ -144,8 +144,11 @@ class BatchKeys:
     def _aggregate(self, column: Column, how: str) -> pa.Array:
         table = pa.table({"key": self.codes, "value": self._column(column)})
         grouped = table.group_by("key", use_threads=False).aggregate([("value", how)])
-        found = grouped.column(f"value_{how}").combine_chunks()
-        return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+        found = pa.concat_arrays(grouped.column(f"value_{how}").chunks or [self._column(column)[:0]])
+        groups = grouped.column("key").to_numpy()
+        # Groups come by first appearance. In a batch that was sorted that is not the order of the keys.
+        is_ordered = bool((groups == np.arange(len(groups))).all())
+        return found if is_ordered else found.take(pa.array(np.argsort(groups)))
 
     def _running(self, column: Column, start: Any, how: running.Running) -> pa.Array:
         values = self._column(column)

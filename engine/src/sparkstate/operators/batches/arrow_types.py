@@ -24,14 +24,16 @@ _SCALARS: dict[str, pa.DataType] = {
     "CHAR": pa.string(),
     "STRING": pa.string(),
     "BIG_INT": pa.decimal256(76, 0),
-    "BIG_DEC": pa.decimal128(38, 18),
+    "BIG_DEC": pa.decimal256(76, 38),
     "SQL_DATE": pa.date32(),
     "SQL_TIME": pa.time64("us"),
     "SQL_TIMESTAMP": pa.timestamp("us"),
     "INSTANT": pa.timestamp("us", "UTC"),
     "PRIMITIVE_ARRAY<BYTE>": pa.binary(),
 }
-"""FLOAT has 64 bits, as everywhere in stored state. BIG_DEC has Spark's default precision and scale."""
+"""FLOAT has 64 bits, as everywhere in stored state. BIG_DEC holds every decimal of Spark, whatever its scale."""
+_EXACT = decimal.Context(prec=76)
+"""Python's default context rounds to 28 digits."""
 
 
 def arrow_type(declared: TypeInformation) -> pa.DataType:
@@ -62,8 +64,13 @@ def to_array(values: Iterable[Any], declared: TypeInformation) -> pa.Array:
 
 
 def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
-    """The inverse. The array is cast first; raises ``SerializationError`` if it cannot be."""
+    """The inverse. The array is cast first; raises ``SerializationError`` if it cannot be.
+
+    Decimals of another type than the state's keep their scale, as a row's would: ``1.50`` is stored as ``1.50``."""
     wanted = arrow_type(declared)
+    if isinstance(declared, scalars.DecimalType) and pa.types.is_decimal(array.type) and array.type != wanted:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    _check_names(array.type, declared)
     try:
         cast = array if array.type == wanted else array.cast(wanted)
     except pa.ArrowException as error:
@@ -73,6 +80,24 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     values = arrow_rows.column_values(cast)
     convert = _converter(declared)
     return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _check_names(given: pa.DataType, declared: TypeInformation) -> None:
+    """Arrow's cast of a struct fills fields that it does not find with null, and drops those that it does not know."""
+    if isinstance(declared, containers.ListType) and pa.types.is_list(given):
+        _check_names(given.value_type, declared.element)
+    elif isinstance(declared, containers.MapType) and pa.types.is_map(given):
+        _check_names(given.key_type, declared.key)
+        _check_names(given.item_type, declared.value)
+    elif isinstance(declared, (containers.RowType, containers.TupleType)) and pa.types.is_struct(given):
+        found, wanted = {field.name for field in given}, _names(declared)
+        if found != set(wanted):
+            raise errors.SerializationError(
+                f"a struct of {', '.join(sorted(found))} does not fit {declared.describe()}, whose fields are: "
+                f"{', '.join(wanted)}"
+            )
+        for name, field in zip(wanted, declared.fields, strict=True):
+            _check_names(given.field(name).type, field)
 
 
 def _converter(declared: TypeInformation) -> Callable[[Any], Any] | None:
@@ -92,7 +117,9 @@ def _converter(declared: TypeInformation) -> Callable[[Any], Any] | None:
 
 def _plain(value: decimal.Decimal) -> decimal.Decimal:
     """Without the zeros that Arrow's scale adds: equal numbers are stored in the same bytes."""
-    return value.quantize(decimal.Decimal(1)) if value == value.to_integral_value() else value.normalize()
+    if value == value.to_integral_value(context=_EXACT):
+        return value.quantize(decimal.Decimal(1), context=_EXACT)
+    return value.normalize(_EXACT)
 
 
 def _optional(convert: Callable[[Any], Any] | None, value: Any) -> Any:
