@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -172,6 +175,46 @@ def test_keys_of_several_columns():
     assert operator.read_state("count", ("a", 1), key_group=ops.key_group("a")) == 2
 
 
+def test_event_times_are_whole_milliseconds():
+    def make(stamps):
+        return Yielding(lambda batch, keys, ctx: [ctx.with_timestamps(batch, stamps)])
+
+    for stamps in (pa.array([5], pa.timestamp("us")), pd.Series(pd.to_datetime([5])), [True], [1.5]):
+        with pytest.raises(errors.UserCodeError, match="give whole milliseconds"):
+            process(make(stamps), ("a", 1, 5))
+
+    def twice(batch, keys, ctx):
+        yield ctx.with_timestamps(ctx.with_timestamps(batch, [1]), [2])
+
+    _, overlay = process(Yielding(twice), ("a", 1, 5), emit_timestamps=True)
+    assert ops.rows_of(overlay) == [("a", 1, 2)]
+
+
+def test_a_struct_column_with_other_fields_is_no_output():
+    schema = pa.schema([("s", pa.struct([("low", pa.int64())]))])
+    with pytest.raises(
+        errors.UserCodeError, match="column 's': a struct of lo is given where the fields are: low"
+    ):
+        process(
+            Yielding(lambda batch, keys, ctx: [pa.record_batch({"s": pa.array([{"lo": 1}])})]),
+            ("a", 1, 5),
+            output_schema=schema,
+        )
+
+
+def test_a_small_slice_does_not_keep_its_batch_in_memory():
+    rows = [(f"user-{number}", number, 1) for number in range(20_000)]
+    _, overlay = process(Yielding(lambda batch, keys, ctx: [batch.slice(0, 1), batch.slice(0, 0)]), *rows)
+    (batch,) = overlay.output()
+    assert batch.num_rows == 1
+    assert batch.get_total_buffer_size() < 10_000
+
+
+def test_a_frame_may_be_returned():
+    _, overlay = process(Yielding(lambda batch, keys, ctx: batch.to_pandas()), ("a", 1, 5))
+    assert ops.rows_of(overlay) == [("a", 1)]
+
+
 # --- timers
 
 
@@ -215,6 +258,56 @@ def test_a_timestamp_has_to_be_whole():
         errors.UserCodeError, match="timestamps are an array of double; give whole milliseconds"
     ):
         process(Yielding(make), ("a", 1, 5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key_type", "value"),
+    [
+        (pa.int32(), Types.INT(), 7),
+        (pa.float32(), Types.DOUBLE(), 0.5),
+        (pa.large_string(), Types.STRING(), "a"),
+        (pa.decimal128(38, 0), Types.BIG_DEC(), decimal.Decimal(10) ** 26),
+        (pa.decimal128(38, 20), Types.BIG_DEC(), decimal.Decimal("0.12345678901234567891")),
+        (pa.timestamp("us", "UTC"), Types.INSTANT(), datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)),
+    ],
+    ids=str,
+)
+def test_keys_have_one_type_in_both_calls(kind, key_type, value):
+    seen = []
+
+    class Timed(KeyedBatchFunction):
+        def process_batch(self, batch, keys, ctx):
+            seen.append(keys.values)
+            ctx.timer_service().register_event_time_timers(keys, [10])
+
+        def on_timers(self, timestamps, keys, ctx):
+            seen.append(keys.values)
+
+    operator = ops.make_operator(
+        Timed(), row_columns=("k",), key_columns=("k",), key_type=key_type, event_time_column=None
+    )
+    overlay = operator.begin(1, MIN_WATERMARK, 0)
+    group = pa.array([ops.key_group(value)], pa.int32())
+    operator.process_batch(overlay, pa.record_batch({"k": pa.array([value], kind), columns.KEY_GROUP: group}))
+    operator.finish(overlay, 100)
+    assert len(seen) == 2
+    assert seen[0].equals(seen[1])
+
+
+def test_one_key_with_many_timers_gives_few_batches_of_output():
+    class Many(KeyedBatchFunction):
+        def process_batch(self, batch, keys, ctx):
+            for at in range(2000):
+                ctx.timer_service().register_event_time_timers(keys, [at])
+
+        def on_timers(self, timestamps, keys, ctx):
+            yield pa.record_batch({"user": keys.values, "amount": timestamps})
+
+    operator = ops.make_operator(Many())
+    overlay = ops.run(operator, ("a", 1, 1), after=5000)
+    batches = list(overlay.output())
+    assert [batch.num_rows for batch in batches] == [1024, 976]
+    assert ops.rows_of(overlay) == [("a", at) for at in range(2000)]
 
 
 # --- errors

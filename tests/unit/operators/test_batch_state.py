@@ -196,5 +196,43 @@ def test_a_struct_with_other_fields_is_refused(struct):
         def process_batch(self, batch, keys, ctx):
             self.kept.update(keys, pa.array([struct]))
 
-    with pytest.raises(errors.UserCodeError, match=r"does not fit ROW<.*whose fields are: low, high"):
+    with pytest.raises(errors.UserCodeError, match=r"does not fit ROW<.*where the fields are: low, high"):
         process(Keep(), ("a", 1, 5))
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [
+        (Types.LONG(), pa.array(["12"])),
+        (Types.LONG(), pa.array([True])),
+        (Types.LONG(), pa.array([0], pa.timestamp("us"))),
+        (Types.BOOLEAN(), pa.array([7])),
+        (Types.STRING(), pa.array([7])),
+        (Types.INSTANT(), pa.array([0], pa.timestamp("us"))),
+        (Types.SQL_TIMESTAMP(), pa.array([0], pa.timestamp("us", "UTC"))),
+        (Types.LIST(Types.LONG()), pa.array([["a"]])),
+    ],
+)
+def test_values_of_another_kind_are_refused_as_a_function_per_record_does_it(declared, given):
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", declared))
+
+        def process_batch(self, batch, keys, ctx):
+            self.kept.update(keys, given)
+
+    with pytest.raises(errors.UserCodeError, match="does not fit"):
+        process(Keep(), ("a", 1, 5))
+
+
+def test_a_value_that_the_mask_leaves_out_need_not_fit():
+    class Small(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", Types.BYTE()))
+
+        def process_batch(self, batch, keys, ctx):
+            self.kept.update(keys, [1, 1000], mask=[True, False])
+            self.kept.update(keys, [2, 2], mask=[None, None])
+
+    operator, _ = process(Small(), ("a", 1, 5), ("b", 1, 5))
+    assert [operator.read_state("kept", key) for key in "ab"] == [1, None]

@@ -32,11 +32,15 @@ from sparkstate.state import descriptors
 
 class RowError(Exception):
     """Raise it in ``process_batch`` to name the row that cannot be processed; the epoch fails with that row in its
-    message. ``row`` counts from 0 within the batch."""
+    message. ``row`` counts from 0 within the batch as the function was given it."""
 
     def __init__(self, row: int, message: str) -> None:
         super().__init__(message)
         self.row = row
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[RowError], tuple[int, str]]:
+        return RowError, (self.row, self.message)
 
 
 class BatchTimerService(ABC):

@@ -147,6 +147,8 @@ class BatchKeys:
         found = pa.concat_arrays(grouped.column(f"value_{how}").chunks or [self._column(column)[:0]])
         groups = grouped.column("key").to_numpy()
         # Groups come by first appearance. In a batch that was sorted that is not the order of the keys.
+        if how == "sum" and pa.types.is_uint64(found.type):
+            found = found.cast(pa.int64(), safe=False)
         is_ordered = bool((groups == np.arange(len(groups))).all())
         return found if is_ordered else found.take(pa.array(np.argsort(groups)))
 
@@ -190,5 +192,7 @@ def of_columns(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int32], pa.A
 
 
 def _encode(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False), encoded.dictionary

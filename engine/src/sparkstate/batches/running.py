@@ -61,6 +61,9 @@ def over(
 ) -> pa.Array:
     """One value per row. ``start``: one per key, null for none. Nulls in ``values`` count as nothing."""
     kind = _kind(values.type, how)
+    if start is not None and start.type != kind and not pa.types.is_null(start.type):
+        is_float = pa.types.is_floating(kind) or pa.types.is_floating(start.type)
+        kind = pa.float64() if is_float else pa.int64()
     values = values.cast(kind)
     start = pa.nulls(count, kind) if start is None else start.cast(kind)
     order = order_by_code(codes, count)

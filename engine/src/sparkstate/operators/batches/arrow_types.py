@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate import errors
-from sparkstate.operators.rows import arrow_rows
+from sparkstate.operators.rows import arrow_rows, frames
 from sparkstate.serde import containers, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -70,9 +70,17 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     wanted = arrow_type(declared)
     if isinstance(declared, scalars.DecimalType) and pa.types.is_decimal(array.type) and array.type != wanted:
         return array.to_pylist()  # type: ignore[no-any-return]
-    _check_names(array.type, declared)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    wrong = frames.other_fields(array.type, wanted)
+    if wrong is None and not _fits(array.type, wanted):
+        wrong = "cast it first"
+    if wrong is not None:
+        raise errors.SerializationError(
+            f"an array of {array.type} does not fit {declared.describe()}: {wrong}"
+        )
     try:
-        cast = array if array.type == wanted else array.cast(wanted)
+        cast = array if array.type == wanted else array.cast(wanted, safe=not pa.types.is_floating(wanted))
     except pa.ArrowException as error:
         raise errors.SerializationError(
             f"an array of {array.type} does not fit {declared.describe()}: {error}"
@@ -82,22 +90,37 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
-def _check_names(given: pa.DataType, declared: TypeInformation) -> None:
-    """Arrow's cast of a struct fills fields that it does not find with null, and drops those that it does not know."""
-    if isinstance(declared, containers.ListType) and pa.types.is_list(given):
-        _check_names(given.value_type, declared.element)
-    elif isinstance(declared, containers.MapType) and pa.types.is_map(given):
-        _check_names(given.key_type, declared.key)
-        _check_names(given.item_type, declared.value)
-    elif isinstance(declared, (containers.RowType, containers.TupleType)) and pa.types.is_struct(given):
-        found, wanted = {field.name for field in given}, _names(declared)
-        if found != set(wanted):
-            raise errors.SerializationError(
-                f"a struct of {', '.join(sorted(found))} does not fit {declared.describe()}, whose fields are: "
-                f"{', '.join(wanted)}"
-            )
-        for name, field in zip(wanted, declared.fields, strict=True):
-            _check_names(given.field(name).type, field)
+def _family(kind: pa.DataType) -> str:
+    """Types within a family are cast into one another; a state takes no others, as it takes no other Python types."""
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "instant" if kind.tz else "timestamp"
+    checks = {
+        "integer": types.is_integer, "float": types.is_floating, "decimal": types.is_decimal, "date": types.is_date,
+        "time": types.is_time, "null": types.is_null, "struct": types.is_struct, "map": types.is_map,
+    }  # fmt: skip
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "string"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "binary"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return "list"
+    return next((name for name, check in checks.items() if check(kind)), str(kind))
+
+
+def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    one, other = _family(given), _family(wanted)
+    if one == "null" or (one == "integer" and other in ("float", "decimal")):
+        return True
+    if one != other:
+        return False
+    if one == "list":
+        return _fits(given.value_type, wanted.value_type)
+    if one == "map":
+        return _fits(given.key_type, wanted.key_type) and _fits(given.item_type, wanted.item_type)
+    if one == "struct":
+        return all(_fits(given.field(field.name).type, field.type) for field in wanted)
+    return True
 
 
 def _converter(declared: TypeInformation) -> Callable[[Any], Any] | None:

@@ -70,6 +70,8 @@ def chosen(keys: BatchKeys, mask: Any) -> list[bool] | None:
     if mask is None:
         return None
     array = batch_keys.per_key(keys, mask)
+    if pa.types.is_null(array.type):
+        return [False] * len(array)
     if not pa.types.is_boolean(array.type):
         raise errors.StateError(f"a mask is an array of booleans, not of {array.type}")
     return array.fill_null(False).to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]

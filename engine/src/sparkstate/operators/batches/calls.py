@@ -35,6 +35,8 @@ class BatchCalls:
         self.outputs = Outputs(spec)
         self.binding = Binding(spec.uid)
         self._context = Context(self.binding)
+        self._key_type = arrow_types.arrow_type(spec.key_type)
+        """Of ``keys.values`` in both calls; of timers' keys no column is there whose type it could have."""
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
 
     # --- life
@@ -81,7 +83,7 @@ class BatchCalls:
         each = uniques.flatten() if len(spec.key_columns) > 1 else [uniques]
         fields = dict(zip(spec.key_columns, each, strict=True))
         rows = batch.select(list(spec.row_columns))
-        keys = BatchKeys(codes, uniques, rows)
+        keys = BatchKeys(codes, uniques.cast(self._key_type), rows)
         kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[keys.first_rows()]
         python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
         keys.numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
@@ -135,7 +137,8 @@ class BatchCalls:
         self._context.stamps = stamps
         self.binding.enter(keys)
         try:
-            for frame in call() or ():
+            yielded = call()
+            for frame in (yielded,) if frames.is_frame(yielded) else yielded or ():
                 self._put(overlay, frame)
         except Exception as error:
             raise self._user_error(overlay, error, rows) from error
@@ -160,7 +163,7 @@ class BatchCalls:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         where = "timers" if rows is None else f"a batch of {rows.num_rows} rows"
-        if isinstance(error, RowError) and rows is not None and 0 <= error.row < rows.num_rows:
+        if isinstance(error, RowError) and rows is not None and error.row in range(rows.num_rows):
             where = f"row {_shorten(rows.slice(error.row, 1).to_pylist()[0])}"
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {_describe(error)}"

@@ -124,12 +124,18 @@ class BoundBatchTimerService(functions.BatchTimerService):
                 timers.put((stamp, known[number], None), registered, None)
 
 
+def _array(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)
+
+
 def _whole(array: pa.Array) -> list[int | None]:
     if pa.types.is_null(array.type):
         return [None] * len(array)
     if not pa.types.is_integer(array.type):
         raise errors.StateError(
-            f"timers' timestamps are an array of {array.type}; give whole milliseconds since the Unix epoch"
+            f"timestamps are an array of {array.type}; give whole milliseconds since the Unix epoch"
         )
     return pc.cast(array, pa.int64()).to_pylist()  # type: ignore[no-any-return]
 
@@ -151,12 +157,13 @@ class Context(functions.OnTimersContext):
 
     def with_timestamps(self, frame: Any, timestamps: Any) -> pa.RecordBatch:
         batch = frames.to_batch(frame)
-        stamps = timestamps if isinstance(timestamps, pa.Array) else pa.array(timestamps)
+        stamps = pa.array(_whole(_array(timestamps)), pa.int64())
         if len(stamps) != batch.num_rows:
             raise errors.StateError(
                 f"with_timestamps(…) got {len(stamps)} timestamps for a frame of {batch.num_rows} rows"
             )
-        return batch.append_column(columns.TIMESTAMP, stamps.cast(pa.int64()))
+        names = [name for name in batch.schema.names if name != columns.TIMESTAMP]
+        return batch.select(names).append_column(columns.TIMESTAMP, stamps)
 
     def time_domain(self) -> TimeDomain:
         return self.domain

@@ -35,9 +35,17 @@ def _fire(
     with DueTimers(
         calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark)
     ) as due:
+        fired = 0
+        calls.outputs.start_piece(overlay)
         while together := _together(due, timers):
             calls.fire(overlay, domain, together)
-            due.settle()
+            fired += len(together)
+            if fired >= CHUNK_TIMERS:  # sets may be small: one key may have all the timers
+                fired = 0
+                calls.outputs.end_piece(overlay)
+                due.settle()
+                calls.outputs.start_piece(overlay)
+        calls.outputs.end_piece(overlay)
 
 
 def _together(due: DueTimers, timers: TimerOverlay) -> list[TimerKey]:

@@ -69,7 +69,9 @@ class KeyedBatchOperator(OverlayOperator):
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         with self._lock, garbage.collection_paused():
             self._calls.bind(overlay, overlay.watermark)
+            self._calls.outputs.start_piece(overlay)
             self._calls.process(overlay, batch)
+            self._calls.outputs.end_piece(overlay)
 
     def _fire(self, overlay: Overlay, watermark: int) -> None:
         firing.fire_all(self._calls, self._budget, overlay, watermark)

@@ -62,6 +62,16 @@ class _ColumnState:
             cursor.number = numbers[code]
             yield row
 
+    def _array(self, values: list[Any], kind: pa.DataType | None) -> pa.Array:
+        try:
+            return pa.array(values, type=kind)
+        except (pa.ArrowException, OverflowError) as error:
+            spec = self._handle.spec
+            raise errors.StateError(
+                f"state {spec.name!r} of operator {spec.uid!r} holds a value that no Arrow array of {kind} can have: "
+                f"{error}"
+            ) from None
+
     def _values(self, array: pa.Array) -> list[Any]:
         return self._converted(array, self._type)
 
@@ -83,15 +93,16 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
     def get(self, keys: BatchKeys, default: Any = None) -> pa.Array:
         numbers = self._binding.numbers(keys)
         entries = self._handle.entries_of(numbers)
-        values = pa.array(entries, type=self._arrow_type)
+        values = self._array(entries, self._arrow_type)
         return values if default is None else _filled(values, keys, default)
 
     def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
         numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
-        values = self._values(batch_keys.per_key(keys, per_key))
+        array = batch_keys.per_key(keys, per_key)
         if flags is not None:
             numbers = [number for number, wanted in zip(numbers, flags, strict=True) if wanted]
-            values = [value for value, wanted in zip(values, flags, strict=True) if wanted]
+            array = array.filter(pa.array(flags, pa.bool_()))
+        values = self._values(array)
         self._handle.set_entries(numbers, values, are_stored=self._type.describe() in _AS_THEY_ARE)
 
 
@@ -102,7 +113,7 @@ class ColumnListState(_ColumnState, state.BatchListState):
 
     def get(self, keys: BatchKeys) -> pa.Array:
         lists = [self._handle.get() for _ in self._at_keys(keys)]
-        return pa.array(lists, type=pa.list_(self._arrow_type))
+        return self._array(lists, pa.list_(self._arrow_type))
 
     def add(self, keys: BatchKeys, per_row: Any) -> None:
         values = self._values(keys.column(per_row))
@@ -121,6 +132,8 @@ class ColumnListState(_ColumnState, state.BatchListState):
 
     def _lists(self, keys: BatchKeys, per_key: Any) -> list[list[Any] | None]:
         array = batch_keys.per_key(keys, per_key)
+        if pa.types.is_null(array.type):
+            return [None] * len(array)
         if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
             raise errors.StateError(
                 f"state {self._handle.spec.name!r} of operator {self._handle.spec.uid!r}: an array of lists is needed, "
@@ -143,7 +156,7 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
 
     def get(self, keys: BatchKeys, fields: Any) -> pa.Array:
         names = self._fields(keys, fields)
-        return pa.array([self._handle.get(names[row]) for row in self._at_rows(keys)], type=self._arrow_type)
+        return self._array([self._handle.get(names[row]) for row in self._at_rows(keys)], self._arrow_type)
 
     def contains(self, keys: BatchKeys, fields: Any) -> pa.Array:
         names = self._fields(keys, fields)
@@ -162,7 +175,7 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
     def items(self, keys: BatchKeys) -> pa.Array:
         assert self._handle.spec.user_key_type is not None
         kind = pa.map_(arrow_types.arrow_type(self._handle.spec.user_key_type), self._arrow_type)
-        return pa.array([list(self._handle.items()) for _ in self._at_keys(keys)], type=kind)
+        return self._array([list(self._handle.items()) for _ in self._at_keys(keys)], kind)
 
     def _fields(self, keys: BatchKeys, fields: Any) -> list[Any]:
         return self._converted(keys.column(fields), self._handle.spec.user_key_type)
@@ -177,7 +190,7 @@ class ColumnAppendingState(_ColumnState, state.BatchAppendingState):
         values = [self._handle.get() for _ in self._at_keys(keys)]
         # An aggregate's result is of no declared type, so Arrow finds one.
         is_declared = isinstance(self._handle, handles.ReducingStateHandle)
-        return pa.array(values, type=self._arrow_type if is_declared else None)
+        return self._array(values, self._arrow_type if is_declared else None)
 
     def add(self, keys: BatchKeys, per_row: Any) -> None:
         array = keys.column(per_row)

@@ -58,6 +58,8 @@ class Outputs:
         """A batch of rows for one output, by the names of its columns. Raises ``frames.FrameError``. Rows for a side
         output that nothing reads are counted and dropped."""
         schema = self._stamped if tag is None else self._spec.side_schemas.get(tag)
+        if not batch.num_rows:
+            return
         if schema is None:
             if self._spec.output_schema is None:
                 overlay.unconverted.setdefault(tag, []).extend(frames.to_rows(batch))
@@ -66,7 +68,7 @@ class Outputs:
             return
         if columns.TIMESTAMP in schema.names and columns.TIMESTAMP not in batch.schema.names:
             batch = batch.append_column(columns.TIMESTAMP, pa.nulls(batch.num_rows, pa.int64()))
-        overlay.batches.setdefault(tag, []).append(frames.fitted(batch, schema))
+        overlay.batches.setdefault(tag, []).append(frames.compact(frames.fitted(batch, schema)))
 
     def start_piece(self, overlay: Overlay) -> None:
         """All rows that are put from now on until :meth:`end_piece` become one batch of each output."""

@@ -6,11 +6,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkstate import columns
 from sparkstate.serde.row import row_class
+
+_SMALL = 65_536
+"""Bytes that are not worth a copy."""
 
 
 class FrameError(Exception):
     """A yielded object is not a frame, or does not fit the output's columns; the message says why."""
+
+
+def is_frame(found: Any) -> bool:
+    """Whether ``to_batch`` takes it."""
+    return isinstance(found, pa.RecordBatch) or hasattr(found, "__arrow_c_stream__")
 
 
 def to_batch(frame: Any) -> pa.RecordBatch:
@@ -18,7 +27,7 @@ def to_batch(frame: Any) -> pa.RecordBatch:
     Arrow's PyCapsule interface, as one batch. Raises :class:`FrameError`."""
     if isinstance(frame, pa.RecordBatch):
         return frame
-    if not hasattr(frame, "__arrow_c_stream__"):
+    if not is_frame(frame):
         raise FrameError(
             f"{type(frame).__qualname__} is not a frame of columns; yield a pa.RecordBatch, a pa.Table, or a "
             "DataFrame of pandas or Polars"
@@ -44,6 +53,8 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
+    if (wrong := other_fields(column.type, field.type)) is not None:
+        raise FrameError(f"column {field.name!r}: {wrong}")
     try:
         return column.cast(field.type)
     except pa.ArrowException as error:
@@ -52,7 +63,35 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
+def other_fields(given: pa.DataType, wanted: pa.DataType) -> str | None:
+    """Where a struct has other fields than are wanted, anywhere inside: a sentence about it. Arrow's cast fills fields
+    that it does not find with null, and drops those that it does not know."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        found, names = {field.name for field in given}, [field.name for field in wanted]
+        if found != set(names):
+            return f"a struct of {', '.join(sorted(found))} is given where the fields are: {', '.join(names)}"
+        return next(
+            filter(None, (other_fields(given.field(name).type, wanted.field(name).type) for name in names)),
+            None,
+        )
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return other_fields(given.key_type, wanted.key_type) or other_fields(
+            given.item_type, wanted.item_type
+        )
+    if pa.types.is_nested(given) and pa.types.is_list(wanted) and hasattr(given, "value_type"):
+        return other_fields(given.value_type, wanted.value_type)
+    return None
+
+
+def compact(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A small slice of large arrays as arrays of its own: a slice keeps all that it was cut from in memory."""
+    if batch.get_total_buffer_size() <= 2 * batch.nbytes + _SMALL:
+        return batch
+    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
+
+
 def to_rows(batch: pa.RecordBatch) -> list[Any]:
-    """The rows as Python values."""
-    make = row_class(batch.schema.names)
-    return [make(values) for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    """The rows as Python values, without hidden columns."""
+    names = [name for name in batch.schema.names if not name.startswith(columns.PREFIX)]
+    make = row_class(names)
+    return [make(values) for values in zip(*(batch.column(name).to_pylist() for name in names), strict=True)]
