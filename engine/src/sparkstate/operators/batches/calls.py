@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,13 @@ from sparkstate.functions import OutputTag, TimeDomain
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding
 from sparkstate.operators.batches.contexts import Context
+from sparkstate.operators.keyed import user_function
 from sparkstate.operators.keyed.outputs import Outputs
 from sparkstate.operators.rows import arrow_rows, frames
 from sparkstate.operators.spec import BatchOperatorSpec
 from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 from sparkstate.operators.state.tables import OperatorTables
-
-_SHOWN_CHARACTERS: Final = 500
 
 
 class BatchCalls:
@@ -43,30 +42,14 @@ class BatchCalls:
 
     def open(self, context: BatchRuntimeContext) -> None:
         """Open the function, which declares its state."""
-        try:
-            self.spec.function.open(context)
-        except errors.StateMigrationError:
-            raise
-        except errors.StateError as error:  # whatever open() declares, it declares again after a restart
-            raise errors.DeclarationError(str(error)) from error
-        except errors.SparkstateError:
-            raise
-        except Exception as error:
-            raise errors.UserCodeError(
-                f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
-            ) from error
+        user_function.open_with(self.spec.function, context, self.spec.uid)
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has keys; ``handles`` are all that it was given."""
         self.binding.unbind()
         for handle in handles:
             handle.unbind()
-        try:
-            self.spec.function.close()
-        except Exception as error:
-            raise errors.UserCodeError(
-                f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
-            ) from error
+        user_function.close(self.spec.function, self.spec.uid)
 
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point handles, context and timer service at this overlay."""
@@ -164,16 +147,7 @@ class BatchCalls:
             return error
         where = "timers" if rows is None else f"a batch of {rows.num_rows} rows"
         if isinstance(error, RowError) and rows is not None and error.row in range(rows.num_rows):
-            where = f"row {_shorten(rows.slice(error.row, 1).to_pylist()[0])}"
+            where = f"row {user_function.shorten(rows.slice(error.row, 1).to_pylist()[0])}"
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {_describe(error)}"
+            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_function.describe(error)}"
         )
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__qualname__}: {error}"
-
-
-def _shorten(row: Any) -> str:
-    shown = repr(row)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

@@ -10,18 +10,17 @@ Per record there is one call, the user's. The callers of this do everything that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import RuntimeContext
+from sparkstate.operators.keyed import user_function
 from sparkstate.operators.keyed.outputs import Outputs
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.overlay import Overlay, undo
 from sparkstate.operators.state.tables import OperatorTables
-
-_SHOWN_CHARACTERS: Final = 500
 
 
 class Calls:
@@ -37,30 +36,14 @@ class Calls:
 
     def open(self, context: RuntimeContext) -> None:
         """Open the function, which declares its state."""
-        try:
-            self.spec.function.open(context)
-        except errors.StateMigrationError:
-            raise
-        except errors.StateError as error:  # whatever open() declares, it declares again after a restart
-            raise errors.DeclarationError(str(error)) from error
-        except errors.SparkstateError:
-            raise
-        except Exception as error:
-            raise errors.UserCodeError(
-                f"operator {self.spec.uid!r}: open() raised {_describe(error)}"
-            ) from error
+        user_function.open_with(self.spec.function, context, self.spec.uid)
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has a key; ``handles`` are all that it was given."""
         self.cursor.unbind()
         for handle in handles:
             handle.unbind()
-        try:
-            self.spec.function.close()
-        except Exception as error:
-            raise errors.UserCodeError(
-                f"operator {self.spec.uid!r}: close() raised {_describe(error)}"
-            ) from error
+        user_function.close(self.spec.function, self.spec.uid)
 
     # --- the record loops
 
@@ -99,7 +82,7 @@ class Calls:
                 if cursor.namespaced:
                     cursor.reset_namespaces()
         except Exception as error:
-            raise self.user_error(overlay, error, f"row {_shorten(row)}") from error
+            raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
 
     def _loop_with_care(
         self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]], yielded: list[Any]
@@ -116,7 +99,7 @@ class Calls:
                 if result is not None:
                     yielded.extend(result)
             except Exception as error:
-                failure = self.user_error(overlay, error, f"row {_shorten(row)}")
+                failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:
                     raise failure from error
                 self.undo_record(yielded, before)
@@ -150,14 +133,5 @@ class Calls:
             return error
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, key {self.cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
-            f"{_describe(error)}"
+            f"{user_function.describe(error)}"
         )
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__qualname__}: {error}"
-
-
-def _shorten(row: Any) -> str:
-    shown = repr(row)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"
