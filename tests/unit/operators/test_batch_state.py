@@ -128,7 +128,7 @@ class Average(AggregateFunction):
         return accumulator[0] / accumulator[1]
 
     def merge(self, acc_a, acc_b):
-        raise NotImplementedError
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 def test_aggregates():

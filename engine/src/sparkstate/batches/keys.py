@@ -75,18 +75,15 @@ class BatchKeys:
 
     def first(self, column: Column) -> pa.Array:
         """The value in each key's first row, also if it is null."""
-        return pc.take(self._column(column), pa.array(self.first_rows()))
+        return pc.take(self.column(column), pa.array(self.first_rows()))
 
     def last(self, column: Column) -> pa.Array:
         """The value in each key's last row, also if it is null."""
-        return pc.take(self._column(column), pa.array(self.last_rows()))
+        return pc.take(self.column(column), pa.array(self.last_rows()))
 
     def first_rows(self) -> npt.NDArray[np.int64]:
         """The number of each key's first row."""
-        rows = np.empty(self.count, np.int64)
-        # Of several writes to one place NumPy keeps the last, so the rows are written backwards.
-        rows[self.codes[::-1]] = np.arange(len(self.codes) - 1, -1, -1)
-        return rows
+        return first_rows(self.codes, self.count)
 
     def last_rows(self) -> npt.NDArray[np.int64]:
         """The number of each key's last row."""
@@ -121,7 +118,7 @@ class BatchKeys:
         """The batch in the order of a column, and its keys; nulls come first, and equal values keep their order."""
         if self._batch is None:
             raise errors.StateError("these keys have no batch to sort: they are those of timers")
-        values = self._column(column)
+        values = self.column(column)
         table = pa.table({"given": pc.is_valid(values), "by": values, "row": np.arange(len(self.codes))})
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
         batch = self._batch.take(order)
@@ -131,9 +128,6 @@ class BatchKeys:
 
     def column(self, column: Column) -> pa.Array:
         """One entry per row, as an Arrow array. Raises ``StateError`` for another length, or an unknown name."""
-        return self._column(column)
-
-    def _column(self, column: Column) -> pa.Array:
         if isinstance(column, str):
             if self._batch is None or column not in self._batch.schema.names:
                 known = ", ".join(self._batch.schema.names) if self._batch is not None else "none"
@@ -142,20 +136,35 @@ class BatchKeys:
         return _array(column, len(self.codes), "row")
 
     def _aggregate(self, column: Column, how: str) -> pa.Array:
-        table = pa.table({"key": self.codes, "value": self._column(column)})
+        table = pa.table({"key": self.codes, "value": self.column(column)})
         grouped = table.group_by("key", use_threads=False).aggregate([("value", how)])
-        found = pa.concat_arrays(grouped.column(f"value_{how}").chunks or [self._column(column)[:0]])
-        groups = grouped.column("key").to_numpy()
-        # Groups come by first appearance. In a batch that was sorted that is not the order of the keys.
+        found = to_array(grouped.column(f"value_{how}"))
         if how == "sum" and pa.types.is_uint64(found.type):
             found = found.cast(pa.int64(), safe=False)
+        groups = grouped.column("key").to_numpy()
+        # Groups come by first appearance. In a batch that was sorted that is not the order of the keys.
         is_ordered = bool((groups == np.arange(len(groups))).all())
         return found if is_ordered else found.take(pa.array(np.argsort(groups)))
 
     def _running(self, column: Column, start: Any, how: running.Running) -> pa.Array:
-        values = self._column(column)
+        values = self.column(column)
         starts = None if start is None else per_key(self, start)
         return running.over(self.codes, self.count, values, starts, how)
+
+
+def to_array(values: Any) -> pa.Array:
+    """An Arrow array of what may stand for a column: an array in one piece or several, a Series, a list."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)
+
+
+def first_rows(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
+    """For each of ``count`` codes the number of the first row that has it."""
+    rows = np.empty(count, np.int64)
+    # Of several writes to one place NumPy keeps the last, so the rows are written backwards.
+    rows[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return rows
 
 
 def per_key(keys: BatchKeys, values: Any) -> pa.Array:
@@ -164,11 +173,7 @@ def per_key(keys: BatchKeys, values: Any) -> pa.Array:
 
 
 def _array(values: Any, length: int, per: str) -> pa.Array:
-    array = values
-    if isinstance(values, pa.ChunkedArray):
-        array = values.combine_chunks()
-    elif not isinstance(values, pa.Array):
-        array = pa.array(values)
+    array = to_array(values)
     if len(array) != length:
         raise errors.StateError(f"an array has {len(array)} entries, where one per {per} is needed: {length}")
     return array
@@ -185,8 +190,8 @@ def of_columns(columns: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int32], pa.A
         width = int(more.max(initial=-1)) + 1
         codes, _ = _encode(pa.array(codes.astype(np.int64) * width + more))
     count = int(codes.max(initial=-1)) + 1
-    first = BatchKeys(codes, pa.nulls(count)).first_rows()
-    each = [column.take(pa.array(first)) for column in columns]
+    first = pa.array(first_rows(codes, count))
+    each = [column.take(first) for column in columns]
     values = pa.StructArray.from_arrays(each, [f"f{number}" for number in range(len(each))])
     return codes, values
 

@@ -33,6 +33,7 @@ class BatchCalls:
         self.tables = tables
         self.outputs = Outputs(spec)
         self.binding = Binding(spec.uid)
+        self.cursor = self.binding.cursor
         self._context = Context(self.binding)
         self._key_type = arrow_types.arrow_type(spec.key_type)
         """Of ``keys.values`` in both calls; of timers' keys no column is there whose type it could have."""
@@ -66,10 +67,11 @@ class BatchCalls:
         each = uniques.flatten() if len(spec.key_columns) > 1 else [uniques]
         fields = dict(zip(spec.key_columns, each, strict=True))
         rows = batch.select(list(spec.row_columns))
-        keys = BatchKeys(codes, uniques.cast(self._key_type), rows)
-        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[keys.first_rows()]
+        first_rows = batch_keys.first_rows(codes, len(uniques))
+        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[first_rows]
         python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
-        keys.numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
+        numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
+        keys = BatchKeys(codes, uniques.cast(self._key_type), rows, numbers)
         stamps = (
             batch.column(spec.event_time_column)
             if spec.event_time_column

@@ -124,12 +124,6 @@ class BoundBatchTimerService(functions.BatchTimerService):
                 timers.put((stamp, known[number], None), registered, None)
 
 
-def _array(values: Any) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return values if isinstance(values, pa.Array) else pa.array(values)
-
-
 def _whole(array: pa.Array) -> list[int | None]:
     if pa.types.is_null(array.type):
         return [None] * len(array)
@@ -157,7 +151,7 @@ class Context(functions.OnTimersContext):
 
     def with_timestamps(self, frame: Any, timestamps: Any) -> pa.RecordBatch:
         batch = frames.to_batch(frame)
-        stamps = pa.array(_whole(_array(timestamps)), pa.int64())
+        stamps = pa.array(_whole(batch_keys.to_array(timestamps)), pa.int64())
         if len(stamps) != batch.num_rows:
             raise errors.StateError(
                 f"with_timestamps(…) got {len(stamps)} timestamps for a frame of {batch.num_rows} rows"

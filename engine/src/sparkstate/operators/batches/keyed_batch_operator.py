@@ -7,64 +7,30 @@ batch are numbered by key with Arrow's dictionary encoding, and Python sees each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from sparkstate.backends.base import ShardStore
-from sparkstate.clock import Clock
-from sparkstate.keygroups import KeySpace
 from sparkstate.operators.batches import firing
 from sparkstate.operators.batches.calls import BatchCalls
 from sparkstate.operators.batches.contexts import OperatorBatchRuntimeContext
 from sparkstate.operators.keyed import garbage
 from sparkstate.operators.keyed.overlay_operator import OverlayOperator
-from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import BatchOperatorSpec, JobFacts
+from sparkstate.operators.spec import BatchOperatorSpec
 from sparkstate.operators.state.overlay import Overlay
-from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde.row import Row
 
 
-class KeyedBatchOperator(OverlayOperator):
+class KeyedBatchOperator(OverlayOperator[BatchOperatorSpec, BatchCalls]):
     """One operator of one slot (``operators.base.Operator``)."""
 
-    spec: BatchOperatorSpec
-
-    def __init__(
-        self,
-        spec: BatchOperatorSpec,
-        stores: Mapping[int, ShardStore],
-        key_space: KeySpace,
-        clock: Clock,
-        subtask: int,
-        parallelism: int,
-        budget: EpochBudget | None = None,
-        facts: JobFacts | None = None,
-    ) -> None:
-        self.spec = spec
-        tables = OperatorTables(spec.uid, spec.key_type, stores, key_space)
-        self._calls = BatchCalls(spec, tables)
-        super().__init__(stores, clock, tables, self._calls.outputs, budget)
-        self._context = OperatorRuntimeContext(
-            spec.uid,
-            spec.key_type,
-            self._calls.binding.cursor,
-            tables.register,
-            subtask=subtask,
-            parallelism=parallelism,
-            max_parallelism=key_space.max_parallelism,
-            undoes_records=False,
-            facts=facts or JobFacts(),
-        )
+    def _make_calls(self, spec: BatchOperatorSpec, tables: OperatorTables) -> BatchCalls:
+        return BatchCalls(spec, tables)
 
     def _open(self) -> None:
         self._calls.open(OperatorBatchRuntimeContext(self._context, self._calls.binding))
-
-    def _close(self) -> None:
-        self._calls.close(self._context.handles.values())
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         with self._lock, garbage.collection_paused():

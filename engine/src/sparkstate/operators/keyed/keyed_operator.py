@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sparkstate import columns
-from sparkstate.backends.base import ShardStore
-from sparkstate.clock import Clock
-from sparkstate.keygroups import KeySpace
 from sparkstate.operators.keyed import firing, garbage
 from sparkstate.operators.keyed.calls import Calls
 from sparkstate.operators.keyed.overlay_operator import OverlayOperator
-from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import arrow_rows
-from sparkstate.operators.spec import JobFacts, OperatorSpec
+from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.overlay import Overlay
-from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde import row as rows_module
 
@@ -34,46 +29,17 @@ _STRETCH_ROWS = 2048
 65,536 of a batch at once a record took nearly twice as long."""
 
 
-class KeyedOperator(OverlayOperator):
+class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     """One operator of one slot (``operators.base.Operator``). Calls may come from several threads; they run one after
     another."""
 
-    spec: OperatorSpec
-
-    def __init__(
-        self,
-        spec: OperatorSpec,
-        stores: Mapping[int, ShardStore],
-        key_space: KeySpace,
-        clock: Clock,
-        subtask: int,
-        parallelism: int,
-        budget: EpochBudget | None = None,
-        facts: JobFacts | None = None,
-    ) -> None:
-        self.spec = spec
-        tables = OperatorTables(spec.uid, spec.key_type, stores, key_space)
-        self._calls = Calls(spec, tables)
-        super().__init__(stores, clock, tables, self._calls.outputs, budget)
+    def _make_calls(self, spec: OperatorSpec, tables: OperatorTables) -> Calls:
         self._row_class = rows_module.row_class(spec.row_columns)
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        self._context = OperatorRuntimeContext(
-            spec.uid,
-            spec.key_type,
-            self._calls.cursor,
-            tables.register,
-            subtask=subtask,
-            parallelism=parallelism,
-            max_parallelism=key_space.max_parallelism,
-            undoes_records=spec.on_error == "side-output",
-            facts=facts or JobFacts(),
-        )
+        return Calls(spec, tables)
 
     def _open(self) -> None:
         self._calls.open(self._context)
-
-    def _close(self) -> None:
-        self._calls.close(self._context.handles.values())
 
     def _fire(self, overlay: Overlay, watermark: int) -> None:
         firing.fire_all(self._calls, self._budget, overlay, watermark)

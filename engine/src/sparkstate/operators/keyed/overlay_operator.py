@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,13 +20,15 @@ from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TimerTable
 from sparkstate.clock import Clock
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
+from sparkstate.keygroups import KeySpace
 from sparkstate.operators.base import EpochChanges
 from sparkstate.operators.keyed import garbage, intake
 from sparkstate.operators.keyed.outputs import Outputs
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import sorting
-from sparkstate.operators.spec import KeyedSpec
+from sparkstate.operators.spec import JobFacts, KeyedSpec
 from sparkstate.operators.state import changes, inspection
+from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
@@ -35,38 +37,64 @@ from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
 
 
-class OverlayOperator(abc.ABC):
-    """An operator of one slot; its public methods are those of ``operators.base.Operator``, and say more there."""
+class FunctionCalls(Protocol):
+    """The calls of one kind of function, as far as both kinds have them."""
 
-    spec: KeyedSpec
-    _context: OperatorRuntimeContext
-    """Has every state handle of the function, and its metrics."""
+    outputs: Outputs
+    cursor: Cursor
+
+    def close(self, handles: Iterable[StateHandle]) -> None:
+        """Close the function, which no longer has a key."""
+
+
+S = TypeVar("S", bound=KeyedSpec)
+C = TypeVar("C", bound=FunctionCalls)
+
+
+class OverlayOperator(abc.ABC, Generic[S, C]):
+    """An operator of one slot; its public methods are those of ``operators.base.Operator``, and say more there."""
 
     def __init__(
         self,
+        spec: S,
         stores: Mapping[int, ShardStore],
+        key_space: KeySpace,
         clock: Clock,
-        tables: OperatorTables,
-        outputs: Outputs,
-        budget: EpochBudget | None,
+        subtask: int,
+        parallelism: int,
+        budget: EpochBudget | None = None,
+        facts: JobFacts | None = None,
     ) -> None:
+        self.spec = spec
         self.stores = stores
         self._budget = budget
         self._clock = clock
-        self._tables = tables
-        self._outputs = outputs
-        self._intake = intake.Intake(self.spec, tables.owned, outputs)
+        self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space)
+        self._calls = self._make_calls(spec, self._tables)
+        self._intake = intake.Intake(spec, self._tables.owned, self._calls.outputs)
         self._lock = threading.RLock()
+        self._context = OperatorRuntimeContext(
+            spec.uid,
+            spec.key_type,
+            self._calls.cursor,
+            self._tables.register,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=key_space.max_parallelism,
+            undoes_records=spec.on_error == "side-output",
+            facts=facts or JobFacts(),
+        )
+        """Has every state handle of the function, and its metrics."""
 
     # --- of each kind
 
     @abc.abstractmethod
-    def _open(self) -> None:
-        """Open the function."""
+    def _make_calls(self, spec: S, tables: OperatorTables) -> C:
+        """The calls of the function."""
 
     @abc.abstractmethod
-    def _close(self) -> None:
-        """Close the function, which no longer has a key."""
+    def _open(self) -> None:
+        """Open the function."""
 
     @abc.abstractmethod
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
@@ -86,7 +114,7 @@ class OverlayOperator(abc.ABC):
 
     def close(self) -> None:
         with self._lock:
-            self._close()
+            self._calls.close(self._context.handles.values())
 
     # --- one epoch
 
@@ -162,7 +190,7 @@ class OverlayOperator(abc.ABC):
     # --- by hand
 
     def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
-        self._outputs.put_side(overlay, tag, rows)
+        self._calls.outputs.put_side(overlay, tag, rows)
 
     # --- looking in
 
