@@ -5,7 +5,8 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots doctor reference format clean
+.PHONY: help setup demo test faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots \
+  bench-scale bench-peers bench-state bench-requests doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -61,8 +62,20 @@ bench-operator: setup ## What 1,000 idle jobs cost the operator; ARGS=--drivers:
 bench-checkpoints: setup ## Pause, upload and restore of checkpoints with 1 GiB in a slot
 	@$(PY) benchmarks/checkpoints.py $(ARGS)
 
+bench-peers: setup ## Flink, Spark's own and others beside sparkstate, results compared first; ARGS=--quick: 15 minutes
+	@$(PY) benchmarks/run_peers.py $(ARGS)
+
 bench-slots: setup ## What 1 to 100 slots of 1,000 files each cost the driver; 4 minutes
 	@$(PY) benchmarks/slots.py $(ARGS)
+
+bench-scale: setup ## CPU per row with 1, 2, 4 and 8 slots of the same work each; both backends, 20 minutes
+	@$(PY) benchmarks/scale_out.py $(ARGS)
+
+bench-state: setup ## Bytes per key in memory, on disk and in checkpoints, and what storing and reading them costs
+	@$(PY) benchmarks/state_costs.py $(ARGS)
+
+bench-requests: setup ## Requests and bytes that a checkpoint asks of S3, by slots, shards and backend; 8 minutes
+	@$(PY) benchmarks/storage_requests.py $(ARGS)
 
 doctor: setup ## What this machine has and what it lacks
 	@.venv/bin/sparkstate doctor

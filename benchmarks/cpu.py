@@ -7,11 +7,12 @@ Wall time on a shared machine swings; CPU time tells where an epoch's work goes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sparkstate_tools.tracing.report import KINDS
+
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-KINDS = ("driver", "jvm", "workers", "slots")
 
 
 def _stat(pid: int) -> tuple[str, list[str]] | None:
@@ -30,9 +31,8 @@ def _children() -> dict[int, list[int]]:
     return found
 
 
-def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
-    """CPU seconds by kind of the tree below ``driver``, and of ``slots``, which are no children of anybody."""
-    totals = dict.fromkeys(KINDS, 0.0)
+def _tree(driver: int) -> Iterator[tuple[int, str, list[str]]]:
+    """Process id, kind and statistics of the driver and all processes below it."""
     children = _children()
     pending = [(driver, "driver")]
     while pending:
@@ -42,12 +42,23 @@ def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
             continue
         if stat[0] == "java":
             kind = "jvm"
-        fields = stat[1]
+        yield pid, kind, stat[1]
+        below = "workers" if kind in ("jvm", "workers") else "driver"
+        pending += [(child, below) for child in children.get(pid, ())]
+
+
+def kinds(driver: int, slots: Iterable[int] = ()) -> dict[int, str]:
+    """The kind of each process there is now."""
+    return {pid: kind for pid, kind, _ in _tree(driver)} | dict.fromkeys(slots, "slots")
+
+
+def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
+    """CPU seconds by kind of the tree below ``driver``, and of ``slots``, which are no children of anybody."""
+    totals = dict.fromkeys(KINDS, 0.0)
+    for _, kind, fields in _tree(driver):
         totals[kind] += (int(fields[11]) + int(fields[12])) * _TICK_S
         if kind == "workers":  # workers that ended are counted by the daemon that waited for them
             totals[kind] += (int(fields[13]) + int(fields[14])) * _TICK_S
-        below = "workers" if kind in ("jvm", "workers") else "driver"
-        pending += [(child, below) for child in children.get(pid, ())]
     for pid in slots:
         stat = _stat(pid)
         if stat is not None:

@@ -1,7 +1,7 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency); ``function`` (``sum``, ``batches`` or ``padded``).
+had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 import sparkstate
@@ -41,6 +42,15 @@ class BatchSum(KeyedBatchFunction):
         yield batch.set_column(1, "total", keys.cumulative_sum("v", start=before))
 
 
+class Added(BatchSum):
+    """The same sum, answered once for each key of a batch."""
+
+    def process_batch(self, batch: Any, keys: Any, ctx: Any) -> Iterator[Any]:
+        total = pc.add(self.total.get(keys, default=0), keys.sum("v"))
+        self.total.update(keys, total)
+        yield pa.RecordBatch.from_arrays([keys.values, total], names=["k", "total"])
+
+
 NOISE = random.Random(1).randbytes(1 << 20)
 """What no compression makes smaller."""
 PADDING = 504
@@ -60,7 +70,7 @@ class PaddedSum(KeyedProcessFunction):
         yield row.k, total
 
 
-FUNCTIONS = {"sum": Sum, "batches": BatchSum, "padded": PaddedSum}
+FUNCTIONS = {"sum": Sum, "batches": BatchSum, "added": Added, "padded": PaddedSum}
 
 
 def sink(answered: str | None) -> Callable[[Any, int], None]:

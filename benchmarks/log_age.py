@@ -27,7 +27,7 @@ import msgspec
 from sparkstate import storage
 from sparkstate.checkpoint import CompletedCheckpointStore
 from sparkstate.clock import SystemClock
-from sparkstate.log import LineageLog, LogState, framing, records
+from sparkstate.log import ClaimedLog, LineageLog, LogState, framing, records
 from sparkstate.log.state import fold
 from sparkstate.settings import S3Settings
 from sparkstate.storage import ObjectStore, PrefixedStore
@@ -67,8 +67,7 @@ def entries_of_a_job(number: int) -> records.Record:
 
 def grow(store: ObjectStore, entries: int) -> None:
     """The life of a driver up to that many entries."""
-    log = LineageLog(store, SystemClock())
-    log.claim(1, "the first")
+    log = LineageLog(store, SystemClock()).claim(1, "the first")
     log.begin_incarnation("")
     for number in range(3, entries):
         log.append(entries_of_a_job(number))
@@ -92,10 +91,9 @@ def grow_as_before(store: ObjectStore, entries: int) -> None:
             store.put_if_absent(f"log/_checkpoint-{number:012d}", hint)
 
 
-def restart(store: ObjectStore) -> LineageLog:
+def restart(store: ObjectStore) -> ClaimedLog:
     """What a new life does with them."""
-    log = LineageLog(store, SystemClock())
-    log.claim(1, "the next")
+    log = LineageLog(store, SystemClock()).claim(1, "the next")
     checkpoints = CompletedCheckpointStore(store, log)
     checkpoints.next_checkpoint_id()
     log.begin_incarnation("")

@@ -134,9 +134,9 @@ def register(cluster: Cluster, folder: Path, job: str, count: int) -> None:
         cluster.apply(body)
     done = 0
     while done < count:
-        for task in cluster.items("jobs", scale.NAMESPACE):
-            if not task.get("status", {}).get("conditions"):
-                played.finish_task(task["metadata"]["name"])
+        for command in cluster.items("jobs", scale.NAMESPACE):
+            if not command.get("status", {}).get("conditions"):
+                played.finish_command(command["metadata"]["name"])
         found = cluster.items("snap", scale.NAMESPACE)
         done = sum((one.get("status") or {}).get("phase") == "Completed" for one in found)
         time.sleep(0.5)

@@ -3,6 +3,8 @@
     python benchmarks/operator_hot_loop.py [--rows 1200000] [--keys 50000] [--batch 10000] [--backend hashmap]
     python benchmarks/operator_hot_loop.py --profile
     python benchmarks/operator_hot_loop.py --batches     by a function on Arrow batches
+    python benchmarks/operator_hot_loop.py --numbers     keys are whole numbers, not text
+    python benchmarks/operator_hot_loop.py --keys 0      no key comes twice, in no epoch
 
 Batches are Arrow, as a slot gets them; an epoch is all rows: begin, process_batch for each, finish, commit.
 The second epoch is reported too, because the first fills empty stores.
@@ -14,14 +16,15 @@ import argparse
 import cProfile
 import gc
 import importlib.util
-import random
 import statistics
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -68,26 +71,49 @@ class BatchSum(KeyedBatchFunction):
         yield batch.set_column(1, "total", keys.cumulative_sum("amount", start=before))
 
 
-def make_batches(rows: int, keys: int, batch: int) -> list[pa.RecordBatch]:
-    """Rows of random keys, in batches."""
-    chosen = random.Random(1)
-    made = []
-    for start in range(0, rows, batch):
-        numbers = [chosen.randrange(keys) for _ in range(min(batch, rows - start))]
-        made.append(
-            pa.record_batch(
-                {
-                    "user": [f"user-{number:06d}" for number in numbers],
-                    "amount": pa.array([number % 100 for number in numbers], pa.int64()),
-                    "ts": pa.array(range(start, start + len(numbers)), pa.int64()),
-                    columns.KEY_GROUP: pa.array([number % 128 for number in numbers], pa.int32()),
-                }
+@dataclass(frozen=True)
+class Load:
+    """What the rows are like. ``keys`` 0: every row of every epoch has a key of its own."""
+
+    rows: int
+    keys: int
+    batch: int
+    numbers: bool
+
+    @property
+    def key_type(self) -> Any:
+        return Types.LONG() if self.numbers else Types.STRING()
+
+    @property
+    def key_arrow_type(self) -> pa.DataType:
+        return pa.int64() if self.numbers else pa.string()
+
+    def batches(self, epoch: int) -> list[pa.RecordBatch]:
+        """The batches of an epoch, seeded by its number where keys differ."""
+        made = []
+        chosen = np.random.default_rng(1)
+        for start in range(0, self.rows, self.batch):
+            count = min(self.batch, self.rows - start)
+            if self.keys:
+                numbers = chosen.integers(0, self.keys, count)
+            else:  # odd multipliers lose no number
+                at = np.arange(count, dtype=np.uint64) + np.uint64(epoch * self.rows + start)
+                numbers = (at * np.uint64(0x9E3779B97F4A7C15)).astype(np.int64)
+            keys = numbers if self.numbers else [f"user-{number:06d}" for number in numbers]
+            made.append(
+                pa.record_batch(
+                    {
+                        "user": pa.array(keys, self.key_arrow_type),
+                        "amount": pa.array(numbers % 100, pa.int64()),
+                        "ts": pa.array(range(start, start + count), pa.int64()),
+                        columns.KEY_GROUP: pa.array(numbers % 128, pa.int32()),
+                    }
+                )
             )
-        )
-    return made
+        return made
 
 
-def make_operator(backend: str, folder: Path, function: Any) -> tuple[Operator[Any], Any]:
+def make_operator(backend: str, folder: Path, function: Any, load: Load) -> tuple[Operator[Any], Any]:
     """An operator that owns all shards, on fresh stores."""
     settings = StateBackendSettings(type=backend, managed_memory_bytes=256 * MIB)  # type: ignore[arg-type]
     factory = loader.create_store_factory(settings, folder)
@@ -99,9 +125,9 @@ def make_operator(backend: str, folder: Path, function: Any) -> tuple[Operator[A
         uid="sum",
         row_columns=("user", "amount"),
         key_columns=("user",),
-        key_type=Types.STRING(),
+        key_type=load.key_type,
         event_time_column="ts",
-        output_schema=pa.schema([("user", pa.string()), ("total", pa.int64())]),
+        output_schema=pa.schema([("user", load.key_arrow_type), ("total", pa.int64())]),
     )
     operator = kinds.make(spec, stores, KEY_SPACE, SystemClock(), 0, 1)
     operator.open()
@@ -128,15 +154,14 @@ def run_epoch(operator: Operator[Any], epoch: int, batches: list[pa.RecordBatch]
     return {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
 
 
-def measure(backend: str, batches: list[pa.RecordBatch], epochs: int, function: Any) -> None:
+def measure(backend: str, load: Load, epochs: int, function: Any) -> None:
     """Print rows per second, median and each epoch."""
-    rows = sum(batch.num_rows for batch in batches)
     with tempfile.TemporaryDirectory() as folder:
-        operator, (factory, stores) = make_operator(backend, Path(folder), function)
+        operator, (factory, stores) = make_operator(backend, Path(folder), function, load)
         rates = []
         for epoch in range(epochs):
-            steps = run_epoch(operator, epoch, batches)
-            rates.append(rows / sum(steps.values()))
+            steps = run_epoch(operator, epoch, load.batches(epoch))
+            rates.append(load.rows / sum(steps.values()))
             shown = "  ".join(f"{name} {seconds:.3f} s" for name, seconds in steps.items())
             print(f"{backend:8}  epoch {epoch}  {rates[-1]:>9,.0f} rows/s   {shown}")
         print(f"{backend:8}  median   {statistics.median(rates):>9,.0f} rows/s")
@@ -156,8 +181,9 @@ def main() -> None:
     parser.add_argument("--backend", choices=("hashmap", "rocksdb", "both"), default="both")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--batches", action="store_true")
+    parser.add_argument("--numbers", action="store_true")
     arguments = parser.parse_args()
-    batches = make_batches(arguments.rows, arguments.keys, arguments.batch)
+    load = Load(arguments.rows, arguments.keys, arguments.batch, arguments.numbers)
     function = BatchSum() if arguments.batches else KeyedSum()
     backends = ["hashmap", "rocksdb"] if arguments.backend == "both" else [arguments.backend]
     for backend in backends:
@@ -166,10 +192,10 @@ def main() -> None:
             continue
         if arguments.profile:
             with cProfile.Profile() as profile:
-                measure(backend, batches, 1, function)
+                measure(backend, load, 1, function)
             profile.print_stats("tottime")
         else:
-            measure(backend, batches, arguments.epochs, function)
+            measure(backend, load, arguments.epochs, function)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@
     make bench ARGS=--quick                      one round, the main load, latency of 1 k; about 4 minutes
     make bench ARGS='--rounds 3 --only hashmap'  identity and one contender
     make bench ARGS='--loads sum --no-latency'   one load
+    make bench ARGS='--trace --only rocksdb'     where the time of an epoch goes, for a browser
 
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
 of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
-running, and by a function on Arrow batches; Spark's ``transformWithState`` in Python; Spark's own
+running, by a function on Arrow batches that answers every record, and by one that answers once per key and batch
+(``-added``); Spark's ``transformWithState`` in Python; Spark's own
 aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
 ``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
@@ -32,8 +34,12 @@ from typing import Any
 
 import data
 import latency
+import machine
 import ours
 import report
+import traced
+
+from sparkstate_tools.tracing import report as trace_report
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -60,9 +66,11 @@ CONTENDERS = {
         Contender("identity-defaults"),
         Contender("hashmap", ours.Setup("hashmap")),
         Contender("hashmap-batches", ours.Setup("hashmap", "batches")),
+        Contender("hashmap-added", ours.Setup("hashmap", "added")),
         Contender("hashmap-checkpoints", ours.Setup("hashmap", interval=CHECKPOINTING)),
         Contender("rocksdb", ours.Setup("rocksdb")),
         Contender("rocksdb-batches", ours.Setup("rocksdb", "batches")),
+        Contender("rocksdb-added", ours.Setup("rocksdb", "added")),
         Contender("rocksdb-checkpoints", ours.Setup("rocksdb", interval=CHECKPOINTING)),
         Contender("aggregation"),
         Contender("transform-with-state", slow=True),
@@ -108,6 +116,9 @@ def main() -> None:
     """Measure, print, write."""
     options = _options()
     started = time.monotonic()
+    if options.trace:
+        trace_one(options)
+        return
     scratch = Path(tempfile.mkdtemp(prefix="sparkstate-bench-"))
     results: list[dict[str, Any]] = []
     RESULTS.mkdir(exist_ok=True)
@@ -126,7 +137,8 @@ def main() -> None:
 
 
 def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    target.write_text(json.dumps(results, indent=2) + "\n")
+    document = {**machine.description(sys.argv[1:]), "results": results}
+    target.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _options() -> argparse.Namespace:
@@ -144,6 +156,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--name", default="throughput", help="name of the JSON file under benchmarks/results/"
     )
+    parser.add_argument(
+        "--trace", action="store_true", help="a trace of one contender of ours (the first of --only)"
+    )
     parser.add_argument("--quick", action="store_true", help="one round, fewer epochs, one load")
     options = parser.parse_args()
     if options.epochs <= WARM_UP:
@@ -151,6 +166,27 @@ def _options() -> argparse.Namespace:
     if options.quick:
         options.rounds, options.epochs, options.loads = 1, min(options.epochs, 5), ["sum"]
     return options
+
+
+def trace_one(options: argparse.Namespace) -> None:
+    """Run one contender of ours on the first load, write its trace, print what it shows."""
+    name = next(iter(options.only or ["hashmap"]))
+    setup = CONTENDERS[name].ours
+    if setup is None:
+        raise SystemExit(f"{name} is one of Spark's own ways; a trace is made of ours")
+    scratch = Path(tempfile.mkdtemp(prefix="sparkstate-trace-"))
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"{name}.trace.json"
+    try:
+        load = LOADS[options.loads[0]]
+        keys = options.keys if load.keys is None else load.keys
+        folder = data.make(scratch / "in", options.rows, options.epochs, keys, load.fills)
+        run = traced.record(setup, folder, options.slots, scratch)
+        trace_report.write(run, target)
+        print(trace_report.text(run, options.slots, WARM_UP))
+        print(f"\n{target}: open it at https://ui.perfetto.dev")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:

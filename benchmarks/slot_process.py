@@ -148,13 +148,17 @@ class SlotProcess:
         request = protocol.RestoreShards(shards=tuple(shards), base_url=url, checkpoint_id=checkpoint_id)
         return self.client.call(request, protocol.Restored)
 
-    def feed(self, epoch: int, rows: Iterable[pa.RecordBatch]) -> None:
-        """Bring the rows as one task attempt does."""
+    def feed(self, epoch: int, rows: Iterable[pa.RecordBatch]) -> int:
+        """Bring the rows as one task does."""
         request = protocol.Feed(
             incarnation=self.incarnation,
             epoch=epoch,
             operator="payload",
             attempt=1,
+            anew=True,
+            part=0,
+            task=1,
+            follows=-1,
             watermark=MIN_WATERMARK,
             processing_time=0,
         )
@@ -164,6 +168,7 @@ class SlotProcess:
             reply = protocol.receive_reply(connection)
         if not isinstance(reply, protocol.FeedAck):
             raise SystemExit(f"the slot refused the rows: {reply}")
+        return reply.rows
 
     def read_output(self, epoch: int) -> int:
         """Read the epoch's output as the next Spark job does; the number of rows."""
@@ -175,12 +180,13 @@ class SlotProcess:
 
     def epoch(self, epoch: int, rows: Iterable[pa.RecordBatch]) -> protocol.Committed:
         """Feed, finish, output, commit."""
-        self.feed(epoch, rows)
+        fed = self.feed(epoch, rows)
         finish = protocol.Finish(
             incarnation=self.incarnation,
             epoch=epoch,
             operator="payload",
             attempt=1,
+            rows=fed,
             watermark_before=MIN_WATERMARK,
             watermark=MIN_WATERMARK,
             processing_time=0,

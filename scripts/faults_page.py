@@ -23,7 +23,8 @@ HEAD = """# Faults injected on purpose, and their outcomes
 when (for processes: in which phase), on which backend or storage, and what is expected. The outcome is that
 of the last run; a row that has never run says so. `runs` counts the runs with that fault: parameters, seeds
 and generated lives. [The glossary](GLOSSARY.md) explains the terms. [tests/README.md](../tests/README.md)
-describes the tests.
+describes the tests. Faults on real nodes, such as a cut network or a pod that the kernel kills, have a page
+of their own: [real-nodes.md](real-nodes.md).
 """
 
 

@@ -49,7 +49,8 @@ def _of_cause(cause: Cause) -> Row:
 
 
 def _of_driver(row: driver_life.Transition) -> Row:
-    return Row(row.who, row.when, row.to.value, frozenset(phase.value for phase in row.ends))
+    ends, keeps = (frozenset(phase.value for phase in phases) for phases in (row.ends, row.keeps))
+    return Row(row.who, row.when, row.to.value, ends, keeps=keeps)
 
 
 LIVES = (

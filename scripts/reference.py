@@ -1,5 +1,5 @@
 """The reference that is made from the code (``docs/openapi.json``, its readable forms, the lives in
-``docs/operator.md``): is it current?
+``docs/operator.md``, the tables of ``docs/sizing.md``): is it current?
 
 ``python scripts/reference.py`` says which files are stale; ``--write`` writes them.
 """
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import life_diagrams
+import sizing_tables
 
 from sparkstate.control import openapi
 
@@ -24,7 +25,12 @@ def stale() -> list[str]:
 
 def _render() -> dict[str, str]:
     page = (DOCS / life_diagrams.PAGE).read_text(encoding="utf-8")
-    return {**openapi.render(), life_diagrams.PAGE: life_diagrams.with_lives(page)}
+    sizing = (DOCS / sizing_tables.PAGE).read_text(encoding="utf-8")
+    return {
+        **openapi.render(),
+        life_diagrams.PAGE: life_diagrams.with_lives(page),
+        sizing_tables.PAGE: sizing_tables.with_tables(sizing),
+    }
 
 
 def main() -> int:

@@ -261,7 +261,7 @@ def test_kubectl_explains_a_field(cluster: Cluster, path: str) -> None:
     wanted = {
         "ssj.spec.checkpointing.interval": "Helm value: defaults.checkpointing.interval",
         "ssj.status.memory": "How the pods' memory is made up",
-        "snap.spec.deletionPolicy": "What happens to the data",
+        "snap.spec.deletionPolicy": "The fate of the data",
     }
     said = " ".join(cluster.kubectl("explain", path).split())
     assert wanted[path] in said

@@ -30,10 +30,10 @@ HANDOVER = (Write.LET_CLAIM,)
 FAILOVER = (Write.DELETE_POD, Write.DELETE_SECRET, Write.DELETE_CONFIG_MAP)
 SNAPSHOT = (
     Write.CREATE_SNAPSHOT, Write.WRITE_SNAPSHOT_STATUS, Write.TRIGGER_SAVEPOINT, Write.DELETE_SNAPSHOT,
-    Write.CREATE_TASK, Write.DELETE_TASK,
+    Write.CREATE_COMMAND, Write.DELETE_COMMAND,
 )  # fmt: skip
-REGISTERED = (Write.CREATE_TASK, Write.DELETE_TASK)
-IN_FLIGHT = (Write.CREATE_TASK, Write.DELETE_TASK, Write.REMOVE_FINALIZER)
+REGISTERED = (Write.CREATE_COMMAND, Write.DELETE_COMMAND)
+IN_FLIGHT = (Write.CREATE_COMMAND, Write.DELETE_COMMAND, Write.REMOVE_FINALIZER)
 DELETION = (Write.DELETE_CHILD, Write.DELETE_REVISION, Write.REMOVE_FINALIZER)
 
 
@@ -84,9 +84,9 @@ def run_newest(restarted: Restarted) -> None:
                 operated.kubelet.finish_deletion(meta["name"])
             elif pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in meta:
                 operated.kubelet.run(meta["name"])
-        for task in operated.cluster.items("jobs", operated.namespace):
-            if not task.get("status", {}).get("conditions"):  # a status lost before it was written
-                operated.finish_task(task["metadata"]["name"], {"ok": True, "found": False})
+        for command in operated.cluster.items("jobs", operated.namespace):
+            if not command.get("status", {}).get("conditions"):  # a status lost before it was written
+                operated.finish_command(command["metadata"]["name"], {"ok": True, "found": False})
         return operated.status().get("phase") == "Running" and "intent" not in operated.status()
 
     restarted.until(running, "the job runs")
@@ -147,15 +147,15 @@ def snapshot_life(restarted: Restarted) -> None:
     with operated.driver() as driver:
         operated.kubelet.run("orders-driver-1")
 
-        def a_task_ran() -> bool:
+        def a_command_ran() -> bool:
             for request in driver.requests():
                 driver.complete(request, f"{URI}-{request.trigger_id}")
-            for task in operated.cluster.items("jobs", operated.namespace):
-                if not task.get("status", {}).get("conditions"):
-                    operated.finish_task(task["metadata"]["name"])
+            for command in operated.cluster.items("jobs", operated.namespace):
+                if not command.get("status", {}).get("conditions"):
+                    operated.finish_command(command["metadata"]["name"])
             return restarted.crashed and "DataDeleted" in operated.reasons()
 
-        restarted.until(a_task_ran, "a savepoint was taken and its data deleted")
+        restarted.until(a_command_ran, "a savepoint was taken and its data deleted")
         triggers = [request.trigger_id for request in driver.requests()]
         assert len(triggers) == len(set(triggers))
 
@@ -167,9 +167,9 @@ def registered_life(restarted: Restarted) -> None:
     operated.register("old", URI)
 
     def known() -> bool:
-        for task in operated.cluster.items("jobs", operated.namespace):
-            if not task.get("status", {}).get("conditions"):
-                operated.finish_task(task["metadata"]["name"], {"ok": True, "epoch": 5})
+        for command in operated.cluster.items("jobs", operated.namespace):
+            if not command.get("status", {}).get("conditions"):
+                operated.finish_command(command["metadata"]["name"], {"ok": True, "epoch": 5})
         status = (operated.cluster.get("snap", "old", operated.namespace) or {}).get("status") or {}
         return status.get("phase") == "Completed" and status.get("epoch") == 5
 
@@ -195,11 +195,11 @@ def in_flight_life(restarted: Restarted) -> None:
         deleted: set[str] = set()
 
         def gone() -> bool:
-            for task in operated.cluster.items("jobs", operated.namespace):
-                (container,) = task["spec"]["template"]["spec"]["containers"]
+            for command in operated.cluster.items("jobs", operated.namespace):
+                (container,) = command["spec"]["template"]["spec"]["containers"]
                 deleted.add(container["args"][-1])
-                if not task.get("status", {}).get("conditions"):
-                    operated.finish_task(task["metadata"]["name"], {"ok": True, "deleted": [URI]})
+                if not command.get("status", {}).get("conditions"):
+                    operated.finish_command(command["metadata"]["name"], {"ok": True, "deleted": [URI]})
             return operated.cluster.get("snap", "one", operated.namespace) is None
 
         restarted.until(gone, "the object is gone")

@@ -71,13 +71,37 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     operated.delete(cascade=cascade)
     operated.until_deleting("orders-driver-1")
     operated.kubelet.finish_deletion("orders-driver-1")
-    tasks = operated.cluster.until(
+    commands = operated.cluster.until(
         lambda: operated.cluster.items("jobs", operated.namespace), "the engine purges"
     )
-    assert tasks[0]["spec"]["template"]["spec"]["containers"][0]["args"][0] == "purge"
+    assert commands[0]["spec"]["template"]["spec"]["containers"][0]["args"][0] == "purge"
     operated.cluster.until_gone("ssj", "orders", operated.namespace)
     nothing_is_left(operated)
     assert "DeletionDegraded" in operated.reasons()
+
+
+def test_a_purge_whose_image_cannot_be_pulled_says_so_until_the_deadline_and_at_it(
+    operated: OperatedNamespace,
+) -> None:
+    operated.apply(deletion={"policy": "purge", "deadline": "20s"})
+    operated.running()
+    operated.delete()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    commands = ("pod", operated.namespace, "sparkstate.io/role=command")
+    pod = operated.cluster.until(lambda: operated.cluster.items(*commands), "the command has a pod")[0]
+    operated.kubelet.unpulled(pod["metadata"]["name"], "401 Unauthorized", container="command")
+
+    def degraded() -> bool:
+        conditions = operated.status().get("conditions") or ()
+        return any(one["reason"] == "ErrImagePull" and "401" in one["message"] for one in conditions)
+
+    operated.cluster.until(degraded, "the job says why it is still there", 15)
+    operated.cluster.until_gone("ssj", "orders", operated.namespace)
+    nothing_is_left(operated)
+    events = operated.cluster.items("events", operated.namespace)
+    (told,) = (event["message"] for event in events if event["reason"] == "DeletionDegraded")
+    assert "401 Unauthorized" in told
 
 
 def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline(
@@ -114,6 +138,12 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the job's template is replaced by one that cannot be read",
+    when="the job runs",
+    expected="the condition Stalled says so; the job fails over and is deleted all the same",
+)
 @pytest.mark.parametrize("containers", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_template_that_cannot_be_read_holds_neither_the_failover_nor_the_deletion(
     operated: OperatedNamespace, containers: Any

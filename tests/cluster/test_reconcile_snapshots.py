@@ -23,14 +23,14 @@ def complete_next(operated: OperatedNamespace, driver: PlayedDriver, known: int,
     driver.complete(driver.requests()[-1], location)
 
 
-def finish_task(operated: OperatedNamespace) -> dict[str, Any]:
+def finish_command(operated: OperatedNamespace) -> dict[str, Any]:
     """The engine command that is there ends well."""
-    task = operated.cluster.until(
+    command = operated.cluster.until(
         lambda: next(iter(operated.cluster.items("jobs", operated.namespace)), None), "an engine command runs"
     )
-    name = task["metadata"]["name"]
-    operated.finish_task(name)
-    return task
+    name = command["metadata"]["name"]
+    operated.finish_command(name)
+    return command
 
 
 def test_a_snapshot_is_triggered_once_and_completes(operated: OperatedNamespace) -> None:
@@ -86,8 +86,8 @@ def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operat
             return any("deletionTimestamp" in one["metadata"] for one in found)
 
         operated.cluster.until(deleting, "the oldest one is let go")
-        task = finish_task(operated)
-    arguments = task["spec"]["template"]["spec"]["containers"][0]["args"]
+        command = finish_command(operated)
+    arguments = command["spec"]["template"]["spec"]["containers"][0]["args"]
     assert arguments[:3] == ["savepoints", "delete", "--json"]
     assert arguments[3].startswith(URI)
 
@@ -130,10 +130,10 @@ def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operate
     """The engine's own commands read the savepoint, and delete its files."""
     url, newest = stored(operated)
     operated.register("old", url, deletionPolicy="Delete")
-    operated.run_next_task("savepoints verify")
+    operated.run_next_command("savepoints verify")
     operated.until_snapshot("old", "Completed")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
-    assert operated.run_next_task("savepoints delete")["deleted"] == [url]
+    assert operated.run_next_command("savepoints delete")["deleted"] == [url]
     operated.cluster.until_gone("snap", "old", operated.namespace)
     assert "DataDeleted" in operated.reasons()
     assert (is_there(url), is_there(newest)) == (False, True)
@@ -152,10 +152,10 @@ def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(
     """What the job would restore from is refused, again and again."""
     _old, newest = stored(operated)
     operated.register("old", newest, deletionPolicy="Delete", deadline="15s")
-    operated.run_next_task("savepoints verify")
+    operated.run_next_command("savepoints verify")
     operated.until_snapshot("old", "Completed")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
-    assert operated.run_next_task("savepoints delete")["ok"] is False
+    assert operated.run_next_command("savepoints delete")["ok"] is False
 
     def told() -> bool:
         found = operated.cluster.get("snap", "old", operated.namespace) or {}
@@ -201,7 +201,7 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(
         url = stores.take_savepoint(trigger, 5)
         stores.take_savepoint("a newer one", 6)
         driver.complete(driver.requests()[-1], url)
-        assert operated.run_next_task("savepoints delete")["deleted"] == [url]
+        assert operated.run_next_command("savepoints delete")["deleted"] == [url]
         operated.cluster.until_gone("snap", "one", operated.namespace)
     assert not is_there(url)
 
@@ -230,7 +230,7 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_drive
     operated.cluster.until_gone("ssj", "orders", operated.namespace)
     assert operated.until_snapshot("one", "Failed")["reason"] == "JobNotFound"
     operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
-    assert operated.run_next_task("savepoints delete")["deleted"] == [url]
+    assert operated.run_next_command("savepoints delete")["deleted"] == [url]
     operated.cluster.until_gone("snap", "one", operated.namespace)
     assert not is_there(url)
 

@@ -134,9 +134,9 @@ def test_the_table_of_rights_is_what_a_life_uses(operated: OperatedNamespace) ->
         def a_savepoint_went() -> bool:
             for request in driver.requests():
                 driver.complete(request, f"s3://bucket/savepoint-{request.trigger_id}")
-            for task in operated.cluster.items("jobs", operated.namespace):
-                if not task.get("status", {}).get("conditions"):
-                    operated.finish_task(task["metadata"]["name"])
+            for command in operated.cluster.items("jobs", operated.namespace):
+                if not command.get("status", {}).get("conditions"):
+                    operated.finish_command(command["metadata"]["name"])
             return "DataDeleted" in operated.reasons()
 
         operated.cluster.until(a_savepoint_went, "a savepoint came and went", 60)
@@ -185,7 +185,7 @@ NOT_IN_EVERY_LIFE = {
         "rbac.authorization.k8s.io",
         "roles",
     ),  # for the operator of before, which leads during an upgrade
-    ("get", "batch", "jobs"),  # "exists already": test_reconcile_crashes, after create-task
+    ("get", "batch", "jobs"),  # "exists already": test_reconcile_crashes, after create-command
     ("get", "", "configmaps"),  # "exists already": test_reconcile_crashes, after create-config-map
     # An apply that creates is a patch in the audit log: test_an_apply_needs_the_right_to_create_too
     ("create", "", "services"),

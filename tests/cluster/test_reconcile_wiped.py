@@ -68,13 +68,13 @@ def forget(operated: OperatedNamespace) -> None:
 
 def answer(operated: OperatedNamespace, word: dict[str, Any]) -> None:
     """The engine's look into the storage ends with this answer. Nothing is started before."""
-    tasks = operated.cluster.until(
+    commands = operated.cluster.until(
         lambda: operated.cluster.items("jobs", operated.namespace), "the storage is asked"
     )
-    container = tasks[0]["spec"]["template"]["spec"]["containers"][0]
+    container = commands[0]["spec"]["template"]["spec"]["containers"][0]
     assert container["args"] == ["restore-info", "--json", "--manifest", "/etc/sparkstate/job/job.yaml"]
     assert operated.status()["intent"]["action"] == "recover"
-    operated.finish_task(tasks[0]["metadata"]["name"], word)
+    operated.finish_command(commands[0]["metadata"]["name"], word)
 
 
 def manifest(operated: OperatedNamespace, attempt: int) -> dict[str, Any]:

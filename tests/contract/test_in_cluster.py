@@ -25,8 +25,9 @@ from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import memory, naming
 from sparkstate_operator.core import settings as operator_settings
 from sparkstate_operator.decide import snapshot_registering
-from sparkstate_operator.objects import children, driver
+from sparkstate_operator.objects import children, driver, executor, parts
 from sparkstate_operator.plan import Revision
+from sparkstate_spec.rules.job import NAME_LIMIT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text().split("## In the cluster")[1]
 
@@ -52,7 +53,7 @@ def driver_container(**spec: Any) -> dict[str, Any]:
 
 def write_manifest(folder: Path, start: actions.Start, **spec: Any) -> Path:
     path = folder / "job.yaml"
-    path.write_text(driver.as_text(children.manifest(context(**spec), start)))
+    path.write_text(parts.as_text(children.manifest(context(**spec), start)))
     return path
 
 
@@ -151,7 +152,7 @@ def test_a_script_of_a_config_map_is_found_where_it_is_mounted(tmp_path: Path) -
     resolved = operator_settings.resolve(given)
     here = replace(context(), revision=Revision("rotations-1", resolved))
     path = tmp_path / "job.yaml"
-    path.write_text(driver.as_text(children.manifest(here, actions.Start())))
+    path.write_text(parts.as_text(children.manifest(here, actions.Start())))
     found = settings_of(path, driver_container())
     (container,) = driver.pod(here, 3)["spec"]["containers"]
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
@@ -176,13 +177,13 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
     assert conf["spark.kubernetes.container.image"] == "shop:1"
     assert conf["spark.master"] == "k8s://https://10.0.0.1:443"
     assert f"spark.kubernetes.executor.label.{labels.LIFE}" in conf
-    assert conf["spark.kubernetes.executor.podNamePrefix"] == naming.executor_prefix("rotations", 3)
-    template = driver.executor_template(context(), 3)
+    assert conf["spark.kubernetes.executor.podNamePrefix"] == "rotations-3"
+    template = executor.template(context(), 3)
     (container,) = template["spec"]["containers"]
     assert container["name"] == conf["spark.kubernetes.executor.podTemplateContainerName"]
     assert found.pod.uid
     assert "spark.kubernetes.driver.pod.name" not in conf  # the driver writes its pod's uid into the template
-    assert json.loads(kubernetes.owned(driver.as_text(template), found.pod))["spec"] == template["spec"]
+    assert json.loads(kubernetes.owned(parts.as_text(template), found.pod))["spec"] == template["spec"]
     folder, _, name = conf["spark.kubernetes.executor.podTemplateFile"].rpartition("/")
     assert name in children.config_map(context(), 3, actions.Start())["data"]
     assert folder in {mount["mountPath"] for mount in driver_container()["volumeMounts"]}
@@ -193,10 +194,14 @@ def test_executors_get_the_memory_that_the_operator_shows_and_the_template_that_
 
 
 def test_no_other_life_of_an_attempt_uses_the_names_of_its_executors() -> None:
-    names = [kubernetes.executor_prefix("j" * 40, 999_999, life) for life in (1, 2, 37)]
+    job = "j" * NAME_LIMIT
+    names = [kubernetes.executor_prefix(job, naming.MAX_ATTEMPT, life) for life in (1, 2, 37)]
     assert len(set(names)) == 3
     assert all(len(name) <= 47 for name in names)
-    assert names[0] == naming.executor_prefix("j" * 40, 999_999)
+    assert names[0] == f"{job}-{naming.MAX_ATTEMPT}"
+    assert len(names[0]) == 47, "the longest name uses all that Spark allows"
+    attempts = [kubernetes.executor_prefix(job, attempt, 1) for attempt in (1, 2, 11, naming.MAX_ATTEMPT)]
+    assert len(set(attempts)) == 4
 
 
 def test_every_right_that_the_page_names_is_granted() -> None:

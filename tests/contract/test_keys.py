@@ -13,7 +13,7 @@ from support.scene import in_cluster
 
 from sparkstate import keys as engine
 from sparkstate_operator.core import keys as operator
-from sparkstate_operator.objects import children, driver
+from sparkstate_operator.objects import children, driver, executor
 
 OWN = b"an operator's own key, 32 bytes."
 UID = "0f9c5a86-4b7e-4b4e-9f8d-0c1d2e3f4a5b"
@@ -64,14 +64,14 @@ def files(secret: dict[str, Any] | None, pod: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("build", [driver.pod, driver.executor_template], ids=["driver", "executor"])
+@pytest.mark.parametrize("build", [driver.pod, executor.template], ids=["driver", "executor"])
 def test_no_container_starts_without_a_key_and_a_deleted_secret_takes_none_away(build: Any) -> None:
     pod = build(in_cluster.context(), 3)
     with pytest.raises(NotMounted, match="token"):
         files(None, pod)
 
 
-@pytest.mark.parametrize("build", [driver.pod, driver.executor_template], ids=["driver", "executor"])
+@pytest.mark.parametrize("build", [driver.pod, executor.template], ids=["driver", "executor"])
 def test_a_secret_that_an_earlier_operator_made_is_enough(build: Any) -> None:
     context = in_cluster.context()
     secret = children.secret(context, 3, OWN)
@@ -87,7 +87,7 @@ def test_the_driver_opens_what_the_operator_asks_with_and_an_executor_is_given_n
     secret = children.secret(context, 3, OWN)
     asked = operator.of_attempt(OWN, context.job.uid, 3)
     of_driver = files(secret, driver.pod(context, 3))
-    of_executor = files(secret, driver.executor_template(context, 3))
+    of_executor = files(secret, executor.template(context, 3))
     for name, key in of_driver.items():
         (tmp_path / name).write_text(key)
     held = engine.load(tmp_path / "token")
@@ -101,7 +101,7 @@ def test_the_driver_opens_what_the_operator_asks_with_and_an_executor_is_given_n
 def test_a_task_finds_the_key_in_its_pod_and_so_does_spark(tmp_path: Path) -> None:
     context = in_cluster.context()
     secret = children.secret(context, 3, OWN)
-    for name, key in files(secret, driver.executor_template(context, 3)).items():
+    for name, key in files(secret, executor.template(context, 3)).items():
         (tmp_path / name).write_text(key)
     assert engine.for_task("", tmp_path) == operator.of_attempt(OWN, context.job.uid, 3).slots
     assert engine.for_task("told", tmp_path) == "told"

@@ -162,7 +162,7 @@ def test_a_purged_job_leaves_no_data_in_storage(make_job: MakeJob, storage: S3Se
 
 
 @pytest.mark.parametrize("policy", ["savepoint", "retain", "purge"])
-def test_a_job_is_deleted_by_its_deadline_also_when_storage_is_gone(
+def test_a_job_is_deleted_by_its_deadline_even_when_storage_is_gone(
     make_job: MakeJob, proxy: FaultProxy, proxied: Bucket, policy: str
 ) -> None:
     job = make_job(through=proxied, deletion={"policy": policy, "deadline": "40s"})

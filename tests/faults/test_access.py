@@ -115,9 +115,9 @@ def test_an_endpoint_that_is_no_url_is_a_wrong_field(endpoint):
 
 
 @pytest.mark.fault(
-    broken="the bucket's name is none that S3 allows",
+    broken="the bucket has a name that S3 does not allow",
     when="at the first operation",
-    expected="StorageError (exit code 5) with the name: it is not waited for",
+    expected="StorageError (exit code 5) with the name: nobody waits for it",
 )
 def test_a_bucket_name_that_cannot_be_is_no_outage(s3):
     with pytest.raises(errors.StorageError, match=r"Bad_Bucket!.*correct the storage URL") as refused:
@@ -196,7 +196,7 @@ def test_keys_that_change_in_their_file_are_read_again(rotated, tmp_path, monkey
 @pytest.mark.fault(
     broken="the token has expired ({source})",
     when="between two requests of an open storage",
-    expected="from a file, which somebody renews: an outage, which is waited for; from the environment, which nobody "
+    expected="from a file, which somebody renews: an outage, and the job waits; from the environment, which nobody "
     "changes: StorageRefused",
 )
 @pytest.mark.parametrize("source", ["in a file", "in the environment"])
@@ -232,7 +232,7 @@ def test_an_expired_token_is_waited_for_where_it_can_be_renewed(s3, tmp_path, mo
 @pytest.mark.fault(
     broken="the file of credentials has {what} in it while it is written",
     when="a request is refused and the storage looks for new keys",
-    expected="an outage, which is waited for; right keys are never given up for none or for those of another source",
+    expected="an outage, and the job waits; right keys are never given up for none or for those of another source",
 )
 @pytest.mark.parametrize("what", ["nothing", "half of the keys", "nothing, and a role has others"])
 def test_keys_are_not_lost_while_their_file_is_written(s3, tmp_path, monkeypatch, what):

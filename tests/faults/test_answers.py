@@ -142,7 +142,7 @@ def test_a_refusal_of_a_free_name_is_tried_again(proxy):
     with pytest.raises(errors.StorageUnavailable, match="did not find it"):
         log.claim(1, "me")
     proxy.use(Schedule())
-    assert log.claim(1, "me").life == 1
+    assert log.claim(1, "me").token.life == 1
     assert log.refresh().last_number == 1
 
 
@@ -156,10 +156,10 @@ def test_an_append_whose_answer_was_lost_is_known_as_our_own(proxy, kind):
     store = through(proxy, f"lost-{kind}", attempts=3)
     log = LineageLog(open_lineage(store, JOB, ManualClock()).store, ManualClock())
     proxy.use(FirstTries(1, rate=1.0, kinds=(kind,)))
-    log.claim(1, "me")
-    assert log.begin_incarnation("") == 1
+    claimed = log.claim(1, "me")
+    assert claimed.begin_incarnation("") == 1
     proxy.use(Schedule())
-    assert log.check().last_number == 2
+    assert claimed.check().last_number == 2
 
 
 class FirstTries(Schedule):

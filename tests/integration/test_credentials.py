@@ -51,8 +51,8 @@ def manifest(folder: Path, endpoint: str) -> dict[str, Any]:
 @pytest.mark.fault(
     broken="the credentials of the sink's bucket are no longer valid ({code}); later {remedy}",
     when="in the phase checkpoint-publish, when one of a checkpoint's files is published{killed}",
-    expected="an expired token is waited for without a restart, a refusal by a new incarnation; what was committed is "
-    "published by the same driver or the next; output exact, no record twice",
+    expected="the driver waits for a new token without a restart; after a refusal, a new incarnation waits; what was "
+    "committed is published by the same driver or the next; output exact, no record twice",
 )
 @pytest.mark.parametrize(
     ("code", "remedy", "killed"),

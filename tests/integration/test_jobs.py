@@ -132,19 +132,49 @@ def test_processing_time_timers_fire_when_no_data_arrives(tmp_path: Path) -> Non
     assert Counter(output(tmp_path / "out")) == Counter({("a", 2): 1, ("b", 1): 1})
 
 
-def test_rows_behind_the_watermark_of_the_epoch_before_go_to_the_late_output(tmp_path: Path) -> None:
+def write_rows_of_which_two_are_late(folder: Path) -> None:
     schema = pa.schema([("label", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 
     def row(label: str, second: int) -> dict[str, Any]:
         return {"label": label, "at": datetime.datetime(2013, 1, 1, 0, 0, second, tzinfo=datetime.UTC)}
 
-    write(tmp_path / "in", 0, [row("in time", 5), row("in time", 40)], schema)
-    write(tmp_path / "in", 1, [row("in time", 30), row("late", 29), row("in time", 50)], schema)
-    write(tmp_path / "in", 2, [row("late", 39), row("in time", 41)], schema)
+    write(folder, 0, [row("in time", 5), row("in time", 40)], schema)
+    write(folder, 1, [row("in time", 30), row("late", 29), row("in time", 50)], schema)
+    write(folder, 2, [row("late", 39), row("in time", 41)], schema)
+
+
+def test_rows_behind_the_watermark_of_the_epoch_before_go_to_the_late_output(tmp_path: Path) -> None:
+    write_rows_of_which_two_are_late(tmp_path / "in")
     with driving.Driver(tmp_path, driving.manifest(tmp_path, "shapes.py", params={"case": "late"})) as driver:
         driver.finish()
     assert Counter(label for label, _ in output(tmp_path / "out")) == {"in time": 5}
     assert [label for label, _ in output(tmp_path / "out-late")] == ["late", "late"]
+
+
+def test_a_job_drops_the_rows_of_a_late_output_that_it_does_not_read_and_its_status_says_so(
+    tmp_path: Path,
+) -> None:
+    write_rows_of_which_two_are_late(tmp_path / "in")
+    document = driving.manifest(
+        tmp_path, "shapes.py", params={"case": "late_unread"}, trigger={"processingTime": "100ms"}
+    )
+    with driving.Driver(tmp_path, document) as driver, driver.client() as client:
+        driving.wait_for(
+            lambda: len(output(tmp_path / "out")) == 5, driving.PATIENCE_S, "the rows in time", driver.process
+        )
+        status = client.status()
+        metrics = client.metrics().splitlines()
+        client.cancel()
+        driver.finish()
+    assert (status.rows_total, status.late_rows_total, status.dropped_rows_total) == (7, 2, 2)
+    (told,) = status.notices
+    assert told.startswith(
+        "operator 'count': late rows are counted (sparkstate_dropped_rows_total) and dropped"
+    )
+    assert ".side_output(OutputTag('late'))" in told
+    assert "sparkstate_dropped_rows_total 2.0" in metrics
+    assert status.restarts == 0
+    assert Counter(label for label, _ in output(tmp_path / "out")) == {"in time": 5}
 
 
 def test_a_sink_of_the_users_reads_an_epochs_output_as_often_as_it_likes(tmp_path: Path) -> None:
@@ -189,3 +219,23 @@ def test_a_sink_that_hangs_fails_the_epoch_with_a_remedy_and_does_not_hold_up_th
         assert driver.wait() == 1
     driving.wait_until_nothing_is_left(tmp_path)
     assert "longer than sinkTimeout (1 s)" in driver.end()["message"]
+
+
+def test_free_spark_settings_of_the_manifest_reach_the_running_session(tmp_path: Path) -> None:
+    write(tmp_path / "in", 0, [{"label": "a"}], pa.schema([("label", pa.string())]))
+    names = {"session": "spark.acme.colour", "jvm": "acme.shade", "hadoop": "acme.size"}
+    document = driving.manifest(
+        tmp_path,
+        "shapes.py",
+        params={"case": "settings", "names": json.dumps(names)},
+        sparkConf={
+            "spark.acme.colour": "deep blue = 'ink'",
+            "spark.driver.extraJavaOptions": "-Dacme.shade=dark",
+            "spark.hadoop.acme.size": "large",
+            "spark.sql.session.timeZone": "Asia/Tokyo",
+        },
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+    told = json.loads((tmp_path / "out").read_text())
+    assert told == {"session": "deep blue = 'ink'", "jvm": "dark", "hadoop": "large", "noon": "21:00"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,7 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
     declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
     epoch = Epoch(interruptions)
-    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
-    query.start()
+    query = Query.start(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
     assert epoch.planning.wait(60)
     if not interruptions:
         assert epoch.began_job.wait(10)
@@ -91,10 +91,9 @@ def test_the_names_of_spark_s_sockets_do_not_pile_up_in_the_driver(tmp_path: Pat
             spark.range(1).collect()
         before.extend(exit_hook.names(spark._jvm))
 
-    query = Query(
+    query = Query.start(
         spark, declared, tmp_path / "query", TriggerSettings(available_now=True), epoch, SystemClock()
     )
-    query.start()
     assert query.wait(60)
     assert query.failure is None
     assert len([name for name in before if name.endswith(".sock")]) >= 3
@@ -121,14 +120,16 @@ def test_a_source_that_is_used_twice_and_the_heartbeat_have_the_folders_of_spark
 
     declared = graph.declare(both, spark, {"input": str(tmp_path / "input")})
     taken: list[set[str]] = []
+    started: Future[Query] = Future()
 
     def epoch(_: DataFrame | None, number: int) -> None:
-        assert query._folders == (0, 1, 0, 2)
-        position = query.position(number, 0)
+        running = started.result(60)
+        assert running._calls.folders == (0, 1, 0, 2)
+        position = running.position(number, 0)
         taken.append({path.split("/")[1] for path in position.linked})
 
-    query = Query(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
-    query.start()
+    query = Query.start(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
+    started.set_result(query)
     deadline = time.monotonic() + 60
     while not taken and query.failure is None and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,18 @@ class Run:
         self.rows: list[int] = []
         declared = graph.declare(job, spark, {"input": str(folder / "input"), **params})
         trigger = TriggerSettings(available_now=True)
-        self._query = Query(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
-        self._query.start()
-        assert self._query.wait(120)
-        if self._query.failure is not None:
-            raise self._query.failure
+        self._started: Future[Query] = Future()
+        query = Query.start(spark, declared, self.folder, trigger, self._on_epoch, SystemClock())
+        self._started.set_result(query)
+        assert query.wait(120)
+        if query.failure is not None:
+            raise query.failure
         shutil.rmtree(self.folder)
 
     def _on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         assert frame is not None
         self.rows += [row.k for row in frame.select("k").collect()]
-        self.positions[epoch] = self._query.position(epoch, 0).read()
+        self.positions[epoch] = self._started.result(60).position(epoch, 0).read()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def test_an_error_upstream_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.fault(
     broken="a task's input breaks off: the shuffle's files are gone",
     when="after the slot got the task's first rows",
-    expected="Spark makes the input anew and feeds a fresh attempt; what the first one fed never becomes state",
+    expected="Spark makes the input anew, and a fresh attempt gets all rows; the first one never becomes state",
 )
 @pytest.mark.fault(
     broken="all of Spark's jobs are cancelled",
@@ -61,7 +63,7 @@ def test_a_task_that_loses_its_input_or_is_cancelled_in_the_middle_changes_nothi
     document = driving.manifest(
         tmp_path,
         "troubled.py",
-        params={"files": "2", "trouble": str(tmp_path / "trouble"), "raise": ""},
+        params={"files": "2", "shuffle": "2", "trouble": str(tmp_path / "trouble"), "raise": ""},
         sparkConf={"spark.sql.execution.arrow.maxRecordsPerBatch": "10"},
     )
     with driving.Driver(tmp_path, document) as driver:
@@ -75,6 +77,7 @@ def test_a_task_that_loses_its_input_or_is_cancelled_in_the_middle_changes_nothi
         driver.release("worker")
         driver.held("driver", "finish")
         assert len(fed(driver, epoch=0)) > 2
+        assert "its rows are brought again" in driver.log()
 
         driver.hold("worker", "feed")
         driver.release("driver")
@@ -94,6 +97,25 @@ def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
     """The tasks that brought rows in that epoch; the one after it may have begun already."""
     entries = [p for p in driver.phases() if p["epoch"] == epoch]
     return [p for p in entries if p["process"] == "worker" and p["phase"] == "feed"]
+
+
+@pytest.mark.fault(
+    broken="one of Spark's Python workers is killed",
+    when="after the slots got the first rows of its task",
+    expected="Spark runs the task again, and all rows go to a fresh attempt in the same epoch; no restart, exact",
+)
+def test_a_worker_that_dies_while_it_feeds_changes_nothing(tmp_path: Path) -> None:
+    rows = totals.make_input(tmp_path / "in", files=4, rows=200)
+    document = driving.manifest(tmp_path, "totals.py")
+    with driving.Driver(tmp_path, document) as driver:
+        driver.hold("worker", "feed")
+        worker = driver.held("worker", "feed")
+        os.kill(worker, signal.SIGKILL)
+        driver.release()
+        driver.finish()
+    totals.check(tmp_path / "out", rows)
+    assert max(p["incarnation"] for p in driver.phases()) == 1
+    assert "its rows are brought again" in driver.log()
 
 
 @pytest.mark.extra

@@ -31,9 +31,13 @@ NAME = ValueStateDescriptor("name", Types.STRING())
 SPAN = ValueStateDescriptor("span", Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.DOUBLE()]))
 SEEN = ListStateDescriptor("seen", Types.LONG())
 LAST = MapStateDescriptor("last", Types.STRING(), Types.LONG())
-STATES = ("total", "name", "span", "seen", "last", "most")
-SIDE = OutputTag("side", "user string, v long")
-KEYS = ("a", "b", "c", "d")
+STATES = ("total", "name", "span", "seen", "last", "most", "mean", "odd")
+SPACED = ValueStateDescriptor("spaced", Types.LONG())
+MEAN = ValueStateDescriptor("mean", Types.DOUBLE())
+ODD = ValueStateDescriptor("odd", Types.BOOLEAN())
+KEYS = {"text": ("a", "b", "c", "d"), "numbers": (0, -7, 2**63 - 1, None)}
+KEY_TYPES = {"text": Types.STRING(), "numbers": Types.LONG()}
+SIDES = {"text": OutputTag("side", "user string, v long"), "numbers": OutputTag("side", "user long, v long")}
 
 
 class Most(ReduceFunction):
@@ -45,7 +49,11 @@ MOST = ReducingStateDescriptor("most", Most(), Types.LONG())
 
 
 class PerRecord(KeyedProcessFunction):
+    def __init__(self, side):
+        self.side = side
+
     def open(self, ctx):
+        self.spaced, self.mean, self.odd = ctx.get_state(SPACED), ctx.get_state(MEAN), ctx.get_state(ODD)
         self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
         self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
         self.most = ctx.get_reducing_state(MOST)
@@ -54,6 +62,12 @@ class PerRecord(KeyedProcessFunction):
         total = (self.total.value() or 0) + value.v
         self.total.update(total)
         self.name.update(value.word)
+        self.mean.update(total / 3)
+        self.odd.update(value.v % 2 == 1 if value.v % 3 else None)
+        self.spaced.set_current_namespace("n")
+        self.spaced.update(total)
+        self.spaced.set_current_namespace(None)
+        self.spaced.update(self.spaced.value() or value.v)
         self.span.update((value.v, float(total)) if value.v % 3 else None)
         self.seen.add(value.v)
         self.last.put(value.word, value.v)
@@ -61,7 +75,7 @@ class PerRecord(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(value.v)
         ctx.timer_service().register_processing_time_timer(value.v + 1)
         if value.v < 0:
-            yield SIDE, (value.user, value.v)
+            yield self.side, (value.user, value.v)
         yield value.user, value.v, total
 
     def on_timer(self, timestamp, ctx):
@@ -79,7 +93,11 @@ class PerRecord(KeyedProcessFunction):
 
 
 class PerBatch(KeyedBatchFunction):
+    def __init__(self, side):
+        self.side = side
+
     def open(self, ctx):
+        self.spaced, self.mean, self.odd = ctx.get_state(SPACED), ctx.get_state(MEAN), ctx.get_state(ODD)
         self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
         self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
         self.most = ctx.get_reducing_state(MOST)
@@ -89,6 +107,13 @@ class PerBatch(KeyedBatchFunction):
         totals = keys.cumulative_sum("v", start=before)
         self.total.update(keys, pc.add(before, keys.sum("v")))
         self.name.update(keys, keys.last("word"))
+        self.mean.update(keys, pc.divide(self.total.get(keys).cast(pa.float64()), 3.0))
+        last = keys.last("v").to_pylist()
+        self.odd.update(keys, pa.array([v % 2 == 1 if v % 3 else None for v in last], pa.bool_()))
+        self.spaced.set_current_namespace("n")
+        self.spaced.update(keys, self.total.get(keys))
+        self.spaced.set_current_namespace(None)
+        self.spaced.update(keys, _first_truth(self.spaced.get(keys), batch, keys))
         low, high = keys.last("v"), keys.last(totals)
         span = pa.StructArray.from_arrays([low, high.cast(pa.float64())], ["low", "high"])
         whole = pa.array([value % 3 != 0 for value in low.to_pylist()], pa.bool_())
@@ -100,7 +125,7 @@ class PerBatch(KeyedBatchFunction):
         for row in range(batch.num_rows):
             self._register(batch, keys, ctx, row)
         below = pc.less(batch.column("v"), 0)
-        yield SIDE, batch.filter(below).select(["user", "v"])
+        yield self.side, batch.filter(below).select(["user", "v"])
         yield pa.record_batch({"user": batch.column("user"), "v": batch.column("v"), "total": totals})
 
     def _register(self, batch, keys, ctx, row):
@@ -128,24 +153,30 @@ class PerBatch(KeyedBatchFunction):
 
 
 ELEMENTS = st.lists(
-    st.tuples(st.sampled_from(KEYS), st.integers(-5, 40), st.sampled_from(("x", "y"))), max_size=12
+    st.tuples(st.integers(0, 3), st.integers(-5, 40), st.sampled_from(("x", "y"))), max_size=12
 )
 
 
 class Life(RuleBasedStateMachine):
     """Two harnesses with the same pushes."""
 
-    @initialize(backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb"))] * 2))
-    def begin(self, backends):
+    @initialize(
+        backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb"))] * 2), keys=st.sampled_from(list(KEYS))
+    )
+    def begin(self, backends, keys):
         self.now = 0
-        self.both = [self.harness(PerRecord(), backends[0]), self.harness(PerBatch(), backends[1])]
+        self.keys, self.key_type, self.side = KEYS[keys], KEY_TYPES[keys], SIDES[keys]
+        self.both = self.harnesses(*backends)
 
-    @staticmethod
-    def harness(function: Any, backend: Any) -> KeyedProcessHarness:
+    def harnesses(self, *backends):
+        functions = (PerRecord(self.side), PerBatch(self.side))
+        return [self.harness(*pair) for pair in zip(functions, backends, strict=True)]
+
+    def harness(self, function: Any, backend: Any) -> KeyedProcessHarness:
         return KeyedProcessHarness(
             function,
             key=lambda row: row.user,
-            key_type=Types.STRING(),
+            key_type=self.key_type,
             backend=backend,
             sort_by_event_time=False,
         )
@@ -153,7 +184,7 @@ class Life(RuleBasedStateMachine):
     @rule(elements=ELEMENTS, ahead=st.none() | st.integers(-3, 15))
     def push(self, elements, ahead):
         for harness in self.both:
-            rows = [({"user": user, "v": v, "word": word}, v) for user, v, word in elements]
+            rows = [({"user": self.keys[user], "v": v, "word": word}, v) for user, v, word in elements]
             harness.process_elements(
                 rows, None if ahead is None else max(0, harness.current_watermark()) + ahead
             )
@@ -172,7 +203,7 @@ class Life(RuleBasedStateMachine):
         if swapped:
             for harness in self.both:
                 harness.close()
-            self.both = [self.harness(PerRecord(), "rocksdb"), self.harness(PerBatch(), "hashmap")]
+            self.both = self.harnesses("rocksdb", "hashmap")
         for harness in self.both:
             harness.clear_output()
             harness.restore(snapshot)
@@ -180,22 +211,31 @@ class Life(RuleBasedStateMachine):
 
     def compare(self):
         one, other = self.both
-        assert by_key(one.output()) == by_key(other.output())
-        assert by_key(one.side_output(SIDE)) == by_key(other.side_output(SIDE))
-        for key in KEYS:
+        assert self.by_key(one.output()) == self.by_key(other.output())
+        assert self.by_key(one.side_output(self.side)) == self.by_key(other.side_output(self.side))
+        for key in self.keys:
+            assert one.state("spaced", key, "n") == other.state("spaced", key, "n")
+            assert one.state("spaced", key) == other.state("spaced", key)
             for name in STATES:
                 assert one.state(name, key) == other.state(name, key), (name, key)
             assert one.event_timers(key) == other.event_timers(key)
             assert one.processing_timers(key) == other.processing_timers(key)
+
+    def by_key(self, rows: list[Any]) -> dict[Any, list[Any]]:
+        """The rows of each key, in their order."""
+        return {key: [tuple(row) for row in rows if row[0] == key] for key in self.keys}
 
     def teardown(self):
         for harness in getattr(self, "both", ()):
             harness.close()
 
 
-def by_key(rows: list[Any]) -> dict[str, list[Any]]:
-    """The rows of each key, in their order."""
-    return {key: [tuple(row) for row in rows if row[0] == key] for key in KEYS}
+def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
+    """Per key what is stored, or its first value that is not 0: what ``value() or v`` gives, row by row."""
+    values = stored.to_pylist()
+    for v, place in zip(batch.column("v").to_pylist(), keys.codes.tolist(), strict=True):
+        values[place] = values[place] or v
+    return pa.array(values, pa.int64())
 
 
 TestLife = Life.TestCase

@@ -25,7 +25,7 @@ from support.storage.lockstep import Actor, Late
 from support.storage.stores import Crash, ManualClock
 
 from sparkstate import errors
-from sparkstate.log import LineageLog, LogState, bases, log, records
+from sparkstate.log import ClaimedLog, LineageLog, LogState, bases, entries, records
 from sparkstate.log.records import Entry, key_of
 from sparkstate.log.state import fold
 from sparkstate.storage.local import LocalStore
@@ -100,12 +100,19 @@ class Process:
     """What it does now."""
     claims: bool = False
     """Whether it is a driver, which does nothing else before it knows that it has claimed."""
+    claimed: ClaimedLog | None = None
+    """What it knows to have claimed."""
+
+    @property
+    def held(self) -> LineageLog | ClaimedLog:
+        """The log that it appends to."""
+        return self.claimed or self.log
 
 
 class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.patches = [mock.patch.object(os, "fsync"), mock.patch.object(log, "READ_AHEAD", 1)]
+        self.patches = [mock.patch.object(os, "fsync"), mock.patch.object(entries, "READ_AHEAD", 1)]
         for patch in self.patches:
             patch.start()
         memory = Path("/dev/shm")
@@ -156,21 +163,22 @@ class Life(RuleBasedStateMachine):
     def somebody_begins(self, data, what) -> None:
         process = data.draw(st.sampled_from([p for p in self.processes if not p.actor.busy]))
         number = next(self.names)
-        if process.claims and process.log.token is None:  # its claim's outcome is open: it may be the owner
+        claimed = process.claimed
+        if process.claims and claimed is None:  # its claim's outcome is open: it may be the owner
             self.claim(process)
-        elif what == "read" or (what == "sweep" and process.log.token is None):
-            self.begin(process, "read", process.log.refresh)
-        elif what == "sweep":
-            self.begin(process, "sweep", process.log.sweep)
-        elif what == "incarnation":
-            self.begin(process, "append", lambda: process.log.begin_incarnation(f"from {number}") and None)
+        elif what == "read" or (what == "sweep" and claimed is None):
+            self.begin(process, "read", process.held.refresh)
+        elif what == "sweep" and claimed is not None:
+            self.begin(process, "sweep", claimed.sweep)
+        elif what == "incarnation" and claimed is not None:
+            self.begin(process, "append", lambda: claimed.begin_incarnation(f"from {number}") and None)
         else:
             stone = records.Tombstone(checkpoints=(number - 1,), published=number)
             commit = records.CheckpointCommitted(
                 checkpoint_id=number, path=f"chk-{number}/_metadata", checksum="", epoch=number, incarnation=1
             )
-            record = stone if what == "stone" else commit
-            self.begin(process, "append", lambda: (process.log.append(record), record))
+            record = commit if what == "commit" else stone
+            self.begin(process, "append", lambda: (process.held.append(record), record))
 
     @rule(data=st.data(), requests=st.integers(1, 12))
     @precondition(lambda self: any(p.actor.busy for p in self.processes))
@@ -192,13 +200,13 @@ class Life(RuleBasedStateMachine):
         assert owner is not None
         for _ in range(times):
             self.drain(owner)
-            if owner in self.processes and owner.log.token is None:
+            if owner in self.processes and owner.claimed is None:
                 self.claim(owner)
                 self.drain(owner)
             if owner in self.processes:
                 number = next(self.names)
                 record = records.Tombstone(paths=(f"file {number}",), published=number)
-                self.begin(owner, "append", lambda record=record: (owner.log.append(record), record))
+                self.begin(owner, "append", lambda record=record: (owner.held.append(record), record))
                 self.drain(owner)
 
     @rule(requests=st.integers(0, 5), times=st.integers(3, 10))
@@ -207,10 +215,10 @@ class Life(RuleBasedStateMachine):
         owner = self.owner()
         assert owner is not None
         self.drain(owner)
-        if owner in self.processes and owner.log.token is not None:
+        if owner in self.processes and owner.claimed is not None:
             number = next(self.names)
             record = records.Tombstone(paths=(f"file {number}",), published=number)
-            self.begin(owner, "append", lambda: (owner.log.append(record), record))
+            self.begin(owner, "append", lambda: (owner.held.append(record), record))
             for _ in range(requests):
                 if owner.actor.busy:
                     self.step(owner)
@@ -280,6 +288,7 @@ class Life(RuleBasedStateMachine):
                 "a void entry was taken for a commit"
             )
         elif process.told == "claim":
+            process.claimed = process.actor.result
             assert process.writer in self.disk.claims
 
     @invariant()
@@ -289,8 +298,7 @@ class Life(RuleBasedStateMachine):
 
     def the_end(self) -> None:
         """Whatever happened, the next driver goes on, and leaves a short log."""
-        last = LineageLog(self.disk, ManualClock(), base_every=EVERY)
-        last.claim(self.attempt + 1, "last")
+        last = LineageLog(self.disk, ManualClock(), base_every=EVERY).claim(self.attempt + 1, "last")
         for number in range(2 * EVERY):
             last.append(records.Tombstone(paths=(f"{number}",)))
         last.begin_incarnation("")

@@ -22,6 +22,10 @@ def test_every_row_says_what_flink_does_what_is_done_here_and_why() -> None:
     assert [row for row in ROWS if len(row) != 5 or not all(row[:4])] == []
 
 
+def test_every_row_names_a_test() -> None:
+    assert [row[0] for row in ROWS if not re.search(r"`tests/[^`]+`", row[4])] == []
+
+
 @pytest.mark.parametrize("node", sorted(set(re.findall(r"`(tests/[^`]+)`", PAGE))))
 def test_the_tests_that_it_names_exist(node: str) -> None:
     assert features.exists(node, tree.ROOT)

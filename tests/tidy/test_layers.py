@@ -22,7 +22,7 @@ PLANTED = {
     ),
     "slots/outputs.py": (
         "from sparkstate.operators.keyed import keyed_operator",
-        "Engine: the kinds of operators have one importer, sparkstate.operators.kinds; batches build on keyed",
+        "Engine: the kinds of operators have one importer, sparkstate.operators.kinds",
     ),
     "backends/hashmap/__init__.py": (
         "from sparkstate.backends import rocksdb",
@@ -53,13 +53,17 @@ PLANTED = {
     "slots/__init__.py": ("import cryptography", "cryptography only in sparkstate.slots.channel"),
 }
 PLANTED_IN_THE_OPERATOR = {
-    "queue.py": ("import kopf", "kopf only in sparkstate_operator.edges.handlers: it watches, nothing else"),
-    "answers.py": ("import aiohttp", "aiohttp only in the operator's edges"),
+    "queue.py": (
+        "import kopf",
+        "kopf only in sparkstate_operator.watching.handlers: it watches, nothing else",
+    ),
+    "answers.py": ("import aiohttp", "aiohttp only in the operator's edges and watches"),
     "events.py": ("import kubernetes", "The Kubernetes client only in sparkstate_operator.edges.kube"),
     "errors.py": (
         "from sparkstate_operator import model",
-        "Operator: the arithmetic knows models and errors, and no others",
+        "Operator: lead, reconcile, write and watch, read, decide, compute",
     ),
+    "new_module_of_no_layer.py": ("", "Operator: lead, reconcile, write and watch, read, decide, compute"),
     "core/quota.py": (
         "from sparkstate_operator import observe",
         "Operator: models and arithmetic reach no edge",
@@ -68,9 +72,13 @@ PLANTED_IN_THE_OPERATOR = {
         "import asyncio",
         "Operator: deciding and building children are pure: they reach no edge",
     ),
+    "inventory.py": (
+        "from sparkstate_operator import decide",
+        "Operator: who hears, looks, builds or writes decides nothing",
+    ),
     "observe.py": (
         "from sparkstate_operator import reconcile",
-        "Operator: watch, reconcile, read and write, build, decide, compute",
+        "Operator: lead, reconcile, write and watch, read, decide, compute",
     ),
 }
 PLANTED_IN_THE_SPEC = {

@@ -1,10 +1,10 @@
-"""The linter of prose finds what it shall find, and nothing in this repository."""
+"""The linter of prose finds planted faults wherever it reads, and nothing in this repository."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparkstate_tools.prose import main, rules, texts
+from sparkstate_tools.prose import main, rules, texts, wrapping
 
 HEAD = "# A page\n\nThe driver commits.\n\n"
 PLANTED = [
@@ -12,6 +12,7 @@ PLANTED = [
     ("headless", "It ends. Who has no key runs no code."),
     ("of-what", "The driver learns of what was done."),
     ("of-what", "Drivers: by whom the state was claimed, the log says."),
+    ("by-who", "The log says by who the state was claimed."),
     ("is-to", "The folder is to be made by the driver."),
     ("cleft", "It is the driver that commits."),
     ("also-when", "The thread answers also when the loop hangs."),
@@ -35,7 +36,7 @@ def found(text: str, name: str = "page.md") -> list[tuple[int, str]]:
     return [(line, rule.removeprefix("sparkstate.")) for line, rule, _ in main.faults(name, text)]
 
 
-def test_the_pages_and_docstrings_of_this_repository_have_no_fault() -> None:
+def test_the_pages_and_sources_of_this_repository_have_no_fault() -> None:
     assert {
         path: found for path in main.files() if (found := list(main.faults(path.name, path.read_text())))
     } == {}
@@ -73,13 +74,93 @@ def test_cells_of_a_table_and_titles_end_a_sentence() -> None:
     assert found("| a | b |\n|---|---|\n| it waits | Who asks later waits too |\n") == [(3, "headless")]
 
 
-def test_only_docstrings_of_a_module_are_read() -> None:
-    module = '"""Reads the log."""\n\nNAME = "Who is easily no word, but for he."\n# It is easily done.\n'
-    assert found(module, "module.py") == []
-    planted = (
-        f'{module}\n\ndef read() -> None:\n    """Reads it all.\n\n    He reads also when none is there."""\n'
-    )
-    assert sorted(found(planted, "module.py")) == [(10, "also-when"), (10, "he")]
+MODULE = """\
+@dataclass
+class Slot:
+    {quotes}Runs a store.
+
+    {docstring}
+    {quotes}
+
+    name: str
+    {quotes}{attribute}{quotes}
+    rows: int = Field(default=0, description="{description}")
+
+    def read(self) -> None:
+        {quotes}{first}
+
+        It stops. {second}
+        {quotes}
+        logger.warning(
+            f"slot {{self.name}} is down; "
+            "{message}"
+        )
+"""
+PLACES = {
+    "docstring": (5, "He waits."),
+    "attribute": (9, "What people see."),
+    "description": (10, "What the slot holds, in bytes."),
+    "first": (13, "Who calls waits."),
+    "second": (15, "What is read goes."),
+    "message": (19, "the end of the commit is waited for"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_text_of_a_module_is_read_and_its_line_is_named(place: str) -> None:
+    plain = dict.fromkeys(PLACES, "It waits.") | {"quotes": '"""'}
+    assert found(MODULE.format(**plain), "module.py") == []
+    line, planted = PLACES[place]
+    assert [where for where, _ in found(MODULE.format(**plain | {place: planted}), "module.py")] == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("# What is a comment is easily read.", id="comment"),
+        pytest.param('SHAPE = r"What of before is easily found"', id="pattern"),
+        pytest.param('PAGE = """Who reads this page easily finds it."""', id="template"),
+        pytest.param('NAMES = ("what", "Who asks")', id="fewer-than-three-words"),
+        pytest.param('SAID = f"It took {cost(easy)} seconds."', id="value-filled-in"),
+        pytest.param('def run():\n    """Runs::\n\n        What is easily run\n    """', id="example"),
+        pytest.param('A = "one of the words", "words of the other"', id="two-strings-are-two-sentences"),
+    ],
+)
+def test_what_is_no_prose_in_a_module_is_not_read(line: str) -> None:
+    assert found(f"{line}\n", "module.py") == []
+
+
+def test_adjacent_strings_are_one_sentence() -> None:
+    message = 'raise Refused(\n    f"{name!r} was opened by "\n    "who does not own it; close it"\n)\n'
+    assert found(message, "module.py") == [(2, "by-who")]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "orphan"),
+    [
+        pytest.param("Reads the log of a job from the storage to its\n    end.", True, id="docstring"),
+        pytest.param(
+            "Reads.\n\n    A log has an end that moves while it is\n    read again.\n    ", True, id="inner"
+        ),
+        pytest.param(
+            "Reads:\n\n    - the log of a job\n      twice\n    - the rest of it all\n", True, id="item"
+        ),
+        pytest.param("Reads the log of a job from the storage\n    to its end.", False, id="three-words"),
+        pytest.param("Ends.", False, id="one-line"),
+        pytest.param("Reads::\n\n        log = open()\n        log.read()\n", False, id="example"),
+        pytest.param("Reads:\n\n    >>> read()\n    1 of two\n    2 of two\n", False, id="output"),
+        pytest.param("Reads:\n\n    ==  ====\n    0   gone\n    ==  ====\n", False, id="table"),
+    ],
+)
+def test_a_last_line_of_a_docstring_has_three_words(docstring: str, orphan: bool) -> None:
+    module = f'def read():\n    """{docstring}"""\n'
+    assert [rule for _, rule in found(module, "module.py")] == ["orphan"] * orphan
+
+
+def test_an_orphan_is_named_with_its_line() -> None:
+    module = 'SIZE = 1\n"""How many rows a slot takes before it asks its driver for\nmore rows."""\n'
+    assert list(wrapping.orphans(module)) == [(3, "more rows.")]
+    assert found(module, "module.py") == [(3, "orphan")]
 
 
 def test_prose_keeps_its_lines_and_its_columns() -> None:
@@ -95,6 +176,13 @@ def test_prose_keeps_its_lines_and_its_columns() -> None:
 def test_every_rule_has_its_planted_fault() -> None:
     planted = {rule for rule, _ in PLANTED}
     assert {check.path.removeprefix("sparkstate.") for check in rules.ALL} <= planted
+
+
+@pytest.mark.parametrize(
+    "name", ["docs/faults.md", "docs/rest-api.md", "tools/src/sparkstate_tools/prose/main.py"]
+)
+def test_generated_pages_and_the_tools_are_read(name: str) -> None:
+    assert main.ROOT / name in main.files()
 
 
 def test_a_page_that_is_left_out_is_there_and_has_its_reason() -> None:

@@ -1,7 +1,7 @@
 """sparkstate: Flink-style keyed state, checkpoints and savepoints for PySpark Structured Streaming.
 
-This is the façade; names are loaded when they are first used, so that ``import sparkstate`` needs neither PySpark nor
-RocksDB.
+This is the façade; names are loaded when they are first used, so that ``import sparkstate`` needs neither
+PySpark nor RocksDB.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   ├── CorruptData           restore an older checkpoint; keep the files    exit code 5
     │   └── UnknownFormat         use the sparkstate version that wrote it       exit code 5
     ├── SlotLost               nothing: the job restarts from its last checkpoint
+    │   └── FeedBroken         nothing: the epoch's rows are brought again
     └── JobFailed              read the cause; the restart strategy gave up      exit code 1
 """
 
@@ -116,6 +117,10 @@ class UnknownFormat(StorageError):
 
 class SlotLost(SparkstateError):
     """A slot process, or the connection to it, is gone."""
+
+
+class FeedBroken(SlotLost):
+    """The rows of an epoch did not reach a slot whole: a task broke off, or was run twice. They are brought again."""
 
 
 class JobFailed(SparkstateError):

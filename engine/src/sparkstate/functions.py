@@ -1,4 +1,4 @@
-"""What a job's author writes: ``KeyedProcessFunction`` and what it is given. Names and meaning are PyFlink's.
+"""The classes for a job's author: ``KeyedProcessFunction`` and what it is given. Names and meaning are PyFlink's.
 
 A function is opened once per slot, where it asks for its state, and then called once per record and once per
 due timer; the current key is set for it. It yields its output::
@@ -15,8 +15,8 @@ due timer; the current key is set for it. It yields its output::
 Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
 several attempts at the same epoch, so they must not hold anything that depends on the records seen.
 
-``AggregateFunction`` and ``ReduceFunction`` are written by the author too and are offered here; they stand in
-``state.folding``, because descriptors hold them.
+The author writes ``AggregateFunction`` and ``ReduceFunction`` too. This module offers them; ``state.folding`` has their
+code, because descriptors hold them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from sparkstate.state import api, descriptors
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
@@ -37,6 +37,7 @@ __all__ = [
     "Context",
     "Counter",
     "Distribution",
+    "KeyedFunction",
     "KeyedProcessFunction",
     "Meter",
     "MetricGroup",
@@ -79,8 +80,8 @@ class OutputTag:
 
 
 class TimerService(ABC):
-    """Time, and timers of the current key. A timer is one per key, namespace and timestamp, however often
-    registered."""
+    """Time, and timers of the current key. A timer is one per key, namespace and timestamp,
+    however often registered."""
 
     @abstractmethod
     def current_watermark(self) -> int:
@@ -164,8 +165,8 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
-        """Shows what ``obj`` returns; it is called at the end of each epoch, never beside the function's other
-        methods."""
+        """Shows what ``obj`` returns; it is called at the end of each epoch,
+        never beside the function's other methods."""
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
@@ -177,7 +178,7 @@ class MetricGroup(ABC):
 
 
 class RuntimeInfo(ABC):
-    """What a function may ask about its slot and its job."""
+    """The facts that a function may ask about its slot and its job."""
 
     @abstractmethod
     def get_task_name(self) -> str:
@@ -213,8 +214,8 @@ class RuntimeInfo(ABC):
 
 
 class RuntimeContext(RuntimeInfo):
-    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the
-    same handle."""
+    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives
+    the same handle."""
 
     @abstractmethod
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
@@ -246,8 +247,7 @@ class Context(ABC):
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """The record's event time in ms (of a timer: the time it was registered for), None without event
-        time."""
+        """The record's event time in ms (of a timer: the time it was registered for), None without event time."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
@@ -274,7 +274,15 @@ _Context: TypeAlias = Context
 _OnTimerContext: TypeAlias = OnTimerContext
 
 
-class KeyedProcessFunction:
+class KeyedFunction:
+    """The user's code on a keyed stream, whatever it is called with. An author extends a kind of it:
+    ``KeyedProcessFunction`` or ``KeyedBatchFunction``."""
+
+    undo_refusal: ClassVar[str] = ""
+    """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
+
+
+class KeyedProcessFunction(KeyedFunction):
     """The user's code for the records of a keyed stream."""
 
     Context: TypeAlias = _Context
@@ -285,13 +293,11 @@ class KeyedProcessFunction:
         """Called once in every slot, after the state was restored and before the first record."""
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Called for every record, ``value`` being a row with the columns as attributes. Yields output
-        rows."""
+        """Called for every record, ``value`` being a row with the columns as attributes. Yields output rows."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_element")
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Called for every due timer, in order of time. Yields output rows. Does nothing unless
-        overridden."""
+        """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
 
     def close(self) -> None:
         """Called once at the end, also after a failure."""

@@ -9,9 +9,11 @@ Default max parallelism is Flink's rule (``KeyGroupRangeAssignment.computeDefaul
 
 from __future__ import annotations
 
+import array
 from dataclasses import dataclass
 
 from sparkstate import errors
+from sparkstate_spec import problems
 
 MAX_PARALLELISM_LOWER_BOUND = 128
 MAX_PARALLELISM_UPPER_BOUND = 32768
@@ -78,12 +80,14 @@ class KeySpace:
     def shards_of_slot(self, slot: int, slots: int) -> range:
         """The contiguous run of shards that slot number ``slot`` of ``slots`` owns."""
         if not 1 <= slots <= self.shards:
-            raise errors.SpecInvalid(
-                f"slots is {slots}; it must lie between 1 and the job's {self.shards} shards, "
-                "which were fixed when the job was created"
-            )
+            raise errors.SpecInvalid(f"slots is {slots}; it {problems.beyond_shards(self.shards)}")
         return range(-(-slot * self.shards // slots), -(-(slot + 1) * self.shards // slots))
 
     def slot_of_shard(self, shard: int, slots: int) -> int:
         """The inverse of :meth:`shards_of_slot`."""
         return shard * slots // self.shards
+
+    def slots_of_key_groups(self, slots: int) -> bytes:
+        """The slot of every key group, as 16-bit numbers of this machine's byte order."""
+        shards = map(self.shard_of_key_group, range(self.max_parallelism))
+        return array.array("H", [self.slot_of_shard(shard, slots) for shard in shards]).tobytes()

@@ -44,23 +44,20 @@ class PredefinedOptions(Enum):
     SPINNING_DISK_OPTIMIZED = 1
     """For disks that turn: level compaction with dynamic level sizes, 4 background jobs, all files open."""
     SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
-    """As before with large buffers, caches and a Bloom filter. If the container is killed for its memory, go
-    back.
+    """As before with large buffers, caches and a Bloom filter. If the container is killed for its memory, go back.
     """
     FLASH_SSD_OPTIMIZED = 3
     """For flash: 4 background jobs, all files open."""
 
 
 class StateBackend(abc.ABC):
-    """Says how the state of a job is kept. Picklable, and safe to use from several threads: it is only a
-    description.
+    """Says how the state of a job is kept. Picklable, and safe to use from several threads: it is
+    only a description.
     """
 
     @abc.abstractmethod
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
-        """``settings`` (from manifest and cluster) with everything that this object says put in their
-        place.
-        """
+        """``settings`` (from manifest and cluster) with everything that this object says put in their place."""
 
     @abc.abstractmethod
     def configure(self, settings: StateBackendSettings) -> StateBackend:
@@ -68,9 +65,7 @@ class StateBackend(abc.ABC):
 
 
 class HashMapStateBackend(StateBackend):
-    """Keeps working state as objects in the memory of the slot's process, and checkpoints it
-    asynchronously.
-    """
+    """Keeps working state as objects in the memory of the slot's process, and checkpoints it asynchronously."""
 
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
         return dataclasses.replace(settings, type="hashmap")
@@ -130,9 +125,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return list(configured) if configured else None
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints hold only what changed. Undecided here means the configuration's word or its
-        default.
-        """
+        """Whether checkpoints hold only what changed. Undecided here means the configuration's word or its default."""
         return self._settings().incremental if self._incremental is None else self._incremental
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
@@ -151,8 +144,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         """Name the class of an options factory (``package.module:Class``); for experts.
 
         Options cannot be pickled, therefore the name of a class with a constructor without arguments. Raises
-        ``ValueError`` if it is no ``RocksDBOptionsFactory``, :class:`errors.SpecInvalid` if it cannot be
-        imported.
+        ``ValueError`` if it is no ``RocksDBOptionsFactory``, :class:`errors.SpecInvalid` if it cannot be imported.
         """
         from sparkstate.backends.rocksdb import effective  # needs no rocksdict
 
@@ -170,9 +162,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._settings().transfer_threads if self._transfer_threads is None else self._transfer_threads
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Raises ``ValueError`` unless the number is larger than 0. (The parameter is spelled as in
-        PyFlink.)
-        """
+        """Raises ``ValueError`` unless the number is larger than 0. (The parameter is spelled as in PyFlink.)"""
         if not isinstance(number_of_transfering_threads, int) or number_of_transfering_threads <= 0:
             raise ValueError(
                 f"The number of transfer threads is {number_of_transfering_threads!r}; "
@@ -282,8 +272,7 @@ _KNOWN_PACKAGES = (
 
 
 def normalize_backend_name(name: str) -> Literal["hashmap", "rocksdb"]:
-    """The backend that a name of any age means: ``jobmanager``, ``filesystem``, ``rocksdb``, a class or its
-    factory.
+    """The backend that a name of any age means: ``jobmanager``, ``filesystem``, ``rocksdb``, a class or its factory.
 
     Raises :class:`errors.NotInThisVersion` for any class but Flink's and ours (a custom backend) and
     for ``forst``, and :class:`errors.SpecInvalid` for any other word.
@@ -299,16 +288,12 @@ def normalize_backend_name(name: str) -> Literal["hashmap", "rocksdb"]:
 
 
 def implied_checkpoint_storage(name: str) -> Literal["jobmanager", "filesystem"] | None:
-    """The checkpoint storage that an old backend's name brought with it; None for names that say nothing
-    about it.
-    """
+    """The checkpoint storage that an old backend's name brought with it; None for names that say nothing about it."""
     return _STORAGES.get(_known_word(name))
 
 
 def _known_word(name: str) -> str:
-    """``name`` as the tables above have it: lower case for short names, the bare class for a known
-    package.
-    """
+    """``name`` as the tables above have it: lower case for short names, the bare class for a known package."""
     text = name.strip()
     package, _, last = text.replace(":", ".").rpartition(".")
     if package in _KNOWN_PACKAGES or (not package and text.endswith(("Backend", "BackendFactory"))):

@@ -1,4 +1,4 @@
-"""What a decision asks for, and the list of every write that the operator can make.
+"""The acts that a decision asks for, and the list of every write that the operator can make.
 
 :class:`Write` is that list. Every write passes :meth:`apply.Applier._write`, which names it to the hooks; tests kill
 the operator there, before and after each member, and a member without such a test fails the suite.
@@ -15,6 +15,8 @@ from sparkstate_operator import observed
 from sparkstate_operator.core import transitions
 
 Document = Mapping[str, Any]
+PURGE = "purge"
+"""The command that deletes all data of a job, and the deletion policy that asks for it."""
 
 
 class Write(enum.StrEnum):
@@ -39,8 +41,8 @@ class Write(enum.StrEnum):
     LET_CLAIM = "let-claim"
     CREATE_SNAPSHOT = "create-snapshot"
     DELETE_SNAPSHOT = "delete-snapshot"
-    CREATE_TASK = "create-task"
-    DELETE_TASK = "delete-task"
+    CREATE_COMMAND = "create-command"
+    DELETE_COMMAND = "delete-command"
     WRITE_SNAPSHOT_STATUS = "write-snapshot-status"
     CREATE_EVENT = "create-event"
 
@@ -182,27 +184,29 @@ class DeleteSnapshot:
 
 
 @dataclass(frozen=True)
-class CreateTask:
+class CreateCommand:
     """An engine command as a Job."""
 
     name: str
     does: str
     arguments: tuple[str, ...]
+    limit_s: int
+    """Kubernetes stops it after this time."""
     template: Document = field(default_factory=dict)
     """Of a command about a snapshot: the pod template under the operator's own."""
 
 
 @dataclass(frozen=True)
-class DeleteTask:
+class DeleteCommand:
     """An engine command's Job, done or given up."""
 
-    task: observed.Task
+    command: observed.Command
 
 
 Action = (
     AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
-    | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot | CreateTask
-    | DeleteTask
+    | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot | CreateCommand
+    | DeleteCommand
 )  # fmt: skip
 
 
@@ -217,8 +221,8 @@ class Note:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: ``before`` (harmless by their nature), ``status`` (the intent), ``actions``, then
-    ``notes``; look again after ``wait_s``."""
+    """The acts of one turn, in this order: ``before`` (harmless by their nature), ``status`` (the intent), ``actions``,
+    then ``notes``; look again after ``wait_s``."""
 
     status: Document
     before: tuple[Action, ...] = ()
@@ -228,4 +232,4 @@ class Decision:
     check: StartAttempt | None = None
     """An attempt whose pod must pass a dry run before any of this is done."""
     steps: tuple[transitions.Step, ...] = ()
-    """What the phase went through, from the status that was seen to this one."""
+    """The changes of the phase, from the status that was seen to this one."""

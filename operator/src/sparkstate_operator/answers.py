@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Document = Mapping[str, Any]
 _LARGEST = 2**63 - 1
 """Of JSON numbers in the API server."""
 _LATEST_MS = 2**46

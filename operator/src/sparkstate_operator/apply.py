@@ -16,16 +16,15 @@ from sparkstate_operator import actions, binding, errors, holding, judging, labe
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import keys, naming
-from sparkstate_operator.decide import recovering
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
 from sparkstate_operator.memory import Memory
-from sparkstate_operator.objects import children, driver, tasks
+from sparkstate_operator.objects import children, commands, driver
 from sparkstate_operator.objects.parts import Context
 
 _log = logging.getLogger(__name__)
-Named = observed.Child | observed.Task | observed.Snapshot
+Named = observed.Child | observed.Command | observed.Pod | observed.Snapshot
 Ours = observed.Job | observed.Snapshot
 
 STANDING: Mapping[str, tuple[k.Kind, Write]] = {
@@ -79,8 +78,8 @@ class Applier:
         return str(answer["metadata"]["resourceVersion"])
 
     async def hold(self, kind: k.Kind, body: Ours, namespace: str, action: actions.AddFinalizer) -> str:
-        """Set our finalizer, leaving others', and the mark that says whose the object is. Returns the new
-        resourceVersion."""
+        """Set our finalizer, leaving others', and the mark that says whose the object is.
+        Returns the new resourceVersion."""
         mark = {labels.MANAGER: self._config.mark} if self._config.mark else {}
         meta = holding.hold(body.finalizers, action.marks, {**mark, **action.notes})
         return await self._patch(Write.ADD_FINALIZER, kind, body, namespace, meta)
@@ -167,10 +166,10 @@ class Applier:
         self, action: actions.Action, seen: observed.ObservedState, revisions: Mapping[str, plan.Revision]
     ) -> None:
         match action:
-            case actions.CreateTask():
-                await self._job_task(action, seen, revisions)
-            case actions.DeleteTask(task):
-                await self.delete_task(task, seen.job.namespace)
+            case actions.CreateCommand():
+                await self._job_command(action, seen, revisions)
+            case actions.DeleteCommand(command):
+                await self.delete_command(command, seen.job.namespace)
             case actions.LetClaim(pod):
                 own = keys.of_attempt(self._key, seen.job.uid, pod.attempt)
                 await self._write(
@@ -263,7 +262,7 @@ class Applier:
 
         return await self._write(write, create)  # type: ignore[no-any-return]
 
-    async def _delete_pod(self, pod: observed.Pod, namespace: str, uid: str, why: str) -> None:
+    async def _delete_pod(self, pod: Named, namespace: str, uid: str, why: str) -> None:
         live = await self._kube.get(k.PODS, namespace, pod.name)
         if live is None or live["metadata"]["uid"] != pod.uid or live["metadata"].get("deletionTimestamp"):
             return
@@ -287,7 +286,7 @@ class Applier:
     async def _delete(
         self, write: Write, kind: k.Kind, namespace: str, one: Named, version: str | None = None
     ) -> None:
-        """This very object; ``version``: as it was seen, and not changed since."""
+        """This same object; ``version``: as it was seen, and not changed since."""
         await self._write(
             write,
             lambda: self._kube.delete(kind, namespace, one.name, uid=one.uid, resource_version=version),
@@ -297,11 +296,11 @@ class Applier:
         """Delete an object that bears the name of a job that is gone, whatever its kind."""
         uid = str(child.body["metadata"]["labels"].get(labels.JOB_UID, ""))
         if kind is k.PODS:
-            await self._delete_pod(observed.pod_of(child.body), namespace, uid, "its job is gone")
+            await self._delete_pod(child, namespace, uid, "its job is gone")
         elif kind is k.CONFIG_MAPS and child.attempt is not None:
             await self._delete_attempt(child, namespace, uid)
-        elif kind is k.TASKS:
-            await self._delete(Write.DELETE_TASK, k.TASKS, namespace, child)
+        elif kind is k.COMMANDS:
+            await self._delete(Write.DELETE_COMMAND, k.COMMANDS, namespace, child)
         elif kind is k.REVISIONS:
             await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
         elif child.kind in DELETED:
@@ -326,18 +325,21 @@ class Applier:
             ),
         )
 
-    async def _job_task(
-        self, action: actions.CreateTask, seen: observed.ObservedState, revisions: Mapping[str, plan.Revision]
+    async def _job_command(
+        self,
+        action: actions.CreateCommand,
+        seen: observed.ObservedState,
+        revisions: Mapping[str, plan.Revision],
     ) -> None:
         """A command about the whole job: it reads the newest attempt's manifest."""
         revision = revisions[str(seen.job.status.get("revision"))]
         context = self.context(seen.job, revision)
-        command = tasks.of_job(context, action, await self._manifest(seen, revision))
+        command = commands.of_job(context, action, await self._manifest(seen, revision))
         await self._create(
-            Write.CREATE_TASK,
-            k.TASKS,
+            Write.CREATE_COMMAND,
+            k.COMMANDS,
             seen.job.namespace,
-            tasks.job(command, self._config.ids),
+            commands.job(command, self._config.ids),
             _of(seen.job),
         )
 
@@ -346,19 +348,21 @@ class Applier:
         if seen.newest_config_map is not None:
             return seen.newest_config_map.name
         context = self.context(seen.job, revision)
-        body = children.config_map(context, recovering.TRACE, actions.Start(), executors=False)
+        body = children.config_map(context, naming.TRACE, actions.Start(), executors=False)
         await self._create(Write.CREATE_CONFIG_MAP, k.CONFIG_MAPS, seen.job.namespace, body, _of(seen.job))
         return str(body["metadata"]["name"])
 
-    async def snapshot_task(
-        self, action: actions.CreateTask, snapshot: observed.Snapshot, namespace: str
+    async def snapshot_command(
+        self, action: actions.CreateCommand, snapshot: observed.Snapshot, namespace: str
     ) -> None:
         """A command about one savepoint's data, by what the snapshot wrote down."""
         name = (snapshot.status.get("access") or {}).get("serviceAccountName")
         account = await self._existing_account(name, namespace)
-        command = tasks.of_snapshot(action, snapshot, namespace, self._config.engine_image, account)
+        command = commands.of_snapshot(action, snapshot, namespace, self._config.engine_image, account)
         ours = {labels.SNAPSHOT_UID: snapshot.uid}
-        await self._create(Write.CREATE_TASK, k.TASKS, namespace, tasks.job(command, self._config.ids), ours)
+        await self._create(
+            Write.CREATE_COMMAND, k.COMMANDS, namespace, commands.job(command, self._config.ids), ours
+        )
 
     async def _existing_account(self, name: str | None, namespace: str) -> str | None:
         """A job's own ServiceAccount goes with the job; with a secretRef the namespace's default will do."""
@@ -366,9 +370,9 @@ class Applier:
             return None
         return name
 
-    async def delete_task(self, task: observed.Task, namespace: str) -> None:
+    async def delete_command(self, command: observed.Command, namespace: str) -> None:
         """A command's Job, with its pods."""
-        await self._delete(Write.DELETE_TASK, k.TASKS, namespace, task)
+        await self._delete(Write.DELETE_COMMAND, k.COMMANDS, namespace, command)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -390,5 +394,5 @@ def _built(context: Context, build: Callable[[], k.Object]) -> k.Object:
 
 
 def _of(job: observed.Job) -> dict[str, str]:
-    """What says that an object is this job's."""
+    """The label that says that an object is this job's."""
     return {labels.JOB_UID: job.uid}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the operator asks about time."""
+    """The questions that the operator asks about time."""
 
     def now(self) -> datetime:
         """Wall time, in UTC."""

@@ -38,15 +38,15 @@ class Config:
     cluster: str = "default"
     """Name of the cluster, part of ``by-name/<cluster>/<namespace>/<name>`` in storage."""
     cluster_found: bool = False
-    """Whether nobody has told that name: it was found (``naming_cluster``), and a job's own note counts before it
-    (``kept_name``)."""
+    """Whether nobody has told that name: it was found (``naming_cluster``),
+    and a job's own note counts before it (``kept_name``)."""
     cluster_id: str = ""
     """Uid of kube-system, by which a job's pinned name is known to be of this cluster; empty where it may not be read.
     """
     engine_image: str = ""
     """Image ``job`` of this version, for the engine's commands in Jobs; the user's own may be gone."""
     driver_role: DriverRole = DriverRole()
-    """What a job's RoleBinding names. The operator makes no role, so that it needs no right to make any."""
+    """The role that a job's RoleBinding names. The operator makes no role, so that it needs no right to make any."""
     ids: Mapping[str, int] = field(
         default_factory=lambda: {"runAsUser": USER, "runAsGroup": USER, "fsGroup": USER}
     )
@@ -54,14 +54,14 @@ class Config:
     operator_class: str = ""
     """Jobs with this class alone are looked after, as their label says; empty: those without one."""
     mark: str = ""
-    """What this operator marks its jobs with (``managing.Manager``), the same for all its replicas and versions."""
+    """The operator's mark on its jobs (``managing.Manager``), the same for all its replicas and versions."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The chart's ``defaults``: a job's fields that the cluster has values for."""
     resync_s: float = 180.0
     """A healthy job is looked at this often without any event, as far as ``looks_per_s`` lets."""
     deep_resync_s: float = 600.0
-    """A look compares all of a job's children where that was not done for so long, as far as ``deep_looks_per_s``
-    lets."""
+    """A look compares all of a job's children where that was not done for so long,
+    as far as ``deep_looks_per_s`` lets."""
     deep_looks_per_s: float = 2.0
     """Looks that compare all children, in a second at most, all jobs together. Each of them lists nine kinds. An API
     server finds a job's few objects among those of all jobs, so a list costs it more the more jobs there are. With

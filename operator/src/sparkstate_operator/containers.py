@@ -1,4 +1,4 @@
-"""What a pod says of its containers: the one that the operator put there, and those beside it.
+"""The state of a pod's containers, as the pod tells it: the one that the operator put there, and those beside it.
 
 The pod's phase is about all containers together: while a sidecar runs, a pod whose driver has ended is ``Running``.
 Judged by the phase, such a job stayed Starting for ever. So the driver's own container decides.

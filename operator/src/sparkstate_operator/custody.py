@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class Custody:
-    """What is the same for both kinds. ``mark``: our own."""
+    """The part that is the same for both kinds. ``mark``: our own."""
 
     def __init__(self, applier: Applier, recorder: Recorder, clock_: clock.Clock, mark: str) -> None:
         self._applier = applier
@@ -71,7 +71,7 @@ class Custody:
     ) -> None:
         """Log it, and make an Event of it unless the same was told not long ago."""
         log = _log.warning if note.warning else _log.info
-        log("%s: %s", note.reason, note.message, extra={"about": about.name, "namespace": namespace})
+        log("%s: %s", note.reason, note.message, extra={"object": about.name, "namespace": namespace})
         body = self._recorder.body(kind, about, namespace, note)
         if body is not None:
             await self._applier.event(body, namespace)

@@ -15,7 +15,7 @@ class Echo:
         self._written = ""
         self._before = ""
         """The version before the newest write. A list that was read before that write may arrive after
-        it, and is no event."""
+        it, and does not count as an event."""
         self._writing = False
         self._heard: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""What can go wrong between the operator, the API server and a driver, sorted by what the caller can do about it::
+"""All that can go wrong between the operator, the API server and a driver, sorted by what the caller can do about it::
 
 OperatorError
 ├── SpecInvalid        the spec cannot run: the status says why, nothing is retried

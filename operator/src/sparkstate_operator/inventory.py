@@ -1,4 +1,4 @@
-"""What a process that begins to lead finds, read in three lists instead of a dozen requests for each job (RFC 0024).
+"""The first look of a process that begins to lead: three lists instead of a dozen requests for each job (RFC 0024).
 
 Most jobs run, and the operator has nothing to do for them. For those, the result of a look is put together from the
 lists and kept as after a look (``kept_look``): their drivers are asked, and their children are compared when their turn
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from sparkstate_operator import errors, kept_look, labels, managing, observed
+from sparkstate_operator import custom_resources, errors, job_pods, kept_look, labels, managing, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import kube as k
 
@@ -88,7 +88,7 @@ async def _add(
     snapshots: dict[tuple[str, str], list[observed.Snapshot | None]] = defaultdict(list)
     async for body in kube.each(k.SNAPSHOTS, namespace, labels.JOB_UID):
         place, marks = body["metadata"]["namespace"], body["metadata"]["labels"]
-        snapshots[place, marks[labels.JOB_UID]].append(_read(observed.snapshot_of, "snapshot", body))
+        snapshots[place, marks[labels.JOB_UID]].append(_read(custom_resources.snapshot_of, "snapshot", body))
     async for body in kube.each(k.JOBS, namespace, managing.selector(config.operator_class)):
         meta = body["metadata"]
         own = pods.pop((meta["namespace"], meta["name"]), [])
@@ -110,7 +110,7 @@ def _read(of: Callable[[observed.Document], _Read], what: str, body: observed.Do
 
 def _pod_of(body: observed.Document) -> _Pod:
     marks = body["metadata"]["labels"]
-    return _Pod(marks.get(labels.ROLE, ""), marks.get(labels.JOB_UID, ""), observed.pod_of(body))
+    return _Pod(marks.get(labels.ROLE, ""), marks.get(labels.JOB_UID, ""), job_pods.read(body))
 
 
 def _found(
@@ -125,7 +125,7 @@ def _found(
     mine = tuple(one for one in snapshots if one is not None)
     if len(read) < len(pods) or len(mine) < len(snapshots):
         return None
-    return _running(observed.job_of(body), read, mine, config, now)
+    return _running(custom_resources.job_of(body), read, mine, config, now)
 
 
 def _running(

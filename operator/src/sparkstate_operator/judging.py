@@ -12,7 +12,7 @@ import logging
 from sparkstate_operator import actions, errors, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import memory, placing, problems, settings, templates
-from sparkstate_operator.objects import children, driver
+from sparkstate_operator.objects import children, driver, parts
 from sparkstate_operator.objects.parts import Context
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def judge(job: observed.Job, config: Config) -> tuple[plan.Revision | None, str]
     except errors.SpecInvalid as error:
         return None, str(error)[:_LONGEST]
     except Exception as error:
-        fields = {"job": job.name, "namespace": job.namespace}
+        fields = {"object": job.name, "namespace": job.namespace}
         _log.exception("a spec could not be judged", extra=fields)
         return None, unforeseen("the spec", error)
 
@@ -48,7 +48,7 @@ def _revision(job: observed.Job, config: Config) -> plan.Revision:
 
 def _rehearse(context: Context) -> None:
     """Build the objects of an attempt now. Later the same error would come when a driver has to be replaced."""
-    driver.as_text(driver.pod(context, 1))
+    parts.as_text(driver.pod(context, 1))
     children.config_map(context, 1, actions.Start())
     children.revision(context)
     placing.of_job(context.revision.resolved, placing.urls_of(context.revision.resolved))

@@ -1,4 +1,4 @@
-"""What the last look at a job saw, kept until anything happens to it (RFC 0024).
+"""The result of the last look at a job, kept until anything happens to it (RFC 0024).
 
 A job without an event since its last look is as it was. So its driver's progress is written without reading anything:
 one request to the API server instead of four. Only progress is decided from a kept look (:func:`is_quiet`). The watches
@@ -16,15 +16,15 @@ import zlib
 
 from sparkstate_operator import actions, managing, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide.progress import PROGRESS_FIELDS
+from sparkstate_operator.model.status import PROGRESS_FIELDS
 
 _LEVEL = 1
 
 
 def pack(seen: observed.ObservedState) -> bytes:
-    """What of a look still holds while there is no event: what a look that is not deep would see."""
+    """The part of a look that still holds while there is no event: what a look that is not deep would see."""
     lasting = dataclasses.replace(
-        seen, config_maps=(), revisions=(), children=None, sightings={}, tasks=(), report=None, refused=""
+        seen, config_maps=(), revisions=(), children=None, sightings={}, commands=(), report=None, refused=""
     )
     return zlib.compress(pickle.dumps(lasting, pickle.HIGHEST_PROTOCOL), _LEVEL)
 

@@ -17,7 +17,7 @@ from sparkstate_operator import errors, labels, managing, observed
 from sparkstate_operator.config import Config
 
 NAME = re.compile(r"(?!\.\.?\Z)[^/$\x00-\x1f\x7f]{1,253}")
-"""What may be told, and pinned: what the engine, ``--job`` and a pod's environment take as it is. Anybody who may
+"""A name that may be told, and pinned: the engine, ``--job`` and a pod's environment take it as it is. Anybody who may
 change the job may write a pin, and the name becomes part of a path."""
 
 

@@ -1,8 +1,8 @@
 """The operator's key, from which drivers' tokens derive, where nobody has given it one.
 
 The first process that leads makes the key and keeps it in a Secret of the operator's own namespace, the only Secret
-that the operator may read. The chart cannot make it: rendered without a cluster (Argo CD), it would make another key
-each time.
+that the operator may read. The chart cannot make it: rendered without a cluster (Argo CD),
+it would make another key each time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ async def wait(
     """The key, as soon as the API server answers and the operator may read it. ``tell`` is told why there is no key
     yet, and an empty text once there is one. Raises ``BadKey``.
 
-    It waits and keeps the Lease. One refused or failed request used to end the process, and nobody was told which right
-    was missing.
+    It waits and keeps the Lease. One refused or failed request used to end the process,
+    and nobody was told which right was missing.
     """
     while True:
         try:

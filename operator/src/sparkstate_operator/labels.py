@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
 
 PREFIX = "sparkstate.io"
 FINALIZER = f"{PREFIX}/operator"
@@ -42,8 +44,8 @@ CLUSTER_VARIABLE = "SPARKSTATE_CLUSTER"
 CLUSTER_KEPT = f"{PREFIX}/cluster-kept"
 """Annotation of a job that came from another operator: ``<uid of the job>/<uid of kube-system>/<name>``, of which the
 last is the cluster's name that its state lies under (``kept_name``)."""
-TASK = f"{PREFIX}/task"
-"""Annotation of an engine Job: what it does."""
+COMMAND = f"{PREFIX}/task"
+"""Annotation of a command's Job: what it does. The key keeps its first name, because it lies in clusters."""
 
 Role = Literal["driver", "executor", "command"]
 
@@ -66,3 +68,10 @@ def of_snapshot(name: str, uid: str) -> dict[str, str]:
 def pods_of(uid: str) -> str:
     """Selector of the pods that hold the job's slots and driver, for the scale subresource too."""
     return f"{JOB_UID}={uid},{ROLE} in (driver,executor)"
+
+
+def number(meta: Mapping[str, Any], label: str) -> int | None:
+    """The number of an attempt or life; None for a number that no operator gives. Otherwise anybody who may label
+    objects could use up the numbers: names have room for ``naming.MAX_ATTEMPT``."""
+    value = (meta.get("labels") or {}).get(label, "")
+    return int(value) if re.fullmatch("[0-9]{1,6}", value) else None

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,8 @@ class LeaseSettings:
 
 
 class Leadership:
-    """One process's claim. :meth:`acquire`, then :meth:`keep` beside the work."""
+    """One process's claim. :meth:`acquire`, then :meth:`keep` beside the work. ``notes``: annotations that are set on
+    the Lease with the first write."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Leadership:
         settings: LeaseSettings,
         clock_: clock.Clock,
         end: Callable[[int], Any] = os._exit,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         self._kube = kube
         self._settings = settings
@@ -82,8 +84,7 @@ class Leadership:
         self._renewed_s: float | None = None
         self._lease: dict[str, Any] | None = None
         self._seen: tuple[str, float] = ("", 0.0)
-        self.notes: dict[str, str] = {}
-        """Annotations that are set on the Lease with the first write."""
+        self._notes = dict(notes or {})
 
     @property
     def held(self) -> bool:
@@ -195,7 +196,7 @@ class Leadership:
             "metadata": {
                 "name": self._settings.name,
                 "namespace": self._settings.namespace,
-                "annotations": dict(self.notes),
+                "annotations": dict(self._notes),
             },
             "spec": self._spec(0, clock.micro_text(self._clock.now())),
         }
@@ -206,7 +207,7 @@ class Leadership:
         ours = old.get("holderIdentity") == self._settings.identity
         transitions = int(old.get("leaseTransitions") or 0) + (0 if ours else 1)
         acquired = old.get("acquireTime") if ours else None
-        lease["metadata"]["annotations"] = {**(lease["metadata"].get("annotations") or {}), **self.notes}
+        lease["metadata"]["annotations"] = {**(lease["metadata"].get("annotations") or {}), **self._notes}
         lease["spec"] = self._spec(transitions, acquired or clock.micro_text(self._clock.now()))
         return await self._kube.replace(LEASES, self._settings.namespace, lease)
 

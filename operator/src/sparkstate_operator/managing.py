@@ -7,8 +7,8 @@ operators of one class whose namespaces overlap meet at the mark, and the second
 first is there.
 
 An operator is known by its Lease, which all its replicas share, and which outlives an upgrade and a new installation of
-the same release. The Lease also says whether the operator is still there, and still looks after such an object
-(``edges.neighbours``).
+the same release. The Lease also says whether the operator is still there,
+and still looks after such an object (``edges.neighbours``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What this process remembers of all jobs, and which of the events that it hears are news."""
+"""The memory that this process has of all jobs, and which of the events that it hears are news."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from sparkstate_operator import clock, inventory, labels, observed
+from sparkstate_operator import clock, inventory, job_pods, labels, observed
 from sparkstate_operator.memory import Memory
 
 SHOWN_S = 120.0
@@ -16,7 +16,7 @@ UNHEARD = observed.News(state=("never heard",))
 
 
 class Key(NamedTuple):
-    """What the queue holds."""
+    """An entry of the queue."""
 
     kind: Literal["job", "snapshot"]
     namespace: str
@@ -68,10 +68,10 @@ class Memories:
 
     def saw_pod(self, key: Key, body: Mapping[str, Any]) -> bool:
         """Notes a pod as the watch showed it: once a driver's pod is gone, this is all that anybody knows. False if the
-        inventory had it in this very version."""
+        inventory had it in this same version."""
         meta = body["metadata"]
         if meta["labels"].get(labels.ROLE) == "driver":
-            pod = observed.pod_of(body)
+            pod = job_pods.read(body)
             memory = self.of(key)
             memory.attempts.sightings[pod.attempt] = pod
             for attempt in sorted(memory.attempts.sightings)[:-3]:
@@ -81,7 +81,7 @@ class Memories:
 
     def listed_snapshot(self, key: Key, body: Mapping[str, Any]) -> bool:
         """Whether a snapshot in the list that a watch begins with is news to this job: its changes before
-        the list came as no event. It is no news to a job that was never looked at, or if it belongs to an
+        the list came as no event. It is not news to a job that was never looked at, or if it belongs to an
         earlier job of that name."""
         meta, known = body["metadata"], self._of.get(key)
         uid = (meta.get("labels") or {}).get(labels.JOB_UID)
@@ -101,5 +101,5 @@ class Memories:
         return True
 
     def unshown(self, memory: Memory) -> bool:
-        """Whether the watch should have shown all pods that the inventory had, and has not."""
+        """Whether the watch should by now have shown all pods that the inventory had, but has left some out."""
         return bool(memory.last.listed) and self._clock.monotonic() - memory.last.listed_s >= SHOWN_S

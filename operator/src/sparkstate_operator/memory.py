@@ -1,4 +1,4 @@
-"""What this process remembers of one job. All of it can be lost; the operator then reads more, or waits longer.
+"""The memory that this process has of one job. All of it can be lost; the operator then reads more, or waits longer.
 
 Three parts are about one job, by its uid, and go with it: what became of its attempts, what the last look saw, and what
 its driver said last. The rest is about the next step, whichever job has the name. A field about one job belongs to one
@@ -16,7 +16,7 @@ from sparkstate_operator.pacing import Dues
 
 @dataclass
 class Attempts:
-    """What nobody else knows of the job's attempts. Written by watch, reader and applier."""
+    """Facts that nobody else knows of the job's attempts. Written by watch, reader and applier."""
 
     sightings: dict[int, observed.Pod] = field(default_factory=dict)
     """The last sight of each driver pod, by attempt. Once a pod is gone, nobody else knows how it ended; without this
@@ -33,7 +33,7 @@ class Attempts:
 
 @dataclass
 class LastLook:
-    """What the last look at the whole job saw, and when."""
+    """The result of the last look at the whole job, and when that was."""
 
     deep_s: float | None = None
     """When what hardly ever changes was read."""
@@ -44,7 +44,7 @@ class LastLook:
     snapshots: tuple[str, ...] = ()
     """Versions of the job's snapshots."""
     kept: bytes | None = None
-    """What it saw (``kept_look``), while there has been no event since and nothing is under way."""
+    """Its result (``kept_look``), while there has been no event since and nothing is under way."""
     listed: dict[str, str] = field(default_factory=dict)
     """Versions of the job's pods in the inventory, by uid, of which the watch has said nothing yet."""
     listed_s: float = 0.0
@@ -58,7 +58,7 @@ class Driver:
     endpoint: observed.DriverEndpoint | None = None
     """None: there is none that can be asked."""
     news: observed.News = observed.NO_NEWS
-    """What it said at the last look."""
+    """The news that it told at the last look."""
 
 
 @dataclass

@@ -73,7 +73,7 @@ class Metrics:
         )
 
     def count_request(self, verb: str, resource: str, status: int) -> None:
-        """One request to the API server; status 0 is no answer."""
+        """One request to the API server; status 0 stands for no answer."""
         self.requests.labels(verb, resource, str(status)).inc()
 
     def count_jobs(self, phases: Iterable[str]) -> None:

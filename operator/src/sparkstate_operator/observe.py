@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import answers, errors, labels, observed, plan
-from sparkstate_operator.core import keys, naming, revisions
-from sparkstate_operator.decide import recovering
-from sparkstate_operator.decide.snapshot import settled
+from sparkstate_operator import answers, custom_resources, errors, job_pods, labels, observed, plan
+from sparkstate_operator.core import job_life, keys, naming, revisions
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
@@ -37,7 +35,7 @@ class Look:
 
 @dataclass(frozen=True)
 class HeardReport:
-    """What a driver said between two looks."""
+    """A driver's report between two looks."""
 
     endpoint: observed.DriverEndpoint
     report: observed.Report | None
@@ -69,7 +67,7 @@ class Observer:
         """The job with its children. ``deep`` reads also what hardly ever changes; ``heard``: what a driver has just
         said, so that the same one need not be asked again."""
         body = await self._kube.get(k.JOBS, namespace, name)
-        job = observed.job_of(body) if body is not None else None
+        job = custom_resources.job_of(body) if body is not None else None
         if job is not None and (others := await self._neighbours.of_job(job)):
             return Look(None, {}, others=others)
         uid = job.uid if job is not None else ""
@@ -82,9 +80,7 @@ class Observer:
         if job is None:
             return Look(None, {}, strays)
         pods = [
-            observed.pod_of(child.body)
-            for kind, child in mine
-            if kind is k.PODS and _role(child) != "command"
+            job_pods.read(child.body) for kind, child in mine if kind is k.PODS and _role(child) != "command"
         ]
         roles = {child.name: _role(child) for kind, child in mine if kind is k.PODS}
         drivers = tuple(pod for pod in pods if roles[pod.name] == "driver")
@@ -105,7 +101,7 @@ class Observer:
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
-            tasks=_tasks(mine),
+            commands=_commands(mine),
             report=await self._report(job, memory.driver.endpoint, heard),
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
@@ -121,7 +117,7 @@ class Observer:
     ) -> tuple[list[tuple[k.Kind, observed.Child]], tuple[tuple[k.Kind, observed.Child], ...]]:
         kinds: tuple[k.Kind, ...] = (k.PODS,)
         if deep:
-            kinds = (*kinds, k.CONFIG_MAPS, *STANDING, k.REVISIONS, k.TASKS)
+            kinds = (*kinds, k.CONFIG_MAPS, *STANDING, k.REVISIONS, k.COMMANDS)
         found = await asyncio.gather(*(self._listed(kind, namespace, name) for kind in kinds))
         every = [(kind, child) for kind, children_ in zip(kinds, found, strict=True) for child in children_]
         mine = [(kind, child) for kind, child in every if _uid(child) == uid]
@@ -152,8 +148,8 @@ class Observer:
 
     async def _snapshots(self, job: observed.Job, *, deep: bool) -> tuple[observed.Snapshot, ...]:
         bodies = await self._kube.list(k.SNAPSHOTS, job.namespace, f"{labels.JOB_UID}={job.uid}")
-        found = [observed.snapshot_of(body) for body in bodies]
-        reference = ((job.spec.get("restoreFrom") or {}).get("snapshotRef") or {}).get("name")
+        found = [custom_resources.snapshot_of(body) for body in bodies]
+        reference = custom_resources.told(job.spec, "restoreFrom.snapshotRef.name")
         if (
             reference
             and all(one.name != reference for one in found)
@@ -161,7 +157,7 @@ class Observer:
         ):
             body = await self._kube.get(k.SNAPSHOTS, job.namespace, reference)
             if body is not None:
-                found.append(observed.snapshot_of(body))
+                found.append(custom_resources.snapshot_of(body))
         return tuple(found)
 
     async def _revisions(
@@ -197,7 +193,7 @@ class Observer:
         return await self._ask(endpoint, trigger) if endpoint is not None else None
 
     async def _ask(self, endpoint: observed.DriverEndpoint, trigger: str | None) -> observed.Report | None:
-        """What a driver says of itself, and of a trigger; None if it does not answer."""
+        """A driver's report on itself, and on a trigger; None if it does not answer."""
         who = (
             endpoint.ip,
             keys.of_attempt(self._key, endpoint.uid, endpoint.attempt),
@@ -228,39 +224,39 @@ class Observer:
     async def one_snapshot(self, namespace: str, name: str) -> observed.Snapshot | None:
         """A snapshot as it is now."""
         body = await self._kube.get(k.SNAPSHOTS, namespace, name)
-        return None if body is None else observed.snapshot_of(body)
+        return None if body is None else custom_resources.snapshot_of(body)
 
     async def around_snapshot(
         self, namespace: str, snapshot: observed.Snapshot, now: datetime
     ) -> observed.ObservedSnapshot:
         """The job, its driver's answer and the Jobs that a decision about a snapshot looks at."""
-        reference = snapshot.spec.get("jobRef") or {}
+        reference = custom_resources.told(snapshot.spec, "jobRef.name")
         job, pod, report = None, None, None
-        over = settled(snapshot)
-        if reference.get("name") and (not over or snapshot.deleting_at is not None):
-            body = await self._kube.get(k.JOBS, namespace, reference["name"])
-            job = observed.job_of(body) if body is not None else None
+        over = snapshot.settled
+        if reference and (not over or snapshot.deleting_at is not None):
+            body = await self._kube.get(k.JOBS, namespace, reference)
+            job = custom_resources.job_of(body) if body is not None else None
         if job is not None and (snapshot.deleting_at is None or not snapshot.status.get("uri")):
             pod, report = await self._asked(job, snapshot)
         others: tuple[observed.Snapshot, ...] = ()
         if job is not None and report is not None and snapshot.phase in ("", "Pending"):
             found = await self._kube.list(k.SNAPSHOTS, namespace, f"{labels.JOB_UID}={job.uid}")
-            others = tuple(observed.snapshot_of(one) for one in found)
+            others = tuple(custom_resources.snapshot_of(one) for one in found)
             others = tuple(one for one in others if one.uid != snapshot.uid)
-        tasks: tuple[observed.Task, ...] = ()
+        commands: tuple[observed.Command, ...] = ()
         if snapshot.deleting_at is not None or (snapshot.spec.get("uri") and not over):
             selector = f"{labels.SNAPSHOT_UID}={snapshot.uid}"
             bodies = await asyncio.gather(
-                self._kube.list(k.TASKS, namespace, selector), self._kube.list(k.PODS, namespace, selector)
+                self._kube.list(k.COMMANDS, namespace, selector), self._kube.list(k.PODS, namespace, selector)
             )
             mine = [
                 (kind, observed.child_of(body, kind.kind))
-                for kind, listed in zip((k.TASKS, k.PODS), bodies, strict=True)
+                for kind, listed in zip((k.COMMANDS, k.PODS), bodies, strict=True)
                 for body in listed
             ]
-            tasks = _tasks(mine)
+            commands = _commands(mine)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
-        return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, tasks, terminating)
+        return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, commands, terminating)
 
     async def _asked(
         self, job: observed.Job, snapshot: observed.Snapshot
@@ -271,7 +267,7 @@ class Observer:
         body = await self._kube.get(k.PODS, job.namespace, naming.driver_pod(job.name, attempt))
         if body is None or body["metadata"].get("labels", {}).get(labels.JOB_UID) != job.uid:
             return None, None
-        pod = observed.pod_of(body)
+        pod = job_pods.read(body)
         if not pod.answers:
             return pod, None
         endpoint = observed.DriverEndpoint(pod.ip, job.uid, attempt)
@@ -301,7 +297,7 @@ def _endpoint(
 
 def _is_lost(job: observed.Job) -> bool:
     """Whether the status was wiped, or is being rebuilt: everything that may know something is read then."""
-    return not job.status.get("phase") or (job.status.get("intent") or {}).get("action") == recovering.RECOVER
+    return not job.status.get("phase") or (job.status.get("intent") or {}).get("action") == job_life.RECOVER
 
 
 def _uid(child: observed.Child) -> str:
@@ -312,14 +308,20 @@ def _role(child: observed.Child) -> str:
     return str((child.body["metadata"].get("labels") or {}).get(labels.ROLE, ""))
 
 
-def _tasks(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Task, ...]:
+def _commands(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Command, ...]:
     words: dict[str, observed.Document] = {}
+    pods: dict[str, observed.Pod] = {}
     for kind, child in mine:
         if kind is k.PODS and _role(child) == "command":
             owner = next((one["name"] for one in child.body["metadata"].get("ownerReferences") or ()), "")
             words[owner] = _word(child.body) or words.get(owner, {})
+            pod = job_pods.read(child.body)
+            if pod.phase not in ("Succeeded", "Failed"):
+                pods[owner] = pod
     return tuple(
-        observed.task_of(child.body, words.get(child.name, {})) for kind, child in mine if kind is k.TASKS
+        observed.command_of(child.body, words.get(child.name, {}), pods.get(child.name))
+        for kind, child in mine
+        if kind is k.COMMANDS
     )
 
 

@@ -17,7 +17,7 @@ from sparkstate_operator.config import Config
 
 
 def listen_s(config: Config, jobs: int) -> float:
-    """Between two polls of one driver, among so many jobs."""
+    """Between two polls of one driver, among so many jobs. Up to 1,000 jobs it is ``listen_s`` (RFC 0020)."""
     return max(config.listen_s, jobs / config.polls_per_s)
 
 
@@ -27,7 +27,9 @@ def progress_s(config: Config, jobs: int) -> float:
 
 
 def resync_s(config: Config, jobs: int) -> float:
-    """Between two looks at a job of which there is no event, among so many jobs."""
+    """Between two looks at a job of which there is no event, among so many jobs. Up to 900 jobs it is ``resync_s``.
+    Without this bound, the cost of all looks grew with the square of the jobs, because the API server scans the objects
+    of all jobs for the list of one (RFC 0024)."""
     return max(config.resync_s, jobs / config.looks_per_s)
 
 
@@ -133,6 +135,6 @@ class Dues:
         self.timed_s = min(self.timed_s, math.inf if wait_s is None else now_s + wait_s)
 
     def within_s(self, now_s: float, longest_s: float) -> float:
-        """How long nothing is due, at most ``longest_s``: so long too where only the pace is waited for."""
+        """How long nothing is due, at most ``longest_s``, which it also is if a look only waits for its pace."""
         resync_s = self.resync_s - now_s if self.resync_s > now_s else longest_s
         return min(longest_s, resync_s, max(0.2, self.timed_s - now_s))

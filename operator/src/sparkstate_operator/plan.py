@@ -59,6 +59,11 @@ class Revision:
         return self.seconds("checkpointing.timeout")
 
     @property
+    def kubelet_restarts(self) -> bool:
+        """Whether the kubelet may start a crashed driver again in its pod."""
+        return str(self.effective("restart.strategy")) != "none"
+
+    @property
     def service_account(self) -> str | None:
         """The user's ServiceAccount; None: one is made for the job."""
         return self.resolved.get("serviceAccountName")  # type: ignore[no-any-return]

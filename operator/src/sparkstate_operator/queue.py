@@ -3,8 +3,8 @@
 It promises this:
 
 * At most one reconcile of a key runs at a time (single flight).
-* A key that is added while it waits is reconciled once (coalescing); one that is added while it runs is reconciled once
-  more afterwards.
+* A key that is added while it waits is reconciled once (coalescing); one that is added while it runs is reconciled
+  once more afterwards.
 * A failed key comes back after an exponential delay of its own. A healthy one comes back after the delay that its
   reconcile asked for, spread by jitter so that a thousand jobs do not return in the same second.
 * Few *patient* keys (thousands of polls) are under way at once, so that no event waits behind all of them when polls
@@ -27,21 +27,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from sparkstate_operator.patience import Patience
+
 Key = TypeVar("Key", bound=Hashable)
-PATIENT = 32
-"""Patient keys under way at once, not counting slow ones. Enough for 100 polls a second that take 0.3 s each. When the
-event loop is overloaded, everything else that awaits something waits for one step of each of them. With 448 at once, a
-savepoint did so some sixty times on its way to the driver (RFC 0024)."""
-BURST = 16
-"""Patient keys taken in a row, however many a second there may be."""
-SLOW_S = 1.0
-"""A patient key that takes longer waits for a slow driver, and gives its place to another one."""
-SLOW = 160
-"""Slow patient keys under way at once."""
 BEHIND_S = 1.0
 """A key that is not patient and has been due for longer than this lacks a worker."""
-HELD_S = 0.5
-"""While patient keys are held, the queue asks this often whether they still are."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +59,7 @@ class Requeue:
 
 @dataclass
 class _Entry:
-    """What is known of one key."""
+    """The queue's knowledge of one key."""
 
     due_s: float | None = None
     patient: bool = False
@@ -80,12 +70,11 @@ class _Entry:
 
 
 class KeyedQueue(Generic[Key]):
-    """See the module. ``work`` reconciles one key: returns :class:`Requeue` or None (not before it is added again).
-    ``held``: whether patient keys have to wait now. ``patient_per_s``: how many of them are taken a second at most."""
+    """See the module. ``held``: whether patient keys have to wait now. ``patient_per_s``: how many of them are taken a
+    second at most."""
 
     def __init__(
         self,
-        work: Callable[[Key], Awaitable[Requeue | None]],
         *,
         monotonic: Callable[[], float],
         rng: random.Random,
@@ -95,22 +84,15 @@ class KeyedQueue(Generic[Key]):
         held: Callable[[], bool] = lambda: False,
         patient_per_s: float = math.inf,
     ) -> None:
-        self._work = work
         self._monotonic = monotonic
         self._rng = rng
         self._backoff = backoff or Backoff()
         self._jitter = jitter
         self._on_error = on_error
-        self._held = held
-        self._patient_every_s = 1.0 / patient_per_s
-        self._patient_at_s = -math.inf
-        """When the next patient key may be taken, but for the burst."""
+        self._patience: Patience[Key] = Patience(monotonic, held, patient_per_s)
         self._entries: dict[Key, _Entry] = {}
         self._heaps: dict[bool, list[tuple[float, int, Key]]] = {False: [], True: []}
         """Of those that are not patient, and of those that are."""
-        self._patient: dict[Key, float] = {}
-        """Those that run, and since when; the oldest first."""
-        self._slow: set[Key] = set()
         self._tickets = itertools.count(1)
         self._changed = asyncio.Event()
         self._places = asyncio.Semaphore(0)
@@ -146,8 +128,8 @@ class KeyedQueue(Generic[Key]):
         return self._monotonic() - self._heaps[False][0][0] > BEHIND_S
 
     def stalled_s(self) -> float:
-        """How long there has been work without any reconcile ending. The liveness probe's question, asked from its
-        thread."""
+        """How long there has been work without any reconcile ending. The liveness probe's question,
+        asked from its thread."""
         return self._monotonic() - self.progress_s if self.waiting or self._busy() else 0.0
 
     def _busy(self) -> bool:
@@ -175,15 +157,9 @@ class KeyedQueue(Generic[Key]):
                 entry = self._entries[key]
                 entry.due_s, entry.running = None, True
                 if patient:
-                    self._note_patient(key)
+                    self._patience.begin(key)
                 return key
         return None
-
-    def _note_patient(self, key: Key) -> None:
-        now_s = self._monotonic()
-        self._patient[key] = now_s
-        earliest_s = now_s - BURST * self._patient_every_s
-        self._patient_at_s = max(self._patient_at_s, earliest_s) + self._patient_every_s
 
     def next_due_s(self) -> float | None:
         """Seconds until something is due that may be taken; None while nothing is planned."""
@@ -191,7 +167,7 @@ class KeyedQueue(Generic[Key]):
         return min((head_s for head_s in heads_s if head_s is not None), default=None)
 
     def _head_s(self, *, patient: bool) -> float | None:
-        free_s = self._free_s() if patient else 0.0
+        free_s = self._patience.free_s() if patient else 0.0
         if free_s is None:
             return None
         heap = self._heaps[patient]
@@ -203,28 +179,11 @@ class KeyedQueue(Generic[Key]):
             heapq.heappop(heap)  # an entry that a later one for the same key has replaced
         return None
 
-    def _free_s(self) -> float | None:
-        """Seconds until one more patient key may be taken; None: not before another one has ended."""
-        if self._held():
-            return HELD_S
-        paced_s = max(0.0, self._patient_at_s - self._monotonic())
-        while self._patient:
-            key, since_s = next(iter(self._patient.items()))
-            slow_in_s = since_s + SLOW_S - self._monotonic()
-            if slow_in_s > 0.0 or len(self._slow) >= SLOW:
-                break
-            del self._patient[key]
-            self._slow.add(key)
-        if len(self._patient) < PATIENT:
-            return paced_s
-        return None if len(self._slow) >= SLOW else max(paced_s, slow_in_s)
-
     def done(self, key: Key, result: Requeue | Exception | None) -> None:
         """The reconcile of ``key`` has ended, with an answer or an error."""
         entry = self._entries[key]
         entry.running = False
-        self._patient.pop(key, None)
-        self._slow.discard(key)
+        self._patience.end(key)
         self._changed.set()  # a patient one may be taken now
         self.progress_s = self._monotonic()
         again_s, entry.again_s = entry.again_s, None
@@ -255,8 +214,9 @@ class KeyedQueue(Generic[Key]):
     def _spread(self, delay_s: float) -> float:
         return delay_s * (1 + self._rng.uniform(0, self._jitter))
 
-    async def run(self, workers: int) -> None:
-        """Work until cancelled, with at most ``workers`` reconciles at once, those that stand aside not counted."""
+    async def run(self, workers: int, work: Callable[[Key], Awaitable[Requeue | None]]) -> None:
+        """Work until cancelled, with at most ``workers`` reconciles at once, those that stand aside not counted.
+        ``work`` reconciles one key: returns :class:`Requeue` or None (not before it is added again)."""
         self._places = asyncio.Semaphore(workers)
         async with asyncio.TaskGroup() as group:
             while True:
@@ -269,7 +229,7 @@ class KeyedQueue(Generic[Key]):
                 if key is None:
                     self._places.release()
                 else:
-                    group.create_task(self._one(key))
+                    group.create_task(self._one(key, work))
 
     @contextlib.asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
@@ -281,10 +241,10 @@ class KeyedQueue(Generic[Key]):
         finally:
             await self._places.acquire()
 
-    async def _one(self, key: Key) -> None:
+    async def _one(self, key: Key, work: Callable[[Key], Awaitable[Requeue | None]]) -> None:
         result: Requeue | Exception | None
         try:
-            result = await self._work(key)
+            result = await work(key)
         except Exception as error:  # whatever fails, the key comes back after its own backoff
             result = error
         finally:

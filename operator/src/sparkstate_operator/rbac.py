@@ -23,7 +23,7 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.SNAPSHOTS, "", ("get", "list", "watch", "create", "patch", "delete")),
     (k.SNAPSHOTS, "status", ("update",)),
     (k.PODS, "", (*_ALONE, "watch")),
-    (k.TASKS, "", (*_ALONE, "watch")),
+    (k.COMMANDS, "", (*_ALONE, "watch")),
     (k.REVISIONS, "", _ALONE),
     (k.CONFIG_MAPS, "", _ALONE),
     (k.SECRETS, "", ("create", "delete")),
@@ -54,8 +54,8 @@ DRIVER_VERBS: Mapping[str, str] = {
     "delete": "removes an executor that has failed",
     "deletecollection": "removes all executors when the job ends, and those that never came to their driver",
 }
-"""What Spark's Kubernetes backend does with pods in client mode, and what for. Nothing else: the engine switches off
-what needs ConfigMaps, Services and claims (``sparkstate.spark.kubernetes``)."""
+"""All that Spark's Kubernetes backend does with pods in client mode, and what for. Nothing else: the engine switches
+off what needs ConfigMaps, Services and claims (``sparkstate.spark.kubernetes``)."""
 
 KEY_SECRET = "sparkstate-operator-key"
 """The Secret of the operator's key, where the release is called as the chart; the chart puts the release's own name."""

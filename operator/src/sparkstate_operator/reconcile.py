@@ -18,6 +18,7 @@ from sparkstate_operator import (
     actions,
     clock,
     errors,
+    job_pods,
     judging,
     kept_look,
     labels,
@@ -30,26 +31,25 @@ from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.custody import Custody
 from sparkstate_operator.decide import decide, deletion
-from sparkstate_operator.decide.draft import TERMINAL
-from sparkstate_operator.decide.progress import PROGRESS_FIELDS
+from sparkstate_operator.decide.draft import IDLE
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.memories import UNHEARD, Key, Memories
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.model.status import PROGRESS_FIELDS
 from sparkstate_operator.observe import HeardReport, Look, Observer
 from sparkstate_operator.queue import Requeue
 from sparkstate_operator.snapshots import Snapshots
 
 _log = logging.getLogger(__name__)
 _STRAYS_S = 2.0
-RESTING = (*TERMINAL, "Suspended")
-"""Phases in which nothing is to run."""
 
 
 class Reconciler:
-    """Puts observer, decision and applier together. Everything that it remembers can be lost."""
+    """Puts observer, decision and applier together. Everything that it remembers can be lost. ``behind``: whether
+    urgent work lacks a worker."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Reconciler:
         config: Config,
         clock_: clock.Clock,
         metrics: Metrics,
+        behind: Callable[[], bool] = lambda: False,
     ) -> None:
         self._observer = observer
         self._applier = applier
@@ -74,15 +75,10 @@ class Reconciler:
         self._judged: dict[Key, tuple[str, int, plan.Revision | None, str]] = {}
         self._timeless = dataclasses.replace(config, resync_s=math.inf)
         """For decisions: looks without a reason are paced here, and not by the decision's own wait."""
-        self.behind: Callable[[], bool] = lambda: False
-        """Whether urgent work lacks a worker."""
         looks, writes = config.looks_per_s, config.progress_writes_per_s
-        self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, self._is_behind)
-        self._comparisons = pacing.Pace(config.deep_looks_per_s, clock_.monotonic, behind=self._is_behind)
-        self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, self._is_behind)
-
-    def _is_behind(self) -> bool:
-        return self.behind()
+        self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, behind)
+        self._comparisons = pacing.Pace(config.deep_looks_per_s, clock_.monotonic, behind=behind)
+        self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, behind)
 
     def _memory(self, namespace: str, name: str) -> Memory:
         return self.memories.of(Key("job", namespace, name))
@@ -254,7 +250,7 @@ class Reconciler:
         memory.phase = str(decision.status.get("phase") or "")
         if memory.phase != "Running" or decision.status.get("intent"):
             memory.driver.endpoint = None
-        calm = memory.phase in RESTING or (memory.driver.endpoint is not None and seen.report is not None)
+        calm = memory.phase in IDLE or (memory.driver.endpoint is not None and seen.report is not None)
         resync_s = pacing.resync_s(self._config, len(self.memories))
         wait_s = pacing.wait_s(self._config, decision.wait_s, calm=calm)
         memory.dues.after_look(self._clock.monotonic(), wait_s, resync_s)
@@ -284,7 +280,7 @@ class Reconciler:
             if not deletion.overdue(seen):
                 raise
             _log.exception(
-                "a deletion is forced", extra={"job": seen.job.name, "namespace": seen.job.namespace}
+                "a deletion is forced", extra={"object": seen.job.name, "namespace": seen.job.namespace}
             )
             return deletion.by_force(seen, self._timeless, f"{type(error).__name__}: {error}")
 
@@ -292,12 +288,12 @@ class Reconciler:
         """Whether a pod of an earlier job of this name may still run: the new job waits for it as for
         a pod of its own."""
         patience = timedelta(seconds=plan.DEFAULT_DEATH_S)
-        pods = (observed.pod_of(child.body) for kind, child in look.strays if kind is k.PODS)
+        pods = (job_pods.read(child.body) for kind, child in look.strays if kind is k.PODS)
         now = self._clock.now()
         return any(pod.deleting_at is None or now < pod.deleting_at + patience for pod in pods)
 
     def _judge(self, key: Key, job: observed.Job) -> tuple[plan.Revision | None, str]:
-        """What the spec comes to with the chart's defaults, or why it cannot run."""
+        """The spec with the chart's defaults, or the reason why it cannot run."""
         known = self._judged.get(key)
         if known is not None and known[:2] == (job.uid, job.generation):
             return known[2:]
@@ -355,7 +351,7 @@ class Reconciler:
         return job
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
-        """Write the status. If only progress has changed, its return through the watch is no event."""
+        """Write the status. If only progress has changed, its return through the watch does not count as an event."""
         if not kept_look.changed(job, status) <= set(PROGRESS_FIELDS):
             return await self._applier.status(k.JOBS, job, job.namespace, status)
         memory.echo.begin()
@@ -388,7 +384,9 @@ class Reconciler:
         if before and memory.phase_since_s is not None:
             self._metrics.phase_seconds.labels(before).observe(now_s - memory.phase_since_s)
         memory.phase_since_s = now_s
-        _log.info("phase %s -> %s", before or "-", after, extra={"job": old.name, "namespace": old.namespace})
+        _log.info(
+            "phase %s -> %s", before or "-", after, extra={"object": old.name, "namespace": old.namespace}
+        )
 
 
 def _is_first(memory: Memory, heard: HeardReport) -> bool:

@@ -1,5 +1,5 @@
-"""The command of an uninstall: it lets jobs and snapshots go, so that none of them waits for ever for an operator that
-is gone.
+"""The command of an uninstall: it lets jobs and snapshots go, so that none of them waits for ever for an operator
+that is gone.
 
 Their pods, data and definitions stay. An operator that is installed again holds them again.
 """
@@ -32,9 +32,9 @@ async def release(
     ``namespaces``: none means all. ``operator_class``: of the operator.
     """
     own = managing.Manager(lease.namespace, lease.name, operator_class)
-    kube = await k.Kube.connect(kubeconfig)
-    leadership = Leadership(kube, lease, clock.SystemClock())
-    kube.before_write = leadership.require
+    leases = await k.Kube.connect(kubeconfig)
+    leadership = Leadership(leases, lease, clock.SystemClock())
+    kube = await k.Kube.connect(kubeconfig, leadership.require)
     try:
         await leadership.acquire()
         keeping = asyncio.create_task(leadership.keep())
@@ -45,6 +45,7 @@ async def release(
     finally:
         await leadership.release()
         await kube.close()
+        await leases.close()
 
 
 async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager) -> int:

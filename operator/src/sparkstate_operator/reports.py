@@ -1,4 +1,4 @@
-"""What a driver says of itself, and what of it is worth a look at the whole job."""
+"""A driver's words on itself, and which of them are worth a look at the whole job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Report:
-    """What the driver's REST says of itself; ``document`` is its JobStatus."""
+    """The words of the driver's REST on itself; ``document`` is its JobStatus."""
 
     document: Document
     savepoint: Document | None = None
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def news(self) -> News:
-        """What may be worth a look at the whole job."""
+        """The part that may be worth a look at the whole job."""
         told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
         return News(
             state=(self.phase, self.document.get("restarts"), bool(self.storage_away)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from sparkstate_operator import actions, clock, labels, observed, steps
+from sparkstate_operator import actions, clock, custom_resources, labels, observed, steps
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.custody import Custody
@@ -22,8 +22,8 @@ _TURN_S = 0.5
 
 
 class Snapshots:
-    """Puts observer, decision and applier together for snapshots. ``memory`` is that of a job, by namespace and
-    name."""
+    """Puts observer, decision and applier together for snapshots. ``memory`` is that of a job,
+    by namespace and name."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Snapshots:
         if found is None or others is not None:
             return await self._custody.leave(key, k.SNAPSHOTS, others, namespace)
         self._custody.is_ours(key)
-        job = (found.spec.get("jobRef") or {}).get("name")
-        if job is None or found.phase not in ("", "Pending"):
+        job = custom_resources.told(found.spec, "jobRef.name")
+        if not job or found.phase not in ("", "Pending"):
             return await self._step(namespace, found)
         if (namespace, job) in self._asking:
             return Requeue(_TURN_S)
@@ -101,14 +101,14 @@ class Snapshots:
         match action:
             case actions.TriggerSavepoint():
                 await self._applier.trigger(action, str(one.status["jobUid"]))
-            case actions.CreateTask():
-                await self._applier.snapshot_task(action, one, namespace)
-            case actions.DeleteTask(task):
-                await self._applier.delete_task(task, namespace)
+            case actions.CreateCommand():
+                await self._applier.snapshot_command(action, one, namespace)
+            case actions.DeleteCommand(command):
+                await self._applier.delete_command(command, namespace)
             case actions.RemoveFinalizer():
                 await self._applier.let_go(k.SNAPSHOTS, one, namespace)
             case _:
-                raise ValueError(f"{action} is no action about a snapshot ({around.snapshot.name})")
+                raise ValueError(f"{action} is not an action about a snapshot ({around.snapshot.name})")
 
     def _count(self, one: observed.Snapshot, decision: actions.Decision) -> None:
         phase = str(decision.status.get("phase") or "")

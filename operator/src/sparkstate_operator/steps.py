@@ -28,5 +28,5 @@ def tell(
             step.before or "-",
             step.after,
             step.cause.when,
-            extra={"about": about.name, "namespace": namespace},
+            extra={"object": about.name, "namespace": namespace},
         )

@@ -50,8 +50,8 @@ def always(_given: Leaves) -> bool:
 
 
 def unwritten(_given: Leaves) -> bool:
-    """The built-in value is not written down: it says that nothing was chosen, and beside a choice it would be a second
-    one."""
+    """The built-in value is not written down: it says that nothing was chosen,
+    and beside a choice it would be a second one."""
     return False
 
 
@@ -60,7 +60,18 @@ def _has(*paths: str) -> Callable[[Leaves], bool]:
 
 
 def _none_of(*paths: str) -> Callable[[Leaves], bool]:
-    return lambda given: not any(below(path, *paths) for path in given)
+    return lambda given: not chosen(given, paths)
+
+
+def chosen(given: Leaves, paths: tuple[str, ...]) -> bool:
+    """Whether ``given`` chooses one of the fields. A value that says that nothing was chosen (``managedMemory: true``)
+    is not a choice, and leaves the others their room."""
+    return any(below(path, *paths) and _chooses(path, leaf.value) for path, leaf in given.items())
+
+
+def _chooses(path: str, value: Any) -> bool:
+    line = BY_PATH.get(path)
+    return line is None or line.applies is not unwritten or value != line.built_in
 
 
 def _is(path: str, value: Any) -> Callable[[Leaves], bool]:
@@ -85,11 +96,11 @@ class Field:
     kind: Kind = "text"
     built_in: Any = None
     flink: tuple[str, ...] = ()
-    """Flink's keys that mean the field, newest first; they may stand in ``spec.configuration``."""
+    """Flink's keys that mean the field, newest first; ``spec.configuration`` may use them."""
     applies: Callable[[Leaves], bool] = always
     """In which jobs the built-in value counts."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """Every word that Flink's keys may say, and ours for it; empty where the value is no word."""
+    """Every word that Flink's keys may say, and ours for it; empty where the value is not a word."""
 
 
 TABLE = (

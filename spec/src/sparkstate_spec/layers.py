@@ -1,6 +1,6 @@
 """The layers of a spec, merged leaf by leaf: the job wins over the defaults that somebody gave for all jobs. Free maps
-are split into their keys, lists and pod templates are taken whole, and Flink's keys are folded into the fields that
-they mean."""
+are split into their keys, lists and pod templates are taken whole,
+and Flink's keys are folded into the fields that they mean."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def merge(job: Leaves, defaults: Leaves) -> dict[str, GivenValue]:
     """The job's leaves over the defaults', without defaults that the job's own choices leave no room for."""
     merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job)}
     for group in fields.EXCLUSIVE:
-        if any(below(chosen, *group) for chosen in job):
+        if fields.chosen(job, group):
             merged = {path: leaf for path, leaf in merged.items() if not below(path, *group)}
     return {**merged, **job}
 

@@ -28,6 +28,7 @@ UNMANAGED_PER_SLOT = 256 * MIB
 Process = Literal["driver", "executor"]
 PROCESSES: tuple[Process, ...] = ("driver", "executor")
 """Of Spark. Its container has the same name."""
+_LONGEST_OF_JAVA = 2**63 - 1
 OVERHEAD_HINT = "must be a size such as 512m or 1g"
 
 
@@ -111,7 +112,10 @@ def overhead_key(process: Process) -> str:
 
 def spark_bytes(text: str) -> int:
     """Bytes of Spark's sizes: ``512m``, ``1g``; a number alone counts MiB. Raises ValueError."""
-    return int(text) * MIB if text.isdecimal() else units.flink_bytes(text)
+    size = int(text) * MIB if text.isdecimal() else units.flink_bytes(text)
+    if size > _LONGEST_OF_JAVA:
+        raise ValueError(f"is {text[:80]!r}; Spark counts no more than {_LONGEST_OF_JAVA} bytes")
+    return size
 
 
 def jvm_overhead(heap: int) -> int:

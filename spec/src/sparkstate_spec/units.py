@@ -11,6 +11,8 @@ DURATION = re.compile(r"([0-9]+(ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
 _MILLIS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 QUANTITY = re.compile(r"(0|([1-9][0-9]*|[0-9]+\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?)")
+LONGEST = "876000h"
+"""A hundred years: no duration of a spec is longer. Dates and the timeouts of threads end at 292 years or later."""
 DURATION_HINT = "must be a duration such as 500ms, 30s, 5m or 1h30m"
 QUANTITY_HINT = "must be a quantity such as 512Mi or 1Gi"
 

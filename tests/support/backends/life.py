@@ -37,7 +37,11 @@ from sparkstate.storage.local import LocalStore
 from sparkstate.testing import ManualClock
 
 KEY_SPACE = KeySpace(16, 4)
-KEYS = ("", "a", "b", "zero\0", "zero\0\0", "ü", "long key " * 20)
+KEYS: dict[str, tuple[Any, ...]] = {
+    "text": ("", "a", "b", "zero\0", "zero\0\0", "ü", "long key " * 20),
+    "numbers": (0, 7, -1, 2**63 - 1, -(2**63), 8, None),
+}
+KEY_TYPES = {"text": Types.STRING(), "numbers": Types.LONG()}
 BACKENDS = ["hashmap"] + (["rocksdb"] if importlib.util.find_spec("rocksdict") else [])
 SPECS = {
     "value": ValueStateDescriptor("value", Types.LONG()),
@@ -49,8 +53,8 @@ SPECS = {
 DEFAULT_ROOM = (None, "window", ("w", 1))
 
 
-def key_group(key: str) -> int:
-    return zlib.crc32(key.encode()) % KEY_SPACE.max_parallelism
+def key_group(key: Any) -> int:
+    return zlib.crc32(repr(key).encode()) % KEY_SPACE.max_parallelism
 
 
 class Scripted(KeyedProcessFunction):
@@ -163,7 +167,7 @@ class Slot:
         if taken is not None:
             self._restore(engine, number, slots, taken)
         spec = OperatorSpec(
-            uid="op", function=Scripted(), row_columns=(), key_columns=("k",), key_type=Types.STRING()
+            uid="op", function=Scripted(), row_columns=(), key_columns=("k",), key_type=KEY_TYPES[engine.keys]
         )
         self.operator = KeyedOperator(spec, self.stores, KEY_SPACE, ManualClock(), number, slots)
         self.operator.open()
@@ -199,6 +203,7 @@ class Engine:
         self.count = self.checkpoint_id = self.base = 0
         self.uploaded = 0
         self.slots: list[Slot] = []
+        self.keys = "text"
 
     def new_folder(self) -> Path:
         self.count += 1
@@ -217,7 +222,7 @@ class Engine:
             slot.close()
         self.slots = []
 
-    def slot_of(self, key: str) -> Slot:
+    def slot_of(self, key: Any) -> Slot:
         shard = KEY_SPACE.shard_of_key_group(key_group(key))
         return next(slot for slot in self.slots if shard in slot.stores)
 
@@ -280,7 +285,7 @@ class Engine:
     def content(self) -> dict[Any, Any]:
         found = {}
         for name in SPECS:
-            for key in KEYS:
+            for key in KEYS[self.keys]:
                 for namespace in DEFAULT_ROOM:
                     value = self.slot_of(key).operator.read_value(name, key, namespace, key_group(key))
                     if value is not None:

@@ -16,7 +16,9 @@ import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.control.documents import DriverPhase, SavepointRequest
+from sparkstate.control.documents import DriverPhase
+from sparkstate.control.driver_life import Transition
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import attempt, claiming, incarnation, preparing, starting
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -28,7 +30,7 @@ from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.spark import capture
 
 Event = Callable[["Life"], object]
-Arrow = tuple[DriverPhase, DriverPhase]
+Arrow = tuple[DriverPhase, Transition]
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Life:
     events: dict[str, list[Event]]
     arrows: set[Arrow] = field(default_factory=set)
     verdicts: list[Verdict] = field(default_factory=list)
-    request: SavepointRequest | None = None
+    request: SavepointTrigger | None = None
     context: DriverContext = field(init=False)
     loop: EpochLoop = field(init=False)
     pauses: Any = None
@@ -67,15 +69,15 @@ class Life:
     def _replace_edges(self, monkeypatch: pytest.MonkeyPatch) -> None:
         life, go, clock = self, JobView._go, ManualClock()
 
-        def noted(view: JobView, phase: DriverPhase) -> str:
-            if view.phase is not phase:
-                life.arrows.add((view.phase, phase))
-            return go(view, phase)
+        def noted(view: JobView, what: Transition) -> str:
+            if what.after(view.phase) is not view.phase:
+                life.arrows.add((view.phase, what))
+            return go(view, what)
 
         def claimed(*_: object) -> object:
             life.happens("claim")
             lineage = SimpleNamespace(created=True, id="l", store=SimpleNamespace(url="file:///l"))
-            return SimpleNamespace(lineage=lineage, token=SimpleNamespace(life=1))
+            return SimpleNamespace(lineage=lineage, log=SimpleNamespace(token=SimpleNamespace(life=1)))
 
         def runner(_parts: Parts, _origin: Origin, _pool: object, pauses: object) -> object:
             life.pauses = pauses
@@ -183,6 +185,24 @@ def away(life: Life) -> None:
     life.pauses.may_go_on()
 
 
+class _StillWaits(Exception):
+    """The thread that asks the log sleeps between two looks."""
+
+
+def away_beyond(life: Life) -> None:
+    """The log does not answer, and the driver's own thread goes on while another one waits for it."""
+    sleep = life.context.clock.sleep
+
+    def asleep(_: float) -> None:
+        life.context.clock.sleep = sleep  # type: ignore[method-assign]
+        raise _StillWaits
+
+    life.context.clock.sleep = asleep  # type: ignore[method-assign]
+    life.verdicts = [Verdict.PAUSED]
+    with contextlib.suppress(_StillWaits):
+        life.pauses.may_go_on()
+
+
 def cancelled_while_away(life: Life) -> None:
     """The log never answers, and the job is asked to end in that pause."""
     life.verdicts = [Verdict.PAUSED, Verdict.PAUSED]
@@ -200,7 +220,7 @@ def stopped_in_vain(*, drain: bool) -> Event:
     """The savepoint to stop with fails."""
 
     def happens(life: Life) -> None:
-        life.request = SavepointRequest(trigger_id="t", stop=True, drain=drain)
+        life.request = SavepointTrigger(trigger_id="t", stop=True, drain=drain)
         life.loop._stop_with_savepoint(life.request, 1)
 
     return happens
@@ -218,4 +238,4 @@ def both(*events: Event) -> Event:
 
 def told(arrows: set[Arrow]) -> list[str]:
     """For people."""
-    return sorted(f"{before} -> {after}" for before, after in arrows)
+    return sorted(f"{before} -> {what.to}: {what.when}" for before, what in arrows)

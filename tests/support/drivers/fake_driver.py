@@ -22,7 +22,7 @@ from pathlib import Path
 from support.storage import stored_job
 
 from sparkstate import keys
-from sparkstate.control import documents, server
+from sparkstate.control import documents, port, server
 from sparkstate_tools.drivers import control_job
 
 EPOCH_S = 0.05
@@ -60,7 +60,7 @@ class FakeJob(control_job.InMemoryJob):
                 self._done.add(request.trigger_id)
                 self._complete(request)
 
-    def _complete(self, request: documents.SavepointRequest) -> None:
+    def _complete(self, request: port.SavepointTrigger) -> None:
         if self._behaviour.get("failing_savepoints"):
             self.finish_savepoint(
                 request.trigger_id, status=documents.SavepointPhase.FAILED, failure="disk full"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,12 +83,14 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running(cluster: Cluster, logs: PodLogs, folder: Path, **more: Any) -> Iterator[Operator]:
-    """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards. ``more``: values of
-    the chart beside those of all tests."""
+def running(
+    cluster: Cluster, logs: PodLogs, folder: Path, *, beside: Sequence[dict[str, Any]] = (), **more: Any
+) -> Iterator[Operator]:
+    """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards. ``beside``: objects
+    that are in that namespace first; ``more``: values of the chart beside those of all tests."""
     labels = dict(RESTRICTED)
     cluster.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}, *beside
     )
     values = folder / "values.yaml"
     values.write_text(yaml.safe_dump({**VALUES, **more}))

@@ -96,7 +96,7 @@ class Life:
         snapshot = observed.Snapshot(
             "s-1", "s", "1", 1, NOW, {}, {"phase": "Completed", "uri": "s3://b/1"}, {}, {}, ()
         )
-        asked = observed.Task(
+        asked = observed.Command(
             naming.command_job("orders", "uid-1", "restore-info"),
             "t",
             "1",
@@ -120,7 +120,7 @@ class Life:
             config_maps=(trace(number),) if number and self.pick((True, False)) else (),
             sightings={attempt: gone} if self.pick((True, False)) else {},
             snapshots=(snapshot,) if self.pick((True, False)) else (),
-            tasks=(asked,) if self.pick((True, False)) else (),
+            commands=(asked,) if self.pick((True, False)) else (),
             report=observed.Report({"phase": report}) if report and drivers else None,
             never_made=self.pick((0, number)),
             unwritten=first or not self.forgets or self.pick((False, False, True)),

@@ -151,8 +151,10 @@ class Scene:
         self.clock, self.config = Clock(), config or Config()
         self.world = World(self.config, compares=compares)
         self.metrics = Metrics()
+        self.behind = False
+        """Whether urgent work lacks a worker."""
         parts = (self.world, None, self.world, Recorder(), self.config, self.clock, self.metrics)
-        self.reconciler = Reconciler(*parts)  # type: ignore[arg-type]
+        self.reconciler = Reconciler(*parts, behind=lambda: self.behind)  # type: ignore[arg-type]
         for number in range(jobs - 1):
             self.reconciler.memories.of(Key("job", "shop", f"other-{number}"))
         self.step()

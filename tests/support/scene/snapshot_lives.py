@@ -14,7 +14,7 @@ from sparkstate_operator import labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.core.transitions import Step
-from sparkstate_operator.decide import snapshot, snapshot_registering
+from sparkstate_operator.decide import snapshot, snapshot_deletion, snapshot_registering
 
 Pick = Callable[[Sequence[Any]], Any]
 """Chooses one of several."""
@@ -27,6 +27,7 @@ SAVED: tuple[dict[str, Any] | None, ...] = (
     {"status": "COMPLETED", "location": URI, "epoch": 7},
     {"status": "FAILED", "failure": "disk full"},
 )
+VERBS = (snapshot_registering.VERIFY, snapshot_deletion.DELETE, snapshot_deletion.GIVE_UP)
 RESULTS: tuple[dict[str, Any], ...] = (
     {"ok": True},
     {"ok": False, "reason": "StorageUnavailable", "message": "away"},
@@ -47,8 +48,8 @@ class Life:
     def steps(self, looks: int) -> Iterator[Step]:
         """What its phase goes through in so many looks."""
         spec = self.pick(({"jobRef": {"name": "orders"}}, {"uri": URI}))
-        if self.pick(range(8)) == 0:
-            spec = {**spec, "template": {"spec": {"containers": "none"}}}
+        odd = self.pick(({"template": {"spec": {"containers": "none"}}}, {"s3": "minio"}, *[{}] * 6))
+        spec = {**spec, **odd}
         spec = {**spec, "deletionPolicy": self.pick(("Retain", "Delete"))}
         for _ in range(looks):
             self.generation += self.pick((0, 0, 1))
@@ -75,15 +76,20 @@ class Life:
         )
         result = self.pick(RESULTS)
         other = dataclasses.replace(one, name="other", uid="s-2", status={"phase": "InProgress"})
-        task = observed.Task(
-            naming.command_job("savepoint", "s-1", snapshot_registering.VERIFY),
-            "t",
-            "1",
-            snapshot_registering.VERIFY,
-            result["ok"],
-            not result["ok"] and self.pick((True, False)),
-            result,
-            self.now - timedelta(seconds=self.pick((0, 3600))),
+        failed = not result["ok"] and self.pick((True, False))
+        ended = self.now - timedelta(seconds=self.pick((0, 3600)))
+        commands = tuple(
+            observed.Command(
+                naming.command_job("savepoint", "s-1", verb),
+                "t",
+                "1",
+                verb,
+                result["ok"],
+                failed,
+                result,
+                ended,
+            )
+            for verb in VERBS
         )
         report = self.pick((None, "RUNNING", "RUNNING", "RESTORING"))
         running = job(self.pick((running_status(), running_status(intent={"action": "upgrade"}))))
@@ -94,6 +100,6 @@ class Life:
             pod(),
             observed.Report({"phase": report}, self.pick(SAVED)) if report else None,
             others=(other,) if self.pick(range(8)) == 0 else (),
-            tasks=self.pick(((), (task,))),
+            commands=self.pick(((), commands)),
             namespace_terminating=self.pick(range(12)) == 0,
         )

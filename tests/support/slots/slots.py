@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -104,6 +105,10 @@ class Slot:
         folder.mkdir(parents=True, exist_ok=True)
         recorder = phases.Phases("slot-0", clock.SystemClock(), {})
         self.plan = the_plan
+        self.fed: Counter[tuple[int, int]] = Counter()
+        """Rows that were taken, by epoch and attempt."""
+        self.begun: set[int] = set()
+        """Epochs that were fed, or finished without rows."""
         self.server = SlotServer(
             KEY,
             IDENTITY,
@@ -133,9 +138,20 @@ class Slot:
         return self.client.call(request, protocol.Restored)
 
     def feed(
-        self, epoch: int, attempt: int, *batches: pa.RecordBatch, incarnation: int = 1
+        self,
+        epoch: int,
+        attempt: int,
+        *batches: pa.RecordBatch,
+        incarnation: int = 1,
+        part: int = 0,
+        task: int | None = None,
+        follows: int | None = None,
+        anew: bool = False,
     ) -> protocol.Reply:
-        """Stream batches as one task attempt does."""
+        """Stream batches as one task does. By default ``task`` is the attempt's only one, and the rows follow the epoch
+        that was begun before."""
+        earlier = max((begun for begun in self.begun if begun < epoch), default=-1)
+        self.begun.add(epoch)
         with client.connect(self.address, KEY, Role.TASK, "here") as connection:
             protocol.send(
                 connection,
@@ -144,21 +160,33 @@ class Slot:
                     epoch=epoch,
                     operator="sum",
                     attempt=attempt,
+                    anew=anew,
+                    part=part,
+                    task=attempt if task is None else task,
+                    follows=earlier if follows is None else follows,
                     watermark=MIN_WATERMARK,
                     processing_time=0,
                 ),
             )
             slot_batches.send_all(connection, ROWS, batches)
-            return protocol.receive_reply(connection)
+            reply = protocol.receive_reply(connection)
+        if isinstance(reply, protocol.FeedAck):
+            self.fed[epoch, attempt] += reply.rows
+        return reply
 
-    def finish(self, epoch: int, attempt: int) -> protocol.Finished:
+    def finish(
+        self, epoch: int, attempt: int, rows: int | None = None, watermark: int = MIN_WATERMARK
+    ) -> protocol.Finished:
+        """End an attempt, or with -1 an epoch without rows here; ``rows`` are those that were fed, by default."""
+        self.begun.add(epoch)
         request = protocol.Finish(
             incarnation=self.plan.incarnation,
             epoch=epoch,
             operator="sum",
             attempt=attempt,
+            rows=self.fed[epoch, attempt] if rows is None else rows,
             watermark_before=MIN_WATERMARK,
-            watermark=MIN_WATERMARK,
+            watermark=watermark,
             processing_time=0,
         )
         return self.client.call(request, protocol.Finished)

@@ -118,8 +118,7 @@ class CheckpointedJob(abc.ABC):
     def __init__(self, root, folder: Path, retained: int = 1) -> None:
         self.root, self.folder = root, folder
         self.lineage = open_lineage(root, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(1, "a test")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(1, "a test")
         self.completed = CompletedCheckpointStore(self.lineage.store, self.log, retained=retained)
         self.log.begin_incarnation("")
 

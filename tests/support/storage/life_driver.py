@@ -16,7 +16,7 @@ from support.storage.life import KEY_SPACE, SINK, ImpatientClock, Killed, Place,
 from sparkstate import errors
 from sparkstate.checkpoint import Uploader, UploadTarget
 from sparkstate.checkpoint.restore import RestoredSnapshot
-from sparkstate.control.documents import SavepointRequest
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.snapshot_parts import SnapshotParts, StoredJob
@@ -168,7 +168,7 @@ class LifeDriver:
         target = UploadTarget.savepoint(self.incarnation, number)
         try:
             url = self.job_storage.begin_savepoint(
-                SavepointRequest(trigger_id=trigger), number, self.incarnation
+                SavepointTrigger(trigger_id=trigger), number, self.incarnation
             )
             self.job_storage.make_savepoint_folder(url, 60.0, lambda: False)
             uploader = Uploader(self.job_storage.savepoints.folder(url), threads=2, inline_threshold_bytes=64)

@@ -31,8 +31,7 @@ class StoredJob:
             storage.open_store(url), self.name, self._clock, start_empty=start_empty, attempt=attempt
         )
         self.lineage_id = self._lineage.id
-        self._log = log.LineageLog(self._lineage.store, self._clock)
-        self._log.claim(attempt, "a test")
+        self._log = log.LineageLog(self._lineage.store, self._clock).claim(attempt, "a test")
         self._incarnation = self._log.begin_incarnation(restored_from, 1)
         self._savepoints = savepoint.Savepoints(self._lineage, self._log, storage.open_store)
 
@@ -68,14 +67,12 @@ class StoredJob:
         """Commit a savepoint and return its URL; ``stop`` closes the lineage with it. ``content``: of one file."""
         number = self._log.refresh().last_checkpoint_id + 1
         parent = target or f"{self.url}/savepoints"
-        status = self._savepoints.begin(trigger_id, parent, number, self._incarnation)
-        files = self._write(status.url, content) if content else ()
-        committed = self._savepoints.commit(
-            status.url, self._metadata(trigger_id, number, epoch, stop, files)
-        )
+        url = self._savepoints.begin(trigger_id, parent, number, self._incarnation).url
+        files = self._write(url, content) if content else ()
+        committed = self._savepoints.commit(url, self._metadata(trigger_id, number, epoch, stop, files))
         if stop:
-            self._savepoints.close_lineage(committed)
-        return status.url
+            self._log.close_lineage(committed.url, committed.trigger_id)
+        return url
 
     def complete(self, url: str, trigger_id: str, epoch: int) -> None:
         """Commit a savepoint that was begun."""

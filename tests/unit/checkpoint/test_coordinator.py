@@ -145,3 +145,63 @@ def test_when_a_job_takes_nothing_in(held, unsaved_s, away, why):
 )
 def test_when_no_other_epoch_begins_before_the_end_of_this_one(now, asked, backlog, under_way, wanted):
     assert c.wants_epoch(c.initial(0.0), HELD, now, asked, backlog, under_way=under_way) is wanted
+
+
+@pytest.mark.parametrize(
+    ("now", "backlog", "under_way", "step"),
+    [
+        pytest.param(9.0, c.Backlog(), False, c.PauseStep.WAIT, id="nothing is due"),
+        pytest.param(10.0, c.Backlog(), False, c.PauseStep.BEGIN, id="the interval is over"),
+        pytest.param(10.0, c.Backlog(storage_away=True), True, c.PauseStep.WAIT, id="one is under way"),
+        pytest.param(1.0, c.Backlog(held_bytes=1000), False, c.PauseStep.BEGIN, id="held output"),
+        pytest.param(
+            9.0,
+            c.Backlog(storage_away=True),
+            False,
+            c.PauseStep.PROBE,
+            id="a storage was away, before the interval",
+        ),
+        pytest.param(
+            10.0,
+            c.Backlog(storage_away=True),
+            False,
+            c.PauseStep.BEGIN,
+            id="a storage was away, after the interval",
+        ),
+    ],
+)
+def test_a_job_that_takes_nothing_in_begins_a_checkpoint_whenever_one_may_succeed(
+    now, backlog, under_way, step
+):
+    assert c.pause_step(c.initial(0.0), HELD, now, backlog, under_way=under_way) is step
+
+
+def test_after_a_failure_held_output_alone_begins_no_checkpoint_in_a_pause():
+    failed = c.fail(begun(10.0), 5, "storage away", 12.0, storage_away=True)
+    full = c.Backlog(held_bytes=1000, storage_away=True)
+    assert c.pause_step(failed, HELD, 13.0, full, under_way=False) is c.PauseStep.PROBE
+
+
+@pytest.mark.parametrize(
+    ("repeat_s", "usual_s", "under_way_s", "worth"),
+    [
+        pytest.param(0.1, None, 0.0, True, id="no-checkpoint-yet"),
+        pytest.param(
+            0.0,
+            c.AT_ONCE_S / c.LAST_TAKES,
+            0.0,
+            True,
+            id="a-small-job-saves-always",
+        ),
+        pytest.param(3.0, 4.0, 0.0, False, id="to-repeat-is-quicker"),
+        pytest.param(4.0 * c.LAST_TAKES, 4.0, 0.0, False, id="no-difference"),
+        pytest.param(60.0, 4.0, 0.0, True, id="to-save-is-quicker"),
+        pytest.param(3.0, 4.0, 3.0, False, id="one-that-has-begun"),
+        pytest.param(3.0, 4.0, 6.5, True, id="one-that-is-nearly-complete"),
+        pytest.param(0.1, 4.0, 600.0, True, id="one-that-is-late"),
+    ],
+)
+def test_whoever_waits_for_a_last_checkpoint_saves_time_by_it(
+    repeat_s: float, usual_s: float | None, under_way_s: float, worth: bool
+) -> None:
+    assert c.last_is_worth_its_time(repeat_s, usual_s, under_way_s) is worth

@@ -33,8 +33,7 @@ class Life:
     def __init__(self, store, root, folder, committed):
         self.store, self.root, self.folder, self.committed = store, root, folder, committed
         self.lineage = open_lineage(store, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(1, "me")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(1, "me")
         self.incarnation = self.log.begin_incarnation("")
         self.checkpoints = CompletedCheckpointStore(self.lineage.store, self.log, retained=2)
         self.savepoints = Savepoints(self.lineage, self.log, self.open)

@@ -52,8 +52,7 @@ class Driver:
         self.store = store
         self.attempt = attempt
         self.lineage = open_lineage(store, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(attempt, f"attempt {attempt}")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(attempt, f"attempt {attempt}")
         self.incarnation = self.log.begin_incarnation("")
         self.checkpoints = CompletedCheckpointStore(self.lineage.store, self.log, RETAINED)
         self.known = KnownFiles()

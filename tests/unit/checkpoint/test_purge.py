@@ -20,8 +20,7 @@ class Job:
     def __init__(self, root, opened, folder, name=JOB, attempt=1, **how):
         self.root, self.opened, self.folder = root, opened, folder
         self.lineage = open_lineage(root, name, ManualClock(), attempt=attempt, **how)
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(attempt, "me")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(attempt, "me")
         self.incarnation = self.log.begin_incarnation("")
         self.savepoints = Savepoints(self.lineage, self.log, opened)
         self.checkpoints = CompletedCheckpointStore(self.lineage.store, self.log, 2)

@@ -5,7 +5,7 @@ from support.storage.checkpoints import JOB, inline_shard, metadata, take
 from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import CompletedCheckpointStore, carry_out, decide_restore
+from sparkstate.checkpoint import CompletedCheckpointStore, carry_out, decide_restore, restore
 from sparkstate.log import LineageLog, LogState, open_lineage, records
 from sparkstate.log.state import fold
 from sparkstate.storage import open_store
@@ -140,6 +140,34 @@ def test_the_decision(state, restore_from, start_empty, kind, url, words):
     assert words in plan.message
 
 
+COMPLETED_FROM_OTHER = after(CLAIM, FROM_OTHER, CHECKPOINT)
+PRECEDENCE = [
+    (restore._contradictory, restore._completed, COMPLETED_FROM_OTHER, OTHER, True),
+    (restore._contradictory, restore._named, after(), OTHER, True),
+    (restore._completed, restore._named, COMPLETED_FROM_OTHER, OTHER, False),
+    (restore._completed, restore._again, COMPLETED_FROM_OTHER, None, False),
+    (restore._completed, restore._nothing_latest, COMPLETED_FROM_OTHER, "latest", False),
+    (restore._named, restore._again, after(CLAIM, FROM_OTHER), SAVED, False),
+    (restore._again, restore._nothing_latest, after(CLAIM, FROM_OTHER), "latest", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "later", "state", "restore_from", "start_empty"),
+    PRECEDENCE,
+    ids=[f"{rule.__name__} before {later.__name__}" for rule, later, *_ in PRECEDENCE],
+)
+def test_where_two_rules_apply_the_first_decides(rule, later, state, restore_from, start_empty):
+    request = restore._RestoreRequest(state, URL, restore_from, start_empty)
+    assert later(request) is not None
+    assert decide_restore(state, URL, restore_from, start_empty) == rule(request) != later(request)
+
+
+def test_every_rule_has_its_place_in_a_case_and_says_why():
+    assert {rule for pair in PRECEDENCE for rule in pair[:2]} == set(restore.RULES)
+    assert all(rule.__doc__ for rule in restore.RULES)
+
+
 @pytest.fixture
 def lineage(root):
     return open_lineage(HookedStore(root), JOB, ManualClock())
@@ -150,8 +178,7 @@ def no_other_storage(url):
 
 
 def committed(lineage, tmp_path):
-    log = LineageLog(lineage.store, ManualClock())
-    log.claim(1, "me")
+    log = LineageLog(lineage.store, ManualClock()).claim(1, "me")
     log.begin_incarnation("")
     taken = take(lineage.store, tmp_path, {0: {"canonical": b"s" * 50}}, checkpoint_id=1, lineage=lineage.id)
     CompletedCheckpointStore(lineage.store, log).commit(taken)

@@ -8,7 +8,7 @@ from support.storage.stores import HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import Downloader, Savepoints, Uploader, UploadTarget, open_snapshot
-from sparkstate.checkpoint.savepoint import SavepointState
+from sparkstate.checkpoint.savepoint import LoggedPhase
 from sparkstate.log import LineageLog, find, open_lineage
 from sparkstate.storage import naming, open_store
 
@@ -20,8 +20,7 @@ class Job:
 
     def __init__(self, root, savepoint_url, opened, attempt=1):
         self.lineage = open_lineage(root, JOB, ManualClock())
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(attempt, "me")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(attempt, "me")
         self.incarnation = self.log.begin_incarnation("")
         self.url = savepoint_url
         self.savepoints = Savepoints(self.lineage, self.log, opened)
@@ -120,28 +119,28 @@ def test_what_is_not_there_or_damaged_is_said(job, root, opened, tmp_path):
 
 
 def test_a_trigger_id_is_answered_from_storage_by_a_later_driver(job, root, opened, tmp_path):
-    assert job.savepoints.find("t").state is SavepointState.UNKNOWN
+    assert job.savepoints.find("t").phase is LoggedPhase.UNKNOWN
     committed, _ = job.take("t", folder=tmp_path)
     later = Job(root, job.url, opened)
-    status = later.savepoints.find("t")
-    assert status.state is SavepointState.COMPLETED
-    assert status.url == committed.url
+    found = later.savepoints.find("t")
+    assert found.phase is LoggedPhase.COMPLETED
+    assert found.url == committed.url
     again = later.savepoints.begin("t", job.url, 7, later.incarnation)
-    assert again == status, "the same trigger id takes no second savepoint"
+    assert again == found, "the same trigger id takes no second savepoint"
 
 
 def test_a_trigger_id_in_progress_is_not_begun_twice(job):
     first = job.savepoints.begin("t", job.url, 1, job.incarnation)
     second = job.savepoints.begin("t", job.url, 2, job.incarnation)
     assert first == second
-    assert first.state is SavepointState.IN_PROGRESS
+    assert first.phase is LoggedPhase.IN_PROGRESS
 
 
 def test_a_savepoint_that_died_with_its_driver_has_failed_and_can_be_taken_anew(job, root, opened, tmp_path):
     url = job.savepoints.begin("t", job.url, 1, job.incarnation).url
     job.savepoints.folder(url).put_if_absent("half", b"x")
     later = Job(root, job.url, opened)
-    assert later.savepoints.find("t").state is SavepointState.FAILED
+    assert later.savepoints.find("t").phase is LoggedPhase.FAILED
     committed, _ = later.take("t", folder=tmp_path, number=2)
     assert committed.url != url
     assert later.savepoints.sweep() == [url]
@@ -162,7 +161,7 @@ def test_a_savepoint_that_was_begun_where_no_disk_takes_the_name_is_swept(root, 
 def test_a_savepoint_that_was_given_up_can_not_be_committed(job):
     url = job.savepoints.begin("t", job.url, 1, job.incarnation).url
     job.savepoints.abandon(url)
-    assert job.savepoints.find("t").state is SavepointState.UNKNOWN
+    assert job.savepoints.find("t").phase is LoggedPhase.UNKNOWN
     with pytest.raises(errors.StateError, match="was given up"):
         job.savepoints.commit(url, one_shard("t"))
 
@@ -200,7 +199,7 @@ def test_deleting_removes_the_folder_and_the_entry_also_without_a_driver(job, ro
     offline.delete(old.url)
     assert list(root.list(old.url.removeprefix(root.url + "/") + "/")) == []
     assert list(root.list(new.url.removeprefix(root.url + "/") + "/")) != []
-    assert offline.find("old").state is SavepointState.UNKNOWN
+    assert offline.find("old").phase is LoggedPhase.UNKNOWN
     assert job.log.check().savepoints == (new,)
     job.take("after", folder=tmp_path, number=3)
 
@@ -209,7 +208,7 @@ def test_the_newest_snapshot_is_not_deleted_unless_forced(job, root, tmp_path):
     committed, _ = job.take(folder=tmp_path)
     with pytest.raises(errors.StorageError, match="a restart needs it"):
         job.savepoints.delete(committed.url)
-    assert job.savepoints.find("t").state is SavepointState.COMPLETED
+    assert job.savepoints.find("t").phase is LoggedPhase.COMPLETED
     job.savepoints.delete(committed.url, force=True)
     assert job.log.refresh().restore_point_deleted
 
@@ -249,9 +248,9 @@ def test_a_deletion_that_was_cut_is_finished_by_the_next_sweep(root, opened, tmp
 
 def test_closing_is_idempotent_and_ends_the_attempt(job, root, opened, tmp_path):
     committed, _ = job.take(folder=tmp_path)
-    job.savepoints.close_lineage(committed)
+    job.log.close_lineage(committed.url, committed.trigger_id)
     number = job.log.state.last_number
-    job.savepoints.close_lineage(committed)
+    job.log.close_lineage(committed.url, committed.trigger_id)
     assert job.log.state.last_number == number
     with pytest.raises(errors.Fenced, match="stopped with the savepoint"):
         Job(root, job.url, opened, attempt=1)

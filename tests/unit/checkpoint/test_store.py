@@ -17,8 +17,7 @@ def store(root):
 
 
 def driver(store, retained=1, attempt=1):
-    log = LineageLog(store, ManualClock())
-    log.claim(attempt, "me")
+    log = LineageLog(store, ManualClock()).claim(attempt, "me")
     log.begin_incarnation("")
     return log, CompletedCheckpointStore(store, log, retained)
 

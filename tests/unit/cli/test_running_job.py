@@ -10,7 +10,7 @@ import pytest
 
 from sparkstate import keys
 from sparkstate.cli import main
-from sparkstate.control import documents, server
+from sparkstate.control import documents, port, server
 from sparkstate_tools.drivers import control_job
 
 MANIFEST = """
@@ -186,7 +186,7 @@ def test_a_savepoint_is_waited_for_and_its_url_printed(
     assert main.main(["savepoint", manifest, *arguments]) == 0
     assert capsys.readouterr().out == "file:///s/savepoint-1\n"
     assert job.requests() == [
-        documents.SavepointRequest(trigger_id="mine", target_directory="file:///s", stop=True, drain=True)
+        port.SavepointTrigger(trigger_id="mine", target_directory="file:///s", stop=True, drain=True)
     ]
 
 

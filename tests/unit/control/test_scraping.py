@@ -177,4 +177,4 @@ def test_a_port_that_is_taken_is_said(control: server.ControlServer) -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(errors.SpecInvalid, match="port for metrics"),
     ):
-        server.MetricsServer(control, "127.0.0.1", taken.getsockname()[1], clock.SystemClock()).start()
+        server.MetricsServer(control, "127.0.0.1", taken.getsockname()[1], clock.SystemClock())

@@ -17,18 +17,13 @@ from sparkstate_tools.drivers import control_job
 
 
 def test_a_port_in_use_is_an_error_of_the_caller(control: server.ControlServer) -> None:
-    second = server.ControlServer(
-        control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), port=control.port
-    )
     with pytest.raises(errors.SpecInvalid, match=rf"127\.0\.0\.1:{control.port}.*choose a free port"):
-        second.start()
+        server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), port=control.port)
 
 
 def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(errors.SpecInvalid, match=r"192\.0\.2\.1"):
-        server.ControlServer(
-            control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), host="192.0.2.1"
-        ).start()
+        server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN), host="192.0.2.1")
 
 
 def test_listening_on_all_interfaces_gives_an_address_that_can_be_reached() -> None:
@@ -48,6 +43,17 @@ def test_stopping_frees_the_port_and_ends_the_thread_and_may_be_done_twice() -> 
     running.stop()
     running.stop()
     assert set(threading.enumerate()) <= before
+    with socket.create_server(("127.0.0.1", number)):
+        pass
+
+
+def test_a_server_that_never_started_has_its_address_and_frees_it() -> None:
+    made = server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN))
+    number = made.port
+    assert made.address == f"http://127.0.0.1:{number}"
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("127.0.0.1", number))
+    made.stop()
     with socket.create_server(("127.0.0.1", number)):
         pass
 

@@ -12,7 +12,8 @@ from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata
-from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.log import records
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
@@ -37,7 +38,7 @@ def test_after_output_that_could_not_be_published_no_checkpoint_begins(
     assert len(running.staged()) == 1
     running.slot.epoch(1, slots.rows(("a", 2)))
     if waiting == "a savepoint":
-        running.requests.add(SavepointRequest(trigger_id="end", stop=True))
+        running.requests.add(SavepointTrigger(trigger_id="end", stop=True))
     with pytest.raises(errors.StorageError, match="Is a directory"):
         running.checkpoints.settle()
     with pytest.raises(errors.StorageError, match="Is a directory"):
@@ -51,7 +52,7 @@ def test_whose_savepoint_came_with_it_is_told_why_and_who_waits_goes_on_waiting(
     running.slot.epoch(0, slots.rows(("a", 1)))
     running.refuse_publication(0)
     for name in ("first", "second"):
-        running.requests.add(SavepointRequest(trigger_id=name))
+        running.requests.add(SavepointTrigger(trigger_id=name))
     running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     running.checkpoints.wait()
     first = running.requests.find("first")
@@ -70,7 +71,7 @@ def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
     running = Running(tmp_path, tolerable_failures=0)
     for number in range(3):
         running.slot.epoch(number, slots.rows(("a", 1)))
-        running.requests.add(SavepointRequest(trigger_id=f"t{number}", target_directory="file:///dev/null/x"))
+        running.requests.add(SavepointTrigger(trigger_id=f"t{number}", target_directory="file:///dev/null/x"))
         running.checkpoints.after_commit(number, Watermarks(()), capture.CapturedPosition, changed=True)
         running.checkpoints.settle()
         found = running.requests.find(f"t{number}")
@@ -80,7 +81,7 @@ def test_a_failed_savepoint_counts_towards_nothing(tmp_path: Path) -> None:
 
 
 def take_savepoint(running: Running, epoch: int) -> None:
-    running.requests.add(SavepointRequest(trigger_id="one"))
+    running.requests.add(SavepointTrigger(trigger_id="one"))
     running.checkpoints.after_commit(epoch, Watermarks(()), capture.CapturedPosition, changed=True)
     current = running.checkpoints._current
     if current is not None:
@@ -99,7 +100,7 @@ def test_what_a_savepoint_names_stays_while_it_is_open_whether_it_has_its_record
 ) -> None:
     job_storage = running.job_storage
     running.slot.epoch(0, slots.rows(("a", 1)))
-    job_storage.log._store = log = HookedStore(job_storage.lineage.store)
+    job_storage.log._entries.store = log = HookedStore(job_storage.lineage.store)
     record = job_storage.savepoints.record
 
     def lose(operation: str, key: str) -> None:

@@ -9,7 +9,7 @@ from support.slots import slots
 from support.slots.running import Running, settings
 
 from sparkstate import clock, errors
-from sparkstate.control.documents import SavepointRequest
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.claimed_lineage import ClaimedLineage, claim
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
@@ -36,7 +36,7 @@ def test_a_savepoint_is_found_by_the_next_driver_before_its_job_is_known(
     running: Running, tmp_path: Path
 ) -> None:
     running.slot.epoch(0, slots.rows(("a", 1)))
-    running.requests.add(SavepointRequest(trigger_id="one"))
+    running.requests.add(SavepointTrigger(trigger_id="one"))
     running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     running.checkpoints.settle()
     claimed = next_driver(tmp_path, 2)

@@ -22,7 +22,7 @@ from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.view import JobView
 
-ARROWS = {(before, row.to) for row in driver_life.TABLE for before in row.ends}
+ARROWS = {(before, row) for row in driver_life.TABLE for before in row.ends}
 
 
 def view() -> JobView:
@@ -31,33 +31,42 @@ def view() -> JobView:
 
 def at(phase: DriverPhase) -> JobView:
     """A view that has come there along the table."""
-    paths = {driver_life.BEGIN: (driver_life.BEGIN,)}
+    paths: dict[DriverPhase, tuple[driver_life.Transition, ...]] = {driver_life.BEGIN: ()}
     while phase not in paths:
         paths.update(
             {
-                after: (*paths[before], after)
-                for before, after in ARROWS
-                if before in paths and after not in paths
+                row.to: (*paths[before], row)
+                for before, row in ARROWS
+                if before in paths and row.to not in paths
             }
         )
     made = view()
-    for step in paths[phase]:
-        made.note_phase(step)
+    for row in paths[phase]:
+        made.happened(row)
     return made
 
 
-@given(st.lists(st.sampled_from(DriverPhase), max_size=12))
-def test_a_view_goes_along_the_table_and_nowhere_else(told: list[DriverPhase]) -> None:
+@given(st.lists(st.sampled_from(driver_life.TABLE), max_size=12))
+def test_a_view_goes_along_the_table_and_nowhere_else(told: list[driver_life.Transition]) -> None:
     made = view()
-    for phase in told:
+    for row in told:
         before = made.phase
-        if before is phase or (before, phase) in ARROWS:
-            made.note_phase(phase)
-            assert made.phase is phase
-        else:
-            with pytest.raises(LookupError, match=f"{before} -> {phase} is in no table"):
-                made.note_phase(phase)
+        if before in row.keeps:
+            made.happened(row)
             assert made.phase is before
+        elif before is row.to or (before, row) in ARROWS:
+            made.happened(row)
+            assert made.phase is row.to
+        else:
+            with pytest.raises(LookupError, match=f"{before} -> {row.to} is in no table"):
+                made.happened(row)
+            assert made.phase is before
+
+
+def test_an_end_that_is_asked_for_is_not_forgotten_when_a_storage_answers() -> None:
+    made = at(DriverPhase.STOPPING)
+    made.happened(driver_life.STORAGE_ANSWERS)
+    assert made.phase is DriverPhase.STOPPING
 
 
 @pytest.mark.parametrize("before", driver_life.ALIVE)
@@ -83,7 +92,7 @@ def test_a_driver_goes_on_off_the_table_and_says_so_in_its_log(
 ) -> None:
     monkeypatch.setattr(driver_life, "STRICT", False)
     made = at(DriverPhase.FINISHED)
-    made.note_phase(DriverPhase.RUNNING)
+    made.happened(driver_life.FILLED)
     assert made.phase is DriverPhase.RUNNING
     (record,) = caplog.records
     assert (record.levelname, record.name) == ("ERROR", "sparkstate.driver")
@@ -104,23 +113,23 @@ def test_only_a_test_is_strict() -> None:
 
 # -- nothing in the table is dead --------------------------------------------------------------------------------------
 
-BY_THE_VIEW = {DriverPhase.RECOVERING: "note_failure"}
-"""Phases that a part of the driver does not name itself."""
+BY_THE_VIEW = {driver_life.RECOVERS: "note_failure"}
+"""Rows that a part of the driver does not name itself."""
 
 
-def test_every_phase_of_the_table_is_told_by_a_part_of_the_driver() -> None:
-    told = set(noted())
-    assert told == {row.to for row in driver_life.TABLE} - set(BY_THE_VIEW)
+def test_every_row_of_the_table_is_named_by_a_part_of_the_driver() -> None:
+    told = set(named())
+    assert told == set(driver_life.TABLE) - set(BY_THE_VIEW)
 
 
-def noted() -> Iterator[DriverPhase]:
-    """The phases in the calls of ``note_phase``."""
+def named() -> Iterator[driver_life.Transition]:
+    """The rows in the calls of ``happened``."""
     for path in tree.files(".py", below=tree.ENGINE / "driver"):
         for node in ast.walk(tree.parsed(path)):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "note_phase":
-                (phase,) = node.args
-                assert isinstance(phase, ast.Attribute), tree.name(path)
-                yield DriverPhase[phase.attr]
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "happened":
+                (row,) = node.args
+                assert isinstance(row, ast.Attribute), tree.name(path)
+                yield getattr(driver_life, row.attr)
 
 
 LOST = driver_lives.fails(errors.SlotLost("slot 0 is gone"))
@@ -144,6 +153,7 @@ LIVES: dict[str, dict[str, list[driver_lives.Event]]] = {
     "its slots cannot be filled": {"fill": [FINAL]},
     "it is asked to end while its slots fill": {"fill": [ENDS]},
     "the log is away while its slots fill": {"fill": [driver_lives.away]},
+    "the log is away when its slots are full": {"fill": [driver_lives.away_beyond]},
     "a slot is lost while it runs": {"run": [LOST]},
     "it fails for good while it runs": {"run": [FINAL]},
     "it is asked to end": {"run": [CANCELLED]},
@@ -165,9 +175,7 @@ def test_every_arrow_of_the_table_is_gone_by_a_driver_and_no_driver_goes_another
         with pytest.MonkeyPatch.context() as patch:
             made.live(tmp_path / str(number), patch)
         assert driver_lives.told(made.arrows - ARROWS) == [], life
-        assert {after for _, after in made.arrows} & {DriverPhase.FINISHED, DriverPhase.FAILED}, (
-            f"{life}: no end"
-        )
+        assert {row for _, row in made.arrows} & {driver_life.FINISHES, driver_life.FAILS}, f"{life}: no end"
         gone |= made.arrows
     assert driver_lives.told(ARROWS - gone) == [], "no driver goes there"
 

@@ -63,8 +63,7 @@ def test_an_earlier_life_of_the_own_attempt_is_not_waited_for(waiting: Waiting) 
 
 
 def test_a_driver_that_has_released_the_lineage_is_not_waited_for(waiting: Waiting) -> None:
-    waiting.older.claim(1, "older")
-    waiting.older.release()
+    waiting.older.claim(1, "older").release()
     assert waiting.wait() == 0
 
 
@@ -75,8 +74,8 @@ def test_who_has_not_been_told_of_anybody_waits_for_nobody(tmp_path: Path) -> No
 
 
 def test_a_driver_that_ends_is_waited_for_until_it_releases_the_lineage(waiting: Waiting) -> None:
-    waiting.older.claim(1, "older")
-    waiting.wait(waiting.older.release)
+    older = waiting.older.claim(1, "older")
+    waiting.wait(older.release)
     assert waiting.prepared == 1
     assert waiting.waited_for == [1, None], "and the status says so"
 

@@ -19,8 +19,9 @@ from support.slots import slots
 from support.slots.running import stored_job
 
 from sparkstate import clock, errors, keys, phases
-from sparkstate.control import port, server
-from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
+from sparkstate.control import driver_life, port, server
+from sparkstate.control.documents import JobIdentity, SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
@@ -108,8 +109,8 @@ class Job:
         claimed = claim(settings_of(folder), clock.SystemClock(), 1, "a test")
         self.job_storage = JobStorage(claimed, stored_job(sum=folder / "out"))
         self.view = JobView(JobIdentity(job_uid="u"), "job", "shop", "hashmap", clock.SystemClock())
-        self.view.note_phase(DriverPhase.RESTORING)
-        self.view.note_phase(DriverPhase.RUNNING)
+        self.view.happened(driver_life.RESTORES)
+        self.view.happened(driver_life.FILLED)
         self.requests = Requests()
         self.group = SlotGroup((self.slot.address,), slots.KEY, 1, "here")
         self.epochs = itertools.count()
@@ -207,7 +208,7 @@ def _runs_on(job: Job, caller: httpx.Client) -> None:
 
 
 @pytest.mark.fault(
-    broken="a savepoint is to go to {url}, which nobody checked before",
+    broken="a savepoint goes to {url}, which nobody checked before",
     when="it is taken together with a checkpoint",
     expected="the savepoint fails with the reason; the checkpoint completes and the job runs on",
 )
@@ -216,7 +217,7 @@ def _runs_on(job: Job, caller: httpx.Client) -> None:
 def test_a_target_that_was_not_checked_fails_its_savepoint_alone(job: Job, url: str) -> None:
     before = job.view.status().checkpoints_completed
     trigger = f"t-{random.getrandbits(40):x}"
-    job.requests.add(SavepointRequest(trigger_id=trigger, target_directory=url))
+    job.requests.add(SavepointTrigger(trigger_id=trigger, target_directory=url))
     job.epoch()
     told = job.requests.find(trigger)
     assert told is not None
@@ -244,7 +245,7 @@ def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
 
     monkeypatch.setattr(job.job_storage, "write_savepoint", lose)
     object.__setattr__(job.checkpoints._settings, "timeout_s", 1.0)
-    job.requests.add(SavepointRequest(trigger_id="lost", target_directory=str(target)))
+    job.requests.add(SavepointTrigger(trigger_id="lost", target_directory=str(target)))
     job.epoch()
     object.__setattr__(job.checkpoints._settings, "timeout_s", 20.0)
     told = job.requests.find("lost")
@@ -304,10 +305,10 @@ def test_requests_without_end_are_refused_and_ended_ones_forgotten(monkeypatch: 
     monkeypatch.setattr(driver_requests, "MOST_ENDED", 5)
     waiting = Requests()
     for number in range(3):
-        waiting.add(SavepointRequest(trigger_id=f"t{number}"))
+        waiting.add(SavepointTrigger(trigger_id=f"t{number}"))
     with pytest.raises(port.TooManyRequests, match="3 savepoints wait"):
-        waiting.add(SavepointRequest(trigger_id="one-more"))
+        waiting.add(SavepointTrigger(trigger_id="one-more"))
     for number in range(50):
         waiting.update(f"t{number}", SavepointPhase.FAILED)
-        waiting.add(SavepointRequest(trigger_id=f"t{number + 3}"))
+        waiting.add(SavepointTrigger(trigger_id=f"t{number + 3}"))
     assert len(waiting._savepoints) <= 3 + 5

@@ -12,7 +12,7 @@ from support.slots import slots
 from support.slots.running import Running, stored_job
 
 from sparkstate import clock, storage
-from sparkstate.control.documents import SavepointRequest
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import storage_outages
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.storage.objectstore import ObjectStore
@@ -63,7 +63,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Hangin
 
 def give_up_a_savepoint(job_storage: JobStorage, target: Path, trigger_id: str = "a") -> str:
     target.mkdir(exist_ok=True)
-    request = SavepointRequest(trigger_id=trigger_id, target_directory=f"file://{target}")
+    request = SavepointTrigger(trigger_id=trigger_id, target_directory=f"file://{target}")
     url = job_storage.begin_savepoint(request, 1, job_storage.log.state.incarnation)
     job_storage.make_savepoint_folder(url, 30.0, lambda: False)
     return url
@@ -84,7 +84,7 @@ def until_gone(url: str) -> None:
 
 
 @pytest.mark.fault(
-    broken="the storage that a savepoint was to go to never answers ({what})",
+    broken="the storage at which a savepoint was aimed never answers ({what})",
     when="when an incarnation begins, and while the next savepoint and checkpoint fail",
     expected="the job goes on at once and the status names the place; once it answers the rest is deleted",
 )
@@ -153,7 +153,7 @@ def test_the_deletion_of_a_savepoint_that_hangs_holds_up_no_other(
 
 
 @pytest.mark.fault(
-    broken="the storage that a savepoint was to go to never answers (savepoint)",
+    broken="the storage at which a savepoint was aimed never answers (savepoint)",
     when="when an incarnation begins that has another one to delete, in another place",
     expected="the other one is deleted, now and when a later one fails",
 )

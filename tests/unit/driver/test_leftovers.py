@@ -17,7 +17,7 @@ from support.storage.stores import Crash, HookedStore, ManualClock
 
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
-from sparkstate.checkpoint.savepoint import SavepointState, status_of
+from sparkstate.checkpoint.savepoint import LoggedPhase, logged
 from sparkstate.driver.leftovers import Lane, Leftovers, carry_out
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log import LineageLog, open_lineage, records
@@ -35,8 +35,7 @@ class Driver:
         self.store = store
         self.out = PrefixedStore(store, "out")
         self.lineage = open_lineage(store, JOB, ManualClock(), lambda: "0123456789abcdef")
-        self.log = LineageLog(self.lineage.store, ManualClock())
-        self.log.claim(attempt, f"attempt {attempt}")
+        self.log = LineageLog(self.lineage.store, ManualClock()).claim(attempt, f"attempt {attempt}")
         self.incarnation = self.log.begin_incarnation("")
         self.entry = self.log.state.last_number
         self.savepoints = Savepoints(self.lineage, self.log, self.open)
@@ -132,7 +131,7 @@ def test_the_folder_of_a_failed_savepoint_goes_while_the_job_runs(store):
     assert list(driver.savepoints.folder(failed).list("")) == []
     assert driver.log.refresh().doomed_savepoints == ()
     assert [info.key for info in driver.savepoints.folder(kept).list("")] == ["1-1-x"]
-    assert status_of(driver.log.state, "a").state is SavepointState.UNKNOWN
+    assert logged(driver.log.state, "a").phase is LoggedPhase.UNKNOWN
 
 
 def test_a_savepoint_that_was_recorded_after_all_is_not_deleted(store):

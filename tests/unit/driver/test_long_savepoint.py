@@ -13,7 +13,8 @@ from support.slots.running import Running
 
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import open_snapshot
-from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
+from sparkstate.control.documents import SavepointPhase, SavepointStatus
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import companion, draining, long_savepoint
 from sparkstate.log import records as log_records
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
@@ -29,11 +30,11 @@ class Job:
         self.running = Running(folder, tolerable_failures=5)
         self.epoch = -1
         self.may_store = threading.Event()
-        runtime: Any = self.running.slot.server._runtime
+        runtime: Any = self.running.slot.server.slot.runtime
         runtime._snapshots.worker._upload_savepoint.submit(self.may_store.wait, 60.0)
 
     def ask(self, name: str, *, stop: bool = False) -> None:
-        self.running.requests.add(SavepointRequest(trigger_id=name, stop=stop))
+        self.running.requests.add(SavepointTrigger(trigger_id=name, stop=stop))
 
     def run(self) -> None:
         """An epoch, and what is due after it, to its end."""
@@ -111,6 +112,21 @@ def test_what_is_stored_in_time_costs_no_second_checkpoint(job: Job, monkeypatch
     job.run()
     assert job.records() == [("savepoint", 0), ("checkpoint", 0)]
     assert job.status().status == SavepointPhase.COMPLETED
+
+
+@pytest.mark.parametrize("stored", ["in time", "beside later checkpoints"])
+def test_a_checkpoint_with_a_savepoint_does_not_tell_how_long_checkpoints_take(
+    job: Job, monkeypatch: pytest.MonkeyPatch, stored: str
+) -> None:
+    if stored == "in time":
+        monkeypatch.setattr(companion, "PATIENCE_S", 30.0)
+        job.may_store.set()
+    job.ask("one")
+    job.run()
+    assert job.running.checkpoints.usual_s is None
+    job.checkpoint()
+    assert job.running.checkpoints.usual_s is not None
+    job.stored()
 
 
 def test_another_savepoint_waits_for_its_turn_and_one_that_stops_the_job_too(job: Job) -> None:
@@ -266,7 +282,7 @@ def test_at_the_end_of_the_input_every_savepoint_that_waits_is_taken(job: Job, t
     for name in ("two", "three"):
         job.ask(name)
     (tmp_path / "a-file").touch()
-    job.running.requests.add(SavepointRequest(trigger_id="bad", target_directory=f"file://{tmp_path}/a-file"))
+    job.running.requests.add(SavepointTrigger(trigger_id="bad", target_directory=f"file://{tmp_path}/a-file"))
     job.ask("last")
     job.stored()
     drain(job)

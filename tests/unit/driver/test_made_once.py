@@ -13,7 +13,8 @@ from support.slots import slots
 from support.slots.running import Running, settings
 
 from sparkstate import clock, errors, storage
-from sparkstate.control.documents import JobIdentity, SavepointPhase, SavepointRequest
+from sparkstate.control.documents import JobIdentity, SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import long_savepoint
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.current_parts import CurrentParts
@@ -50,7 +51,7 @@ def test_an_epoch_does_not_wait_for_the_folder_of_a_savepoint(
 
     monkeypatch.setattr(LocalStore, "__init__", opened)
     running.slot.epoch(0, slots.rows(("a", 1)))
-    running.requests.add(SavepointRequest(trigger_id="one", target_directory=target))
+    running.requests.add(SavepointTrigger(trigger_id="one", target_directory=target))
     began = time.monotonic()
     try:
         running.checkpoints.after_commit(0, Watermarks(()), CapturedPosition, changed=True)

@@ -43,7 +43,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, protocol.Snapsho
 
 
 def runtime(slot: slots.Slot) -> Any:
-    return slot.server._runtime
+    return slot.server.slot.runtime
 
 
 def feed(running: Running, epoch: int) -> None:

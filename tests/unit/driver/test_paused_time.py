@@ -90,7 +90,8 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         stop=none,
     )
     monkeypatch.setattr(starting.SlotPool, "start", lambda *_: slot_pool)
-    monkeypatch.setattr(starting.query, "Query", lambda *_: SimpleNamespace(start=none, stop=none))
+    running = SimpleNamespace(stop=none)
+    monkeypatch.setattr(starting.query, "Query", SimpleNamespace(start=lambda *_: running))
     monkeypatch.setattr(starting, "_watermarks", lambda *_: sources())
     monkeypatch.setattr(starting, "_checkpoints", lambda *_: SimpleNamespace(abandon=none))
     runners: list[EpochRunner] = []
@@ -101,7 +102,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         phases=phases.Phases("driver", time, {}),
         settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0),
         requests=SimpleNamespace(ending=lambda: False),
-        view=SimpleNamespace(note_phase=none),
+        view=SimpleNamespace(happened=none),
         work_dir=tmp_path,
         reached=none,
     )

@@ -7,70 +7,21 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.slots import slots
-from support.slots.running import Running, settings
+from support.slots.paused import Paused
 
 from sparkstate import clock, errors
-from sparkstate.control.documents import DriverPhase, JobIdentity, SavepointPhase, SavepointRequest
+from sparkstate.control import driver_life
+from sparkstate.control.documents import DriverPhase, SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import storage_outages
-from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.storage_outages import Ending
-from sparkstate.driver.view import JobView
 from sparkstate.log import LineageLog
-from sparkstate.log.fence import FenceGuard, Verdict
+from sparkstate.log.fence import Verdict
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
-
-
-class Paused:
-    """An incarnation between two epochs."""
-
-    def __init__(self, folder: Path, **checkpointing: float) -> None:
-        self.running = Running(folder, **checkpointing)
-        self.over = threading.Event()
-        self.lost: errors.SparkstateError | None = None
-        time_ = clock.SystemClock()
-        self.view = JobView(JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time_)
-        self.view.note_phase(DriverPhase.RESTORING)
-        self.view.note_phase(DriverPhase.RUNNING)
-        self.said: list[str] = []
-        context = SimpleNamespace(
-            view=self.view,
-            clock=time_,
-            requests=self.running.requests,
-            say=self.said.append,
-            settings=settings(folder, **checkpointing),
-        )
-        parts: Any = SimpleNamespace(
-            context=context,
-            job_storage=self.running.job_storage,
-            guard=FenceGuard(self.running.job_storage.log, 1.0, time_),
-        )
-        self.guard = parts.guard
-        self.pauses = Pauses(parts, lambda: self.lost, self.over)
-
-    def commit(self, epoch: int, total: int) -> None:
-        self.running.slot.epoch(epoch, slots.rows(("a", total)))
-        self.running.checkpoints.unsaved.held_bytes = self.held()
-
-    def held(self) -> int:
-        (status,) = self.running.group.status(30)
-        return status.held_bytes
-
-    def hold_back(self, epoch: int) -> threading.Thread:
-        checkpoints = self.running.checkpoints
-        thread = threading.Thread(
-            target=self.pauses.hold_back, args=(checkpoints, lambda: self.running.start(epoch))
-        )
-        thread.start()
-        return thread
-
-    def is_paused(self) -> bool:
-        return self.view.phase is DriverPhase.PAUSED
 
 
 @pytest.fixture
@@ -108,6 +59,27 @@ def test_held_output_at_its_limit_lets_nothing_in_until_a_checkpoint_has_complet
     assert [record.epoch for record in paused.running.job_storage.log.state.checkpoints] == [0]
     assert paused.running.checkpoints.hold_back() is None
     assert paused.view.phase is DriverPhase.RUNNING and paused.said == []
+
+
+@pytest.mark.parametrize("paused", [{"max_held_bytes": 1}], indirect=True)
+def test_a_checkpoint_that_ends_the_incarnation_ends_the_wait_for_it(paused: Paused) -> None:
+    paused.commit(0, 1)
+    paused.running.refuse_publication(0)
+    begun: list[object] = []
+    raised: list[BaseException] = []
+
+    def hold() -> None:
+        try:
+            paused.pauses.hold_back(paused.running.checkpoints, lambda: begun.append(paused.running.start(0)))
+        except errors.StorageError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert "Is a directory" in str(raised[0])
+    assert len(begun) == 1
 
 
 def test_nothing_waits_while_there_is_room(paused: Paused) -> None:
@@ -175,7 +147,7 @@ def test_every_end_is_heard_in_a_pause(paused: Paused, how: str) -> None:
 @pytest.mark.parametrize("paused", [{"timeout_s": 0.3}], indirect=True)
 def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_place(paused: Paused) -> None:
     checkpoints, requests = paused.running.checkpoints, paused.running.requests
-    request = SavepointRequest(trigger_id="end", stop=True)
+    request = SavepointTrigger(trigger_id="end", stop=True)
     requests.add(request)
     paused.commit(0, 1)
     go_on = threading.Event()
@@ -197,7 +169,7 @@ def test_a_stop_that_waits_for_a_storage_fails_after_the_timeout_and_names_the_p
 
 @pytest.mark.parametrize("paused", [{"timeout_s": 0.3}], indirect=True)
 def test_a_stop_waits_for_a_slow_checkpoint_whatever_hangs_beside_the_job(paused: Paused) -> None:
-    checkpoints, request = paused.running.checkpoints, SavepointRequest(trigger_id="end", stop=True)
+    checkpoints, request = paused.running.checkpoints, SavepointTrigger(trigger_id="end", stop=True)
     paused.running.requests.add(request)
     paused.commit(0, 1)
     go_on = threading.Event()
@@ -231,11 +203,11 @@ def test_a_stop_is_heard_in_a_pause_and_the_next_epoch_takes_it_up(paused: Pause
     take_away_the_sink(paused)
     thread = paused.hold_back(1)
     until(paused.is_paused)
-    paused.running.requests.add(SavepointRequest(trigger_id="plain"))
+    paused.running.requests.add(SavepointTrigger(trigger_id="plain"))
     time.sleep(0.5)
     assert thread.is_alive(), "a savepoint that stops nothing waits for the storage"
     paused.running.requests.update("plain", SavepointPhase.FAILED)
-    paused.running.requests.add(SavepointRequest(trigger_id="end", stop=True))
+    paused.running.requests.add(SavepointTrigger(trigger_id="end", stop=True))
     thread.join(10)
     assert not thread.is_alive()
     request = paused.running.checkpoints.stop_requested()
@@ -274,7 +246,7 @@ def test_neither_the_target_of_a_savepoint_nor_a_slow_call_holds_the_job_back(
 
     monkeypatch.setattr(running.job_storage.savepoints, "write", fail)
     paused.commit(0, 1)
-    running.requests.add(SavepointRequest(trigger_id="one"))
+    running.requests.add(SavepointTrigger(trigger_id="one"))
     running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
     until(lambda: outages.away)
     own = running.job_storage.lineage.store.url
@@ -325,7 +297,7 @@ def test_a_savepoint_is_refused_in_time_while_the_log_is_away(paused: Paused) ->
     thread.start()
     until(paused.is_paused)
     for name, stop in (("one", True), ("two", False)):
-        requests.add(SavepointRequest(trigger_id=name, stop=stop))
+        requests.add(SavepointTrigger(trigger_id=name, stop=stop))
     asked = time.monotonic()
 
     def refused() -> bool:
@@ -351,7 +323,7 @@ def test_one_thread_may_go_on_while_another_refuses_savepoints(
     """Spark's thread begins an epoch while the end of the one before waits in another."""
     requests = paused.running.requests
     for name in ("one", "two"):
-        requests.add(SavepointRequest(trigger_id=name))
+        requests.add(SavepointTrigger(trigger_id=name))
     paused.pauses._refuse_in_time()
     time.sleep(0.3)
     update = requests.update
@@ -388,7 +360,7 @@ def test_an_epoch_that_outlives_its_incarnation_leaves_the_phase_alone(
     paused.over.set()
     waits.join(60)
     assert isinstance(raised[0], errors.StorageUnavailable)
-    paused.view.note_phase(DriverPhase.RESTORING)
+    paused.view.happened(driver_life.RESTORES)
     with pytest.raises(errors.StorageUnavailable):
         paused.pauses.may_go_on()
     assert paused.view.phase is DriverPhase.RESTORING

@@ -5,27 +5,28 @@ from __future__ import annotations
 import pytest
 
 from sparkstate.control import port
-from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.requests import Requests
 
 
 def test_the_same_trigger_id_is_queued_once() -> None:
     requests = Requests()
-    first = SavepointRequest(trigger_id="t")
+    first = SavepointTrigger(trigger_id="t")
     requests.add(first)
-    requests.add(SavepointRequest(trigger_id="t"))
+    requests.add(SavepointTrigger(trigger_id="t"))
     assert requests.waiting() == ("t",)
     requests.update("t", SavepointPhase.IN_PROGRESS)
     assert requests.waiting() == ()
     assert requests.add(first).status is SavepointPhase.IN_PROGRESS
-    requests.add(SavepointRequest(trigger_id="u"))
+    requests.add(SavepointTrigger(trigger_id="u"))
     assert requests.waiting() == ("u",)
 
 
 def test_the_oldest_that_is_not_done_is_next() -> None:
     requests = Requests()
     for name in ("t", "u"):
-        requests.add(SavepointRequest(trigger_id=name))
+        requests.add(SavepointTrigger(trigger_id=name))
     for name in ("t", "u"):
         found = requests.next_open()
         assert found is not None and found.trigger_id == name
@@ -35,6 +36,8 @@ def test_the_oldest_that_is_not_done_is_next() -> None:
 
 def test_a_trigger_id_that_was_used_for_something_else_is_refused() -> None:
     requests = Requests()
-    requests.add(SavepointRequest(trigger_id="t"))
-    with pytest.raises(port.TriggerConflict, match="choose another id"):
-        requests.add(SavepointRequest(trigger_id="t", stop=True))
+    requests.add(SavepointTrigger(trigger_id="t"))
+    with pytest.raises(port.TriggerConflict, match="choose another id") as refused:
+        requests.add(SavepointTrigger(trigger_id="t", stop=True))
+    assert "'t' was used" in str(refused.value), "the id is told once"
+    assert "({'target_directory': None, 'stop': False, 'drain': False})" in str(refused.value)

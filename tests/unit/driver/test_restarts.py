@@ -94,8 +94,7 @@ def test_a_driver_whose_lineage_is_another_ones_is_fenced_whatever_it_stumbled_o
 
 def guarded(folder: Path, *, has_worked: bool = False) -> Parts:
     """Of a driver only what tells whether it may still act."""
-    log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock())
-    log.claim(1, "me")
+    log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock()).claim(1, "me")
     state = SimpleNamespace(restore_point=object() if has_worked else None)
     job_storage = SimpleNamespace(log=SimpleNamespace(state=state))
     return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), job_storage=job_storage))

@@ -112,6 +112,13 @@ def test_what_is_heard_returns_and_raises_as_it_would_by_itself() -> None:
 
     with pytest.raises(errors.NotFound, match="no such object"):
         storage_outages.heard(fail, lambda: False)
+    assert storage_outages.heard(lambda: None, lambda: False) is None
+
+    def time_out() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        storage_outages.heard(time_out, lambda: False)
 
 
 def test_places_that_answer_again_are_forgotten() -> None:

@@ -17,7 +17,8 @@ from support.slots.running import Running, settings, stored_job
 from support.slots.slots import Slot
 
 from sparkstate import clock, errors
-from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.savepoint_targets import Targets, may_be_made
@@ -184,7 +185,7 @@ def test_a_savepoint_makes_no_folder_where_others_were(running: Running, tmp_pat
 def named(job_storage: JobStorage, name: str, target: str | None) -> str:
     """A savepoint that is begun, and has its folder."""
     number = job_storage.ids.new()
-    url = job_storage.begin_savepoint(SavepointRequest(trigger_id=name, target_directory=target), number, 1)
+    url = job_storage.begin_savepoint(SavepointTrigger(trigger_id=name, target_directory=target), number, 1)
     job_storage.make_savepoint_folder(url, 60.0, lambda: False)
     return url
 
@@ -232,7 +233,7 @@ def test_the_default_folder_of_savepoints_is_made_again_by_the_same_driver(
 
 
 def savepoint(running: Running, name: str, target: str | None = None) -> SavepointPhase:
-    running.requests.add(SavepointRequest(trigger_id=name, target_directory=target))
+    running.requests.add(SavepointTrigger(trigger_id=name, target_directory=target))
     running.checkpoints.after_commit(0, Watermarks(()), CapturedPosition, changed=True)
     current = running.checkpoints._current
     if current is not None:

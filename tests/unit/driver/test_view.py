@@ -7,7 +7,8 @@ import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
-from sparkstate.control.documents import DriverPhase, JobIdentity
+from sparkstate.control import driver_life
+from sparkstate.control.documents import JobIdentity
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -45,16 +46,20 @@ def running(tick: ManualClock, **trigger: int) -> tuple[JobView, DriverControl]:
     expected="it is: the time runs from the change of the phase on",
 )
 @pytest.mark.fault_on("a driver")
-@pytest.mark.parametrize("before", [DriverPhase.RESTORING, DriverPhase.PAUSED])
-def test_a_long_restore_or_pause_takes_nothing_from_the_time_of_the_first_epoch(before: DriverPhase) -> None:
+@pytest.mark.parametrize(
+    "before", [driver_life.RESTORES, driver_life.STORAGE_AWAY], ids=lambda row: str(row.to)
+)
+def test_a_long_restore_or_pause_takes_nothing_from_the_time_of_the_first_epoch(
+    before: driver_life.Transition,
+) -> None:
     tick = ManualClock()
     view, control = running(tick)
-    view.note_phase(before)
+    view.happened(before)
     tick.sleep(3600)
     assert control.is_live()
-    view.note_phase(DriverPhase.RUNNING)
+    view.happened(driver_life.FILLED)
     tick.sleep(540)
-    view.note_phase(DriverPhase.RUNNING)
+    view.happened(driver_life.FILLED)
     assert control.is_live()
     tick.sleep(61)
     assert not control.is_live()
@@ -65,8 +70,8 @@ def test_a_long_restore_or_pause_takes_nothing_from_the_time_of_the_first_epoch(
 def test_an_epoch_that_takes_rows_in_is_live_and_one_that_does_nothing_is_not() -> None:
     tick = ManualClock()
     view, control = running(tick)
-    view.note_phase(DriverPhase.RESTORING)
-    view.note_phase(DriverPhase.RUNNING)
+    view.happened(driver_life.RESTORES)
+    view.happened(driver_life.FILLED)
     address = SlotAddress(0, "executor-1", 7, "/s", 0)
     for weight in range(10):
         tick.sleep(300)
@@ -81,8 +86,8 @@ def test_an_epoch_that_takes_rows_in_is_live_and_one_that_does_nothing_is_not() 
 def test_a_trigger_above_the_limit_is_live() -> None:
     tick = ManualClock()
     view, control = running(tick, processing_time_ms=30 * 60_000)
-    view.note_phase(DriverPhase.RESTORING)
-    view.note_phase(DriverPhase.RUNNING)
+    view.happened(driver_life.RESTORES)
+    view.happened(driver_life.FILLED)
     tick.sleep(30 * 60 + 599)
     assert control.is_live()
     tick.sleep(2)

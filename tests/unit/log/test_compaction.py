@@ -32,8 +32,7 @@ def stone(name="x"):
 
 def a_life(store, entries, every=10, attempt=1):
     """A driver's log after ``entries`` entries of its own."""
-    log = open_log(store, every)
-    log.claim(attempt, f"attempt {attempt}")
+    log = open_log(store, every).claim(attempt, f"attempt {attempt}")
     for number in range(entries - 1):
         log.append(stone(number))
     return log
@@ -58,9 +57,9 @@ def test_to_open_and_to_claim_take_as_many_requests_at_every_age(tmp_path):
         store.calls.clear()
         reader = open_log(store)
         assert reader.refresh() == log.state
-        reader.claim(2, "next")
-        reader.begin_incarnation("")
-        reader.sweep()
+        claimed = reader.claim(2, "next")
+        claimed.begin_incarnation("")
+        claimed.sweep()
         counts.append(len(store.calls))
     assert counts[0] == counts[1] < 60
 
@@ -159,7 +158,7 @@ def test_a_driver_whose_log_was_empty_when_it_slept_claims_at_the_end(store):
     sleeper = open_log(store)
     sleeper.refresh()
     a_life(store, 30, every=4)
-    assert sleeper.claim(1, "late") == records.Token(1, 2)
+    assert sleeper.claim(1, "late").token == records.Token(1, 2)
     assert sleeper.state.last_number == 31
 
 

@@ -23,13 +23,12 @@ def clock():
 
 @pytest.fixture
 def guard(store, clock):
-    log = LineageLog(store, clock)
-    log.claim(1, "me")
+    log = LineageLog(store, clock).claim(1, "me")
     return FenceGuard(log, 30.0, clock)
 
 
 def test_a_new_guard_lets_the_driver_go(guard):
-    assert guard.allow()
+    assert guard.check() is Verdict.GO
 
 
 def test_the_log_is_read_every_third_of_the_timeout_and_not_more(guard, store, clock):
@@ -45,7 +44,7 @@ def test_an_outage_pauses_the_driver_when_its_last_success_is_too_old(guard, sto
     store.unplug()
     clock.now += 29.0
     guard.poll()
-    assert guard.allow()
+    assert guard.check() is Verdict.GO
     clock.now += 1.0
     assert guard.check() is Verdict.PAUSED
     assert isinstance(guard.cause, errors.StorageUnavailable)
@@ -55,11 +54,11 @@ def test_the_driver_goes_on_when_the_storage_is_back(guard, store, clock):
     store.unplug()
     clock.now += 300.0
     guard.poll()
-    assert not guard.allow()
+    assert guard.check() is Verdict.PAUSED
     store.heal()
     clock.now += 10.0
     guard.poll()
-    assert guard.allow()
+    assert guard.check() is Verdict.GO
     assert guard.cause is None
 
 
@@ -84,7 +83,7 @@ def test_a_newer_claim_is_found_and_said_for_ever(guard, store, clock):
         guard.poll()
     store.unplug()
     with pytest.raises(errors.Fenced, match="successor"):
-        guard.allow()
+        guard.check()
 
 
 def test_what_a_fenced_driver_finds_missing_is_no_damage(guard, store, clock):
@@ -99,12 +98,11 @@ def test_what_a_fenced_driver_finds_missing_is_no_damage(guard, store, clock):
 
 def test_a_timeout_of_nothing_is_refused(guard, store, clock):
     with pytest.raises(errors.SpecInvalid, match="fenceTimeout is 0"):
-        FenceGuard(LineageLog(store, clock), 0, clock)
+        FenceGuard(LineageLog(store, clock).claim(2, "me"), 0, clock)
 
 
 def test_the_thread_finds_a_newer_claim_by_itself_and_ends(store):
-    log = LineageLog(store, SystemClock())
-    log.claim(1, "me")
+    log = LineageLog(store, SystemClock()).claim(1, "me")
     guard = FenceGuard(log, 0.3, SystemClock())
     guard.start()
     try:
@@ -119,12 +117,17 @@ def test_the_thread_finds_a_newer_claim_by_itself_and_ends(store):
     assert not guard._thread.is_alive()
 
 
+@pytest.mark.fault_on("a driver")
+@pytest.mark.fault(
+    broken="the driver's machine is suspended for an hour",
+    when="between two reads of its log",
+    expected="that time counts against its fenceTimeout, and it pauses",
+)
 def test_time_for_which_the_machine_was_suspended_counts(store, monkeypatch):
     clocks = {time.CLOCK_MONOTONIC: 1000.0, time.CLOCK_BOOTTIME: 1000.0}
     monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
     monkeypatch.setattr(time, "monotonic", lambda: clocks[time.CLOCK_MONOTONIC])
-    log = LineageLog(store, ManualClock())
-    log.claim(1, "me")
+    log = LineageLog(store, ManualClock()).claim(1, "me")
     guard = FenceGuard(log, 30.0, WakefulClock())
     clocks[time.CLOCK_MONOTONIC] += 1.0
     clocks[time.CLOCK_BOOTTIME] += 29.0

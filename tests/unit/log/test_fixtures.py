@@ -37,8 +37,8 @@ def test_a_stored_log_says_what_it_said(stored):
 
 def test_a_stored_log_goes_on_and_is_compacted(stored):
     store, entries, checkpoint = stored
-    log = LineageLog(store, ManualClock(), base_every=20)
-    assert log.claim(2, "the next") == records.Token(2, 1)
+    log = LineageLog(store, ManualClock(), base_every=20).claim(2, "the next")
+    assert log.token == records.Token(2, 1)
     log.begin_incarnation("")
     for _ in range(60):
         log.append(records.Tombstone(paths=("x",)))

@@ -48,6 +48,11 @@ class ListsLate(HookedStore):
         return iter(list(self.store.list(prefix))[:-1])
 
 
+@pytest.mark.fault(
+    broken="a listing of the storage lacks the newest object",
+    when="a job looks for its lineage, or starts empty",
+    expected="it finds the newest lineage, and a new pointer has the next number",
+)
 def test_a_pointer_that_the_listing_does_not_show_yet_is_found_all_the_same(root):
     late = ListsLate(root)
     first = open_job(root)

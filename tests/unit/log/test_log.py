@@ -35,8 +35,7 @@ def commit(number, incarnation=1):
 
 
 def test_what_is_published_is_the_highest_number_that_was_said(store):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     assert log.state.published == 0
     for number in (3, 2):
         log.append(records.Tombstone(published=number))
@@ -45,21 +44,20 @@ def test_what_is_published_is_the_highest_number_that_was_said(store):
 
 
 def test_the_first_claim_is_life_one_of_its_attempt(store):
-    log = open_log(store)
-    assert log.claim(4, "me") == records.Token(4, 1)
+    log = open_log(store).claim(4, "me")
+    assert log.token == records.Token(4, 1)
     assert log.state.claim_number == 1
 
 
 def test_each_restart_within_an_attempt_is_a_life_above_the_last(store):
     for life in (1, 2, 3):
-        assert open_log(store).claim(1, f"life {life}") == records.Token(1, life)
+        assert open_log(store).claim(1, f"life {life}").token == records.Token(1, life)
 
 
 def test_a_higher_attempt_begins_with_life_one_and_fences_the_older(store):
-    old, new = open_log(store), open_log(store)
-    old.claim(1, "old")
+    old = open_log(store).claim(1, "old")
     old.append(stone())
-    new.claim(2, "new driver")
+    new = open_log(store).claim(2, "new driver")
     with pytest.raises(
         errors.Fenced, match=r"claimed by new driver \(attempt 2, life 1\).*attempt 1, life 1"
     ):
@@ -74,33 +72,29 @@ def test_a_lower_attempt_may_not_claim_at_all(store):
 
 
 def test_a_lineage_is_released_until_it_is_claimed_again(store):
-    first = open_log(store)
-    first.claim(1, "a")
+    first = open_log(store).claim(1, "a")
     assert not first.state.claim.released
     first.release()
     with pytest.raises(errors.Fenced):
         first.append(stone())
-    second = open_log(store)
-    assert second.refresh().claim == records.Claim(
+    unclaimed = open_log(store)
+    assert unclaimed.refresh().claim == records.Claim(
         attempt=1, life=1, driver="a", released=True, knows_floor=True
     )
-    second.claim(2, "b")
+    second = unclaimed.claim(2, "b")
     assert second.state.claim == records.Claim(attempt=2, life=1, driver="b", knows_floor=True)
     with pytest.raises(errors.Fenced):
         first.release()
 
 
 def test_the_next_life_of_the_same_attempt_claims_as_ever_what_was_released(store):
-    first = open_log(store)
-    first.claim(1, "a")
+    first = open_log(store).claim(1, "a")
     first.release()
-    assert open_log(store).claim(1, "b") == records.Token(1, 2)
+    assert open_log(store).claim(1, "b").token == records.Token(1, 2)
 
 
 def test_an_older_life_is_fenced_by_a_newer_one_of_the_same_attempt(store):
-    old, new = open_log(store), open_log(store)
-    old.claim(1, "old")
-    new.claim(1, "new")
+    old, new = (open_log(store).claim(1, who) for who in ("old", "new"))
     with pytest.raises(errors.Fenced):
         old.check()
     new.check()
@@ -109,20 +103,20 @@ def test_an_older_life_is_fenced_by_a_newer_one_of_the_same_attempt(store):
 def test_of_two_drivers_that_claim_at_once_one_stays(store):
     logs = [open_log(store) for _ in range(6)]
     start = threading.Barrier(len(logs))
-    tokens = []
+    claimed = []
 
     def claim(log):
         start.wait()
-        tokens.append(log.claim(1, "x"))
+        claimed.append(log.claim(1, "x"))
 
     threads = [threading.Thread(target=claim, args=(log,)) for log in logs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(tokens) == [records.Token(1, life) for life in range(1, 7)]
+    assert sorted(log.token for log in claimed) == [records.Token(1, life) for life in range(1, 7)]
     alive = []
-    for log in logs:
+    for log in claimed:
         try:
             log.append(stone())
             alive.append(log.token)
@@ -132,8 +126,7 @@ def test_of_two_drivers_that_claim_at_once_one_stays(store):
 
 
 def test_an_offline_tombstone_between_two_commits_is_tolerated(store):
-    driver, offline = open_log(store), open_log(store)
-    driver.claim(1, "driver")
+    driver, offline = open_log(store).claim(1, "driver"), open_log(store)
     driver.begin_incarnation("")
     assert offline.append(stone("offline")) == 3
     assert driver.append(commit(1)) == 4
@@ -141,8 +134,7 @@ def test_an_offline_tombstone_between_two_commits_is_tolerated(store):
 
 
 def test_an_append_is_decided_again_from_what_came_between(store):
-    driver, offline = open_log(store), open_log(store)
-    driver.claim(1, "driver")
+    driver, offline = open_log(store).claim(1, "driver"), open_log(store)
     offline.append(stone())
     seen = []
 
@@ -171,8 +163,7 @@ def lost_answer(store, *, stored):
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_an_append_whose_answer_was_lost_happens_once_when_repeated(store, stored):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     lost_answer(store, stored=stored)
     with pytest.raises(errors.StorageUnavailable):
         log.append(commit(1))
@@ -181,8 +172,7 @@ def test_an_append_whose_answer_was_lost_happens_once_when_repeated(store, store
 
 
 def test_an_open_append_that_took_place_is_seen_before_another_record(store):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     lost_answer(store, stored=True)
     with pytest.raises(errors.StorageUnavailable):
         log.append(commit(1))
@@ -195,8 +185,9 @@ def test_a_claim_whose_answer_was_lost_is_ours_when_repeated(store):
     lost_answer(store, stored=True)
     with pytest.raises(errors.StorageUnavailable):
         log.claim(1, "me")
-    assert log.claim(1, "me") == records.Token(1, 1)
-    log.append(stone())
+    claimed = log.claim(1, "me")
+    assert claimed.token == records.Token(1, 1)
+    claimed.append(stone())
 
 
 def test_the_same_record_of_another_writer_is_not_taken_for_ours(store):
@@ -208,22 +199,20 @@ def test_the_same_record_of_another_writer_is_not_taken_for_ours(store):
 
 
 def test_a_closed_attempt_never_runs_again_but_the_next_one_does(store):
-    log = open_log(store)
-    log.claim(2, "me")
+    log = open_log(store).claim(2, "me")
     log.begin_incarnation("")
     log.append(records.Closed(savepoint_url="s3://sp", trigger_id="t", attempt=2))
     with pytest.raises(errors.Fenced, match="attempt 2 was stopped with the savepoint s3://sp"):
         open_log(store).claim(2, "again")
-    other = open_log(store)
-    assert other.claim(3, "next") == records.Token(3, 1)
+    other = open_log(store).claim(3, "next")
+    assert other.token == records.Token(3, 1)
     assert other.state.closed is not None
     assert other.begin_incarnation("s3://sp") == 2
     assert other.state.closed is None
 
 
 def test_a_damaged_entry_is_an_error_and_never_a_shorter_history(store, tmp_path):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     for _ in range(3):
         log.append(stone())
     store.delete([key_of(3)])
@@ -233,16 +222,14 @@ def test_a_damaged_entry_is_an_error_and_never_a_shorter_history(store, tmp_path
 
 
 def test_an_entry_under_a_wrong_number_is_damage(store):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     store.put_if_absent(key_of(2), store.get(key_of(1)))
     with pytest.raises(errors.CorruptData, match="holds the entry 1"):
         log.refresh()
 
 
 def test_an_outage_is_said_and_nothing_is_known_by_it(store):
-    log = open_log(store)
-    log.claim(1, "me")
+    log = open_log(store).claim(1, "me")
     store.unplug()
     for act in (log.refresh, log.check, lambda: log.append(stone())):
         with pytest.raises(errors.StorageUnavailable):
@@ -252,7 +239,7 @@ def test_an_outage_is_said_and_nothing_is_known_by_it(store):
 
 
 def live(log):
-    log.claim(1, "me")
+    log = log.claim(1, "me")
     for step in range(10):
         log.append(stone(f"{step}"))
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from sparkstate import errors
 from sparkstate.manifest import load
+from sparkstate.manifest.document import API_VERSION, KIND
 
 HEAD = "apiVersion: sparkstate.io/v1alpha1\nkind: StatefulSparkJob\nmetadata:\n  name: flights\n"
 
@@ -102,6 +104,17 @@ def test_values_that_yaml_11_would_bend_stay_what_they_look_like() -> None:
     refused(
         f"{HEAD}spec:\n  module: a\n  params:\n    on: 'x'\n", "the key True is not text; write it in quotes"
     )
+
+
+def test_a_character_that_json_writes_as_two_escapes_is_read_as_one() -> None:
+    spec = {"pythonFile": "job.py", "params": {"\U0001f600": "\\ud83d ä\u2028\U00010000"}}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "flights"}, "spec": spec}
+    assert load(json.dumps(document)).spec == spec
+
+
+def test_half_of_a_character_is_refused_with_its_line() -> None:
+    text = HEAD + 'spec:\n  pythonFile: job.py\n  params: {x: "a\\ud83d"}\n'
+    refused(text, r"line 7: 'a\ud83d' holds half of a character; write the whole")
 
 
 def test_a_value_that_may_be_a_key_is_never_shown() -> None:

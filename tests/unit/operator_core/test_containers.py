@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, job, look, revision, running_status
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, job_pods, labels, observed
 
 RUNS = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 
@@ -40,7 +40,7 @@ def seen(
     ]
     inits = [{"name": "fetch", "state": init}] if init is not None else []
     marks = {labels.ROLE: "driver", labels.ATTEMPT: "1", labels.REVISION: revision().name}
-    return observed.pod_of(
+    return job_pods.read(
         {
             "metadata": {"name": "orders-driver-1", "uid": "pod-1", "resourceVersion": "1", "labels": marks},
             "spec": {"nodeName": "node-1", "restartPolicy": policy},
@@ -186,7 +186,7 @@ def test_a_sidecar_among_the_init_containers_is_waited_for_until_it_has_started(
             "containerStatuses": [{"name": "driver", "state": RUNS if started else BEGINS}],
         },
     }
-    assert observed.pod_of(body).preparing == waits_for
+    assert job_pods.read(body).preparing == waits_for
 
 
 @pytest.mark.parametrize(
@@ -223,4 +223,4 @@ def test_whether_a_deleted_driver_is_about_to_end_is_its_own_container_s_and_its
             ],
         },
     }
-    assert observed.pod_of(body).terminating_gracefully == leaves
+    assert job_pods.read(body).terminating_gracefully == leaves

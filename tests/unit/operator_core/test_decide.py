@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import DEATH_S, NOW, acts, ended, job, look, pod, revision, running_status, trace
 
-from sparkstate_operator import actions, clock, observed
+from sparkstate_operator import actions, clock, job_pods, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
 
@@ -395,5 +395,5 @@ def test_a_deletion_by_a_taint_is_read_from_the_pod() -> None:
             ],
         },
     }
-    found = observed.pod_of(body)
+    found = job_pods.read(body)
     assert (found.grace_s, found.abandoned) == (120.0, True)

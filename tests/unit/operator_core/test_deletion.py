@@ -10,7 +10,8 @@ import pytest
 from support.scene.decisions import NOW, acts, job, look, pod, running_status
 
 from sparkstate_operator import actions, observed
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import deadlines, naming
+from sparkstate_operator.decide import deletion
 
 BEGUN = {"action": "delete", "attempt": 1, "since": "2026-01-01T12:00:00Z"}
 DENIED = {"message": "access denied"}
@@ -30,9 +31,27 @@ def unjudged(policy: str) -> observed.ObservedState:
     )
 
 
-def purging(*, failed: bool = False, succeeded: bool = False, **result: Any) -> observed.Task:
+def purging(*, failed: bool = False, succeeded: bool = False, **result: Any) -> observed.Command:
     name = naming.command_job("orders", "uid-1", "purge")
-    return observed.Task(name, "t", "1", "purge", succeeded, failed, result, NOW)
+    return observed.Command(name, "t", "1", "purge", succeeded, failed, result, NOW)
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("7s", 7), ("", 300), ("soon", 300), ("9" * 31 + "h", 100 * 365 * 86_400)],
+    ids=["readable", "none", "not readable", "without end"],
+)
+def test_every_deletion_has_a_deadline_that_comes(told: str, seconds: int) -> None:
+    assert deadlines.of_deletion(told) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("told", ["soon", {"deadline": "soon"}, {"deadline": 5}, ["x"]], ids=str)
+def test_a_deletion_whose_spec_cannot_be_read_is_overdue_by_the_built_in_deadline(told: Any) -> None:
+    seen = deleted()
+    seen = dataclasses.replace(seen, job=dataclasses.replace(seen.job, spec={"deletion": told}))
+    assert not deletion.overdue(seen)
+    assert deletion.overdue(later(seen))
+    assert acts(look(later(seen), "cannot be read"), actions.RemoveFinalizer)
 
 
 def later(seen: observed.ObservedState) -> observed.ObservedState:
@@ -44,7 +63,7 @@ def taken(decision: actions.Decision) -> str:
     """Which step it was, by what it does."""
     if acts(decision, actions.RemoveFinalizer):
         return "given up" if any(note.reason == "DeletionDegraded" for note in decision.notes) else "ended"
-    if acts(decision, actions.CreateTask):
+    if acts(decision, actions.CreateCommand):
         return "purged"
     (act,) = decision.actions
     assert isinstance(act, actions.DeletePod)
@@ -67,7 +86,7 @@ OLDER = dataclasses.replace(
         pytest.param(OLDER, "stopped", id="an older driver that lives, before the data"),
         pytest.param(deleted("purge"), "purged", id="data"),
         pytest.param(deleted("retain"), "ended", id="nothing is left"),
-        pytest.param(deleted("purge", tasks=(purging(succeeded=True),)), "ended", id="the data is gone"),
+        pytest.param(deleted("purge", commands=(purging(succeeded=True),)), "ended", id="the data is gone"),
         pytest.param(deleted("purge", namespace_terminating=True), "ended", id="no command can be made"),
     ],
 )
@@ -90,14 +109,14 @@ def test_nothing_is_done_before_the_policy_is_written_down() -> None:
 
 
 def test_a_purge_that_failed_is_told_and_made_again_after_its_pause() -> None:
-    pauses = look(deleted(tasks=(purging(failed=True, **DENIED),)))
+    pauses = look(deleted(commands=(purging(failed=True, **DENIED),)))
     assert pauses.actions == ()
     assert [note.reason for note in pauses.notes] == ["PurgeFailed"]
     assert "access denied" in pauses.status["message"]
     due = dataclasses.replace(
-        deleted(tasks=(purging(failed=True, **DENIED),)), now=NOW + timedelta(seconds=31)
+        deleted(commands=(purging(failed=True, **DENIED),)), now=NOW + timedelta(seconds=31)
     )
-    assert [type(act) for act in look(due).actions] == [actions.DeleteTask]
+    assert [type(act) for act in look(due).actions] == [actions.DeleteCommand]
 
 
 def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> None:
@@ -109,7 +128,7 @@ def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> Non
 
 
 @pytest.mark.parametrize(
-    "tasks",
+    "commands",
     [
         pytest.param((), id="the command is made"),
         pytest.param((purging(),), id="it runs"),
@@ -117,9 +136,9 @@ def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> Non
     ],
 )
 def test_a_purge_beside_a_pod_whose_end_nobody_confirms_looks_at_its_own_pace(
-    tasks: tuple[observed.Task, ...],
+    commands: tuple[observed.Command, ...],
 ) -> None:
     """The pod became harmless long ago. Taken for the time of the next look, that moment asked for five looks a second
     as long as the purge took."""
     lost = pod(deleting_at=NOW - timedelta(hours=1), ready=False)
-    assert look(deleted("purge", lost, tasks=tasks)).wait_s == 2.0
+    assert look(deleted("purge", lost, commands=commands)).wait_s == 2.0

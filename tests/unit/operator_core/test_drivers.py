@@ -74,11 +74,13 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def drivers(clock: Clock) -> AsyncIterator[tuple[driver.Drivers, Server]]:
+async def drivers(
+    clock: Clock, queue: KeyedQueue[str] | None = None
+) -> AsyncIterator[tuple[driver.Drivers, Server]]:
     server = Server()
     listening = await asyncio.start_server(server.answer, "0.0.0.0", 0, backlog=1024)
     server.port = listening.sockets[0].getsockname()[1]
-    found = driver.Drivers(clock, server.port)
+    found = driver.Drivers(clock, server.port, queue.aside if queue is not None else contextlib.nullcontext)
     try:
         yield found, server
     finally:
@@ -103,8 +105,9 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
     ticks_s: list[float] = []
 
     async def scenario() -> None:
-        async with drivers(Clock()) as (found, _):
-            loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        queue: KeyedQueue[str] = KeyedQueue(monotonic=loop.time, rng=random.Random(1))
+        async with drivers(Clock(), queue) as (found, _):
 
             async def work(ip: str) -> Requeue:
                 try:
@@ -115,14 +118,12 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
                 ends_s.append(loop.time())
                 return Requeue(0.2, exact=True)
 
-            queue = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
-            found.aside = queue.aside
             for number in range(100):
                 queue.add(f"127.1.0.{number + 1}")
                 queue.add(f"127.2.0.{number + 1}")
             queue.add(HEALTHY, 1.0)
             ends_s.append(loop.time() + 1.0)
-            working = asyncio.create_task(queue.run(8))
+            working = asyncio.create_task(queue.run(8, work))
             ticking = asyncio.create_task(tick(loop))
             async with asyncio.timeout(120):
                 while len(unanswered) < 200 or len(ends_s) < 10:
@@ -242,10 +243,15 @@ def test_what_a_stranger_at_the_drivers_address_answers_says_nothing_of_the_driv
 
 def test_only_so_many_older_drivers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "OLDER", 2)
-    found = driver.Drivers(Clock())
-    for uid in ("a", "b", "a", "c"):
-        found._know_older(uid, 1)
-    assert list(found._older) == ["a", "c"]
+
+    async def scenario() -> list[str]:
+        found = driver.Drivers(Clock())
+        for uid in ("a", "b", "a", "c"):
+            found._know_older(uid, 1)
+        await found.close()
+        return list(found._older)
+
+    assert asyncio.run(scenario()) == ["a", "c"]
 
 
 def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:

@@ -91,16 +91,16 @@ def stopping(status: str, **fields: Any) -> actions.Decision:
 
 def purge_failed() -> actions.Decision:
     name = naming.command_job("orders", "uid-1", "purge")
-    failed = observed.Task(name, "t", "1", "purge", False, True, {"message": "no"})
+    failed = observed.Command(name, "t", "1", "purge", False, True, {"message": "no"})
     status = running_status(phase="Deleting", **intent("delete", policy="purge"))
-    return look(status, deleting=True, deletion={"policy": "purge"}, tasks=(failed,))
+    return look(status, deleting=True, deletion={"policy": "purge"}, commands=(failed,))
 
 
 def storage_answers(*, failed: bool) -> actions.Decision:
     name = naming.command_job("orders", "uid-1", "restore-info")
     result = {"message": "away"} if failed else {"found": False}
-    task = observed.Task(name, "t", "1", "restore-info", not failed, failed, result)
-    return look({"phase": "Pending", "intent": {"action": "recover"}}, tasks=(task,))
+    command = observed.Command(name, "t", "1", "restore-info", not failed, failed, result)
+    return look({"phase": "Pending", "intent": {"action": "recover"}}, commands=(command,))
 
 
 JOB: dict[str, Callable[[], actions.Decision]] = {
@@ -165,8 +165,8 @@ def snap(status: dict[str, Any], *, deleting: bool = False, **fields: Any) -> ac
     return snapshot.decide(around, revision(), Config())
 
 
-def command(verb: str, **result: Any) -> tuple[observed.Task, ...]:
-    return (observed.Task(naming.command_job("one", "s-1", verb), "t", "1", verb, True, False, result),)
+def command(verb: str, **result: Any) -> tuple[observed.Command, ...]:
+    return (observed.Command(naming.command_job("one", "s-1", verb), "t", "1", verb, True, False, result),)
 
 
 ASKED = {"phase": "InProgress", "triggerId": "t", "jobUid": "uid-1", "triggeredTime": clock.text(NOW)}
@@ -174,8 +174,8 @@ GOING = {"phase": "Deleting", "uri": URI, "jobUid": "uid-1"}
 SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
     "SnapshotCompleted": lambda: snap(ASKED, report=saved("COMPLETED", location=URI)),
     "SnapshotFailed": lambda: snap(ASKED, report=saved("FAILED")),
-    "SnapshotRegistered": lambda: snap({}, spec={"uri": URI}, tasks=command("verify", epoch=1)),
-    "DataDeleted": lambda: snap(GOING, deleting=True, tasks=command("delete", deleted=[URI])),
+    "SnapshotRegistered": lambda: snap({}, spec={"uri": URI}, commands=command("verify", epoch=1)),
+    "DataDeleted": lambda: snap(GOING, deleting=True, commands=command("delete", deleted=[URI])),
     "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),
 }
 NORMAL = {

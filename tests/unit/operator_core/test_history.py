@@ -103,7 +103,7 @@ def test_jobs_that_failed_together_come_back_at_times_of_their_own() -> None:
     [
         ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3}}, 100),
         ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 250}}, 250),
-        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1 << 30}}, restarts.MOST_KEPT),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1_000_000_000}}, restarts.MOST_KEPT),
         ({"strategy": "failure-rate", "failureRate": {"maxFailuresPerInterval": 300}}, 300),
         ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 200}}, 200),
         ({"strategy": "none"}, 100),

@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.scene import tables
 from support.scene.decisions import NOW, job, pod
 from support.scene.job_lives import REVISIONS, WANTED, Life
 from support.scene.kept_scene import SETTLED, Scene
@@ -48,7 +49,7 @@ def walked(lives: int, *, forgets: bool) -> set[Step]:
 
 def test_the_table_has_nothing_that_does_not_happen() -> None:
     ordinary, forgetful = walked(300, forgets=False), walked(1000, forgets=True)
-    expected = set(transitions.every(job_life.TABLE))
+    expected = set(tables.every(job_life.TABLE))
     assert {told(step) for step in expected - ordinary - forgetful} == set()
     late = {step for step in ordinary if step.before in step.cause.stale}
     assert {told(step) for step in late} == set(), "no lost status is needed for it"
@@ -61,7 +62,7 @@ def told(step: Step) -> str:
 
 
 def test_the_table_has_every_phase_and_each_can_be_reached_and_left() -> None:
-    every = list(transitions.every(job_life.TABLE))
+    every = list(tables.every(job_life.TABLE))
     assert {step.after for step in every} == set(JOB)
     assert {step.before for step in every} == {*JOB, transitions.NEW} - {"Deleting"}
 

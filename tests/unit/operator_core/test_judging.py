@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.scene.decisions import NOW, acts, job, pod, revision, running_status
+from support.specs import hostile
 
 from sparkstate_operator import actions, clock, judging, observe, observed, plan, reconcile
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import revisions, templates
 from sparkstate_operator.decide import decide
-from sparkstate_operator.objects import children, driver
+from sparkstate_operator.objects import children, driver, executor
 from sparkstate_operator.objects.parts import Context
 
 
@@ -122,7 +123,7 @@ def test_the_names_that_are_refused_are_those_of_our_volumes() -> None:
         found, why = judging.judge(job(deployment="cluster", **more), Config())
         assert found is not None, why
         context = Context(job(), found, Config())
-        built = {"driver": driver.pod(context, 1), "executor": driver.executor_template(context, 1)}
+        built = {"driver": driver.pod(context, 1), "executor": executor.template(context, 1)}
         for role, made in built.items():
             kinds = {one["name"]: next(iter(one.keys() - {"name"})) for one in made["spec"]["volumes"]}
             assert templates.own_volumes(found.resolved, role) == kinds  # type: ignore[arg-type]
@@ -177,42 +178,7 @@ def test_what_nobody_foresaw_is_told_in_its_own_words_and_logged_with_its_traceb
     assert caplog.records[0].exc_info is not None
 
 
-NAMES = st.sampled_from(["driver", "executor", "logs", "name", "memory", ""])
-PLAIN = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), NAMES,
-    st.sampled_from(["4GB", "1Gi", "-1", "1e400", "9" * 5000, "2m", "\u0664"]), st.text(max_size=5),
-)  # fmt: skip
-ANY = st.recursive(
-    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=6
-)
-
-
-def mixed(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """An object with some of these fields, or with something else in their place, or something else itself."""
-    return st.one_of(
-        st.fixed_dictionaries({}, optional={name: shape | ANY for name, shape in fields.items()}), ANY
-    )
-
-
-RESOURCES = mixed(limits=mixed(memory=PLAIN, cpu=PLAIN), requests=mixed(memory=PLAIN))
-ENTRIES = st.lists(mixed(name=NAMES, mountPath=NAMES, value=PLAIN), max_size=2)
-CONTAINERS = st.lists(
-    mixed(name=NAMES, resources=RESOURCES, env=ENTRIES, volumeMounts=ENTRIES, ports=ENTRIES), max_size=2
-)
-SPEC = mixed(
-    containers=CONTAINERS,
-    initContainers=CONTAINERS,
-    volumes=ENTRIES,
-    imagePullSecrets=ENTRIES,
-    tolerations=st.lists(mixed(key=NAMES, operator=NAMES), max_size=2),
-    terminationGracePeriodSeconds=PLAIN,
-)
-TEMPLATES = st.fixed_dictionaries(
-    {}, optional={"metadata": mixed(labels=ANY, annotations=ANY), "spec": SPEC, "other": ANY}
-)
-
-
-@given(TEMPLATES, TEMPLATES, st.sampled_from(["local", "cluster"]))
+@given(hostile.TEMPLATES, hostile.TEMPLATES, st.sampled_from(["local", "cluster"]))
 @pytest.mark.fault_on("Kubernetes")
 @pytest.mark.fault(
     broken="a pod template of any shape",

@@ -11,10 +11,11 @@ import pytest
 from support.scene.decisions import NOW, pod
 from support.scene.kept_scene import KEY, SETTLED, Scene, said
 
-from sparkstate_operator import inventory, kept_look, labels, observed, relabelled_jobs
+from sparkstate_operator import inventory, kept_look, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.managing import Manager
+from sparkstate_operator.watching import relabelled_jobs
 
 OURS = Config(mark="ops/ours")
 BLUE = {labels.OPERATOR_CLASS: "blue"}

@@ -9,10 +9,10 @@ import click
 import pytest
 from support.scene import decisions, kept_scene
 
-from sparkstate_operator import actions, cli, holding, kept_name, labels, observed
+from sparkstate_operator import actions, cli, holding, job_pods, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
-from sparkstate_operator.objects import children, driver, parts, tasks
+from sparkstate_operator.objects import children, commands, driver, parts
 
 FOUND = "0000-kube-system"
 OPS = Config(cluster="prod", cluster_id=FOUND, mark="ops/ours")
@@ -47,7 +47,7 @@ def begin(job: observed.Job, config: Config) -> tuple[str, observed.Job]:
     for one in (named, after):
         context = parts.Context(one, wanted, config)
         assert {"name": "SPARKSTATE_CLUSTER", "value": name} in parts.environment(context, 2)
-        purge = tasks.of_job(context, actions.CreateTask("purge", "purge", ("purge",)), "orders-1")
+        purge = commands.of_job(context, actions.CreateCommand("purge", "purge", ("purge",), 600), "orders-1")
         assert dict(purge.environment)["SPARKSTATE_CLUSTER"] == name
     return name, after
 
@@ -271,7 +271,7 @@ def test_a_wiped_status_gets_back_the_name_that_the_newest_attempt_was_given(tol
     config = Config(cluster="default", cluster_found=True)
     ran_as = ran("green", attempt=2)
     context = parts.Context(ran_as, decisions.revision(), config)
-    pod = observed.pod_of(as_stored(driver.pod(context, 2)))
+    pod = job_pods.read(as_stored(driver.pod(context, 2)))
     maps = [config_map(1, ran("red"), config), config_map(2, ran_as, config)]
     if told_by == "ConfigMap":
         drivers: tuple[observed.Pod, ...] = ()

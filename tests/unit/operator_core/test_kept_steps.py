@@ -13,9 +13,9 @@ from support.scene.decisions import NOW, ended, job, pod
 from support.scene.kept_scene import KEY, SETTLED, Scene, said, too_deep
 
 from sparkstate_operator import kept_look, observed
-from sparkstate_operator.decide.progress import PROGRESS_FIELDS
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.memories import UNHEARD
+from sparkstate_operator.model.status import PROGRESS_FIELDS
 
 
 def test_progress_is_one_write_and_no_look() -> None:
@@ -274,7 +274,7 @@ def test_polls_let_all_else_pass_but_for_what_is_timed_and_drivers_that_did_not_
 
 def test_while_events_wait_progress_and_looks_without_a_reason_leave_the_api_server_to_them() -> None:
     scene = Scene(jobs=2000)
-    scene.reconciler.behind = lambda: True
+    scene.behind = True
     for pace in (scene.reconciler._looks, scene.reconciler._writes):
         assert pace.take("the turn of this second"), "one a second passes"
         pace.end("the turn of this second")
@@ -283,6 +283,6 @@ def test_while_events_wait_progress_and_looks_without_a_reason_leave_the_api_ser
     scene.memory.dues.resync_s = scene.clock.now_s
     scene.step(0.0)
     assert (scene.world.looks, scene.world.done) == (0, [])
-    scene.reconciler.behind = lambda: False
+    scene.behind = False
     scene.step(1.0)
     assert scene.world.looks == 1

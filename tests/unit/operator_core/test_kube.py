@@ -6,17 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.scene import kubeconfig
 
 from sparkstate_operator.edges import kube
 
-CONFIG = """
-apiVersion: v1
-kind: Config
-current-context: it
-clusters: [{name: it, cluster: {server: "https://api.example:6443"}}]
-users: [{name: it, user: {token: abc}}]
-contexts: [{name: it, context: {cluster: it, user: it}}]
-"""
+CONFIG = kubeconfig.text("https://api.example:6443")
 
 
 @pytest.mark.parametrize(

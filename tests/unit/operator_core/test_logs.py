@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 
 import pytest
+from support.repository import tree
 
 from sparkstate_operator import hooks, logs
 from sparkstate_operator.actions import Write
@@ -27,10 +29,32 @@ def test_what_stands_behind_the_name_of_a_secret_is_not_shown(text: str) -> None
 
 def test_a_record_is_one_line_with_its_fields() -> None:
     record = logging.makeLogRecord(
-        {"msg": "phase %s", "args": ("Running",), "levelname": "INFO", "job": "orders"}
+        {"msg": "phase %s", "args": ("Running",), "levelname": "INFO", "object": "orders"}
     )
     document = json.loads(logs.JsonLines().format(record))
-    assert (document["message"], document["job"], document["level"]) == ("phase Running", "orders", "info")
+    assert (document["message"], document["object"], document["level"]) == ("phase Running", "orders", "info")
+
+
+def fields() -> dict[str, list[str]]:
+    """The names under which the operator's log lines say more, each with the files that use it."""
+    found: dict[str, list[str]] = {}
+    for path in tree.files(".py", below=tree.OPERATOR):
+        nodes = list(ast.walk(tree.parsed(path)))
+        given = [node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "extra"]
+        named = {node.id for node in given if isinstance(node, ast.Name)}
+        assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+        given += [node.value for node in assigned if ast.unparse(node.targets[0]) in named]
+        for document in given:
+            for key in document.keys if isinstance(document, ast.Dict) else ():
+                if isinstance(key, ast.Constant):
+                    found.setdefault(str(key.value), []).append(tree.name(path))
+    return found
+
+
+def test_a_job_or_snapshot_has_one_name_in_all_lines() -> None:
+    used = fields()
+    assert set(used) == {"object", "namespace", "pod", "revision", "lease", "retry_s", "why"}
+    assert len(used["object"]) > 8
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from support.scene.decisions import SPEC, job
 from sparkstate_operator import actions, plan
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.core import settings
-from sparkstate_operator.objects import driver, parts, tasks
+from sparkstate_operator.objects import commands, driver, executor, parts, pods
 
 SIDECAR = {"name": "logs", "image": "example/logs:1", "volumeMounts": [{"name": "cache", "mountPath": "/c"}]}
 
@@ -46,7 +46,7 @@ def made(role: str, **spec: Any) -> dict[str, Any]:
     """The pod of attempt 3 (of the driver) or the template of its executors."""
     wanted = settings.resolve({**SPEC, "deployment": "cluster", **spec})
     context = parts.Context(job(), plan.Revision("orders-1", wanted), Config())
-    return driver.pod(context, 3) if role == "driver" else driver.executor_template(context, 3)
+    return driver.pod(context, 3) if role == "driver" else executor.template(context, 3)
 
 
 def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -57,10 +57,10 @@ def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
     plain, pod = made(role), made(role, **{f"{role}Template": template(role)})
     assert pod["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "air"}
-    assert pod["metadata"]["annotations"] == {**driver.EVICTABLE, "note": "why"}
+    assert pod["metadata"]["annotations"] == {**pods.EVICTABLE, "note": "why"}
     spec = pod["spec"]
     assert (spec["nodeSelector"], spec["schedulerName"]) == ({"disk": "ssd"}, "volcano")
-    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *driver.tolerations()]
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *pods.tolerations()]
     assert spec["serviceAccountName"] == plain["spec"]["serviceAccountName"]
     assert by_name(spec["volumes"]) == {
         **by_name(plain["spec"]["volumes"]),
@@ -103,9 +103,16 @@ def test_the_kubelet_asks_the_driver_whether_epochs_make_progress() -> None:
     assert (asked["path"], asked["port"]) == ("/livez", DRIVER_PORT)
 
 
+def test_the_kubelet_ends_a_driver_only_after_two_minutes_without_an_answer() -> None:
+    (container,) = made("driver")["spec"]["containers"]
+    times = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold")
+    assert [container["livenessProbe"][name] for name in times] == [120, 20, 5, 6]
+    assert [container["readinessProbe"].get(name) for name in times] == [None, 5, 5, 3]
+
+
 @pytest.mark.parametrize("role", ["driver", "executor"])
 def test_an_autoscaler_may_take_a_pod_s_node_unless_its_template_says_otherwise(role: str) -> None:
-    (name,) = driver.EVICTABLE
+    (name,) = pods.EVICTABLE
     assert name == "cluster-autoscaler.kubernetes.io/safe-to-evict"
     assert made(role)["metadata"]["annotations"] == {name: "true"}
     kept = {f"{role}Template": {"metadata": {"annotations": {name: "false"}}}}
@@ -144,11 +151,13 @@ def test_the_users_of_all_pods_are_the_template_s_or_the_chart_s_or_the_cluster_
         **{f"{role}Template": {"spec": {"securityContext": theirs}} for role in ("driver", "executor")}
     )
     context = dataclasses.replace(context, config=dataclasses.replace(context.config, ids=ids))
-    command = tasks.of_job(context, actions.CreateTask("purge", "purge", ("purge",)), "rotations-3")
+    command = commands.of_job(
+        context, actions.CreateCommand("purge", "purge", ("purge",), 600), "rotations-3"
+    )
     for spec in (
         driver.pod(context, 3)["spec"],
-        driver.executor_template(context, 3)["spec"],
-        tasks.job(command, ids)["spec"]["template"]["spec"],
+        executor.template(context, 3)["spec"],
+        commands.job(command, ids)["spec"]["template"]["spec"],
     ):
         security = spec["securityContext"]
         assert {name: security[name] for name in IDS if name in security} == found

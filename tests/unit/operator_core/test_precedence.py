@@ -14,7 +14,7 @@ from support.scene.decisions import NOW, ended, job, look, pod, revision, runnin
 from support.scene.job_lives import Life
 
 from sparkstate_operator import observed
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import job_life, naming, transitions
 from sparkstate_operator.decide import (
     deletion,
     failover,
@@ -24,6 +24,7 @@ from sparkstate_operator.decide import (
     recovering,
     snapshot,
     snapshot_asking,
+    snapshot_commanding,
     snapshot_deletion,
     snapshot_following,
     snapshot_registering,
@@ -32,21 +33,28 @@ from sparkstate_operator.decide import (
     troubles,
     upgrading,
 )
+from sparkstate_operator.decide import job as deciding
+from sparkstate_operator.decide.draft import Draft, Pending
 from sparkstate_operator.decide.last_words import End, Failure, Meaning
 
 LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "steps": job_steps.STEPS,
     "a deletion": deletion.STEPS,
+    "a purge": deletion.PURGED,
     "a start": starting.STEPS,
     "a stop": stopping.STEPS,
     "an upgrade": upgrading.STEPS,
     "a lost status": recovering.STEPS,
+    "a spec": deciding.SPECS,
     "a watched attempt": failover.WATCHED,
+    "an attempt whose pod is gone": failover.GONE,
+    "a driver that lives": failover.LIVING,
     "the meaning of an end": last_words.MEANINGS,
     "a failed container": last_words.FAILURES,
     "troubles": troubles.TROUBLES,
     "a snapshot": snapshot.STEPS,
     "the deletion of a snapshot": snapshot_deletion.STEPS,
+    "the command of that deletion": snapshot_commanding.COMMANDED,
     "what a savepoint waits for": snapshot_asking.HINDRANCES,
     "a savepoint that is there": snapshot_registering.REGISTERED,
     "a savepoint": snapshot_following.FOLLOWED,
@@ -86,8 +94,44 @@ SAVING = running_status(
 STARTING = running_status(2, phase="Pending", intent={"action": "start", "since": "2026-01-01T12:00:00Z"})
 """An attempt that is made beside an older driver: a life by chance has one driver at a time."""
 LOST = running_status(phase="Pending", intent={"action": "recover", "since": "2026-01-01T12:00:00Z"})
-UNREAD = observed.Task(naming.command_job("orders", "uid-1", "restore-info"), "t", "1", "", False, True)
+UNPURGED = observed.Command(
+    naming.command_job("orders", "uid-1", "purge"), "p", "1", "", False, True, ended_at=NOW
+)
+"""Data that could not be deleted: in a life by chance it always can be."""
+UNREAD = observed.Command(naming.command_job("orders", "uid-1", "restore-info"), "t", "1", "", False, True)
 """A lost status, and a storage that could not be read: in a life by chance it always can be."""
+
+
+def live(lives: int) -> None:
+    """So many lives by chance, and looks at what no life by chance shows."""
+    for seed in range(lives):
+        list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
+    for seed in range(2 * lives):
+        list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
+    look(observed.ObservedState(job(PURGED, deleting=True), NOW))
+    for after_s in (1, 60):
+        now = NOW + timedelta(seconds=after_s)
+        look(observed.ObservedState(job(PURGED, deleting=True), now, commands=(UNPURGED,)))
+    unknown = {**PURGED, "revision": "gone"}
+    look(
+        observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)),
+        invalid="the spec is wrong",
+    )
+    for after_s, saved in ((1, {"status": "COMPLETED"}), (1, {"status": "FAILED"}), (3600, {})):
+        report = observed.Report({"phase": "RUNNING"}, saved)
+        now = NOW + timedelta(seconds=after_s)
+        look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
+    look(observed.ObservedState(job(STARTING), NOW, drivers=(pod(1),)))
+    look(observed.ObservedState(job(LOST), NOW, commands=(UNREAD,)))
+    # A life by chance changes the image alone, and its pods are always taken.
+    harmless = job(running_status(), generation=2, upgradeMode="savepoint")
+    look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
+    newer = job(running_status(), generation=2, image="example/job:2")
+    look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
+    ending = pod(ready=False, deleting_at=NOW)
+    look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))
+    never_placed = {1: pod(phase="Pending", ready=False, node="", deleting_at=NOW)}
+    look(observed.ObservedState(job(running_status()), NOW, sightings=never_placed))
 
 
 def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,30 +145,61 @@ def test_no_rule_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     monkeypatch.setattr(precedence, "first", first)
-    for seed in range(200):
-        list(Life(random.Random(seed).choice, forgets=seed % 2 == 0).steps(12))
-    for seed in range(400):
-        list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
-    look(observed.ObservedState(job(PURGED, deleting=True), NOW))
-    unknown = {**PURGED, "revision": "gone"}
-    look(
-        observed.ObservedState(job(unknown, deleting=True), NOW, drivers=(pod(),)),
-        invalid="the spec is wrong",
-    )
-    for after_s, saved in ((1, {"status": "COMPLETED"}), (1, {"status": "FAILED"}), (3600, {})):
-        report = observed.Report({"phase": "RUNNING"}, saved)
-        now = NOW + timedelta(seconds=after_s)
-        look(observed.ObservedState(job(SAVING), now, drivers=(pod(),), report=report))
-    look(observed.ObservedState(job(STARTING), NOW, drivers=(pod(1),)))
-    look(observed.ObservedState(job(LOST), NOW, tasks=(UNREAD,)))
-    # A life by chance changes the image alone, and its pods are always taken.
-    harmless = job(running_status(), generation=2, upgradeMode="savepoint")
-    look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
-    newer = job(running_status(), generation=2, image="example/job:2")
-    look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
+    live(200)
     for shown in TROUBLED.values():
         assert troubles.of(PLANNED, *shown) is not None
     assert [rule.__name__ for rules in LISTS.values() for rule in rules if rule not in decided] == []
+
+
+def written(seen: Any) -> str:
+    """All that a rule is given, to the last field."""
+    return repr(vars(seen)) if isinstance(seen, Pending) else repr(seen)
+
+
+def changing(rules: Sequence[Callable[..., Any]], seen: Sequence[Any]) -> list[str]:
+    """The rules that change what they are given. All are asked, not only those before the first that applies."""
+    found = []
+    before = [written(one) for one in seen]
+    for rule in rules:
+        rule(*seen)
+        after = [written(one) for one in seen]
+        if after != before:
+            found.append(rule.__name__)
+            before = after
+    return found
+
+
+def test_no_rule_changes_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[Callable[..., Any]] = set()
+    found: set[str] = set()
+    honest = precedence.first
+
+    def first(rules: Sequence[Callable[..., Any]], *seen: Any) -> Any:
+        answer = honest(rules, *seen)
+        asked.update(rules)
+        found.update(changing(rules, seen))
+        return answer
+
+    monkeypatch.setattr(precedence, "first", first)
+    live(40)
+    assert found == set()
+    assert [name for name, rules in LISTS.items() if not asked.issuperset(rules)] == []
+
+
+def test_a_rule_that_changes_what_it_is_given_is_found() -> None:
+    draft = Draft(observed.ObservedState(job(running_status()), NOW), {}, None)
+
+    def asks(_: Draft) -> None:
+        return None
+
+    def waits(given: Draft) -> None:
+        given.wait(5.0)
+
+    def forgets(given: Draft) -> None:
+        given.intent.clear()
+        given.status["restarts"] = {"attemptKubelet": 1}
+
+    assert changing((asks, waits, forgets), (draft,)) == ["waits", "forgets"]
 
 
 # -- troubles ----------------------------------------------------------------------------------------------------------
@@ -209,3 +284,32 @@ def test_what_an_end_means(end: observed.Termination | None, disturbed: bool, me
 )
 def test_what_the_failure_of_a_container_means(end: observed.Termination, failure: Failure) -> None:
     assert last_words.failure(end) is failure
+
+
+# -- a driver that lives -----------------------------------------------------------------------------------------------
+
+CRASHED = "CrashLoopBackOff"
+
+
+@pytest.mark.parametrize(
+    ("shown", "phase", "cause"),
+    [
+        pytest.param({}, "RUNNING", job_life.RUNS, id="it says that it runs"),
+        pytest.param({"ready": False}, "PAUSED", job_life.RUNS, id="it pauses"),
+        pytest.param({}, None, job_life.RUNS, id="it does not answer, and is ready"),
+        pytest.param(
+            {"waiting": "PodInitializing"}, "RUNNING", job_life.RUNS, id="it runs, its container waits"
+        ),
+        pytest.param({"waiting": CRASHED}, "RUNNING", job_life.WAITS, id="it ran, and crashed again"),
+        pytest.param({}, "RECOVERING", job_life.RECOVERS, id="it recovers"),
+        pytest.param({"waiting": CRASHED}, "RECOVERING", job_life.RECOVERS, id="it recovers after a crash"),
+        pytest.param({"waiting": "ErrImagePull", "ready": False}, None, job_life.WAITS, id="it has no image"),
+        pytest.param({}, "STARTING", None, id="it starts"),
+        pytest.param({"ready": False}, None, None, id="nothing is known"),
+    ],
+)
+def test_what_a_driver_that_lives_does(
+    shown: dict[str, Any], phase: str | None, cause: transitions.Cause | None
+) -> None:
+    report = observed.Report({"phase": phase}) if phase is not None else None
+    assert precedence.first(failover.LIVING, pod(**shown), report) is cause

@@ -10,17 +10,8 @@ import time
 
 import pytest
 
-from sparkstate_operator.queue import (
-    BEHIND_S,
-    BURST,
-    HELD_S,
-    PATIENT,
-    SLOW,
-    SLOW_S,
-    Backoff,
-    KeyedQueue,
-    Requeue,
-)
+from sparkstate_operator.patience import BURST, HELD_S, PATIENT, SLOW, SLOW_S
+from sparkstate_operator.queue import BEHIND_S, Backoff, KeyedQueue, Requeue
 
 
 class Clock:
@@ -32,10 +23,8 @@ class Clock:
 
 
 def queue(clock: Clock, **rest: object) -> KeyedQueue[str]:
-    async def work(key: str) -> None:
-        raise AssertionError("these tests take and end keys by hand")
-
-    return KeyedQueue(work, monotonic=clock, rng=random.Random(1), **rest)  # type: ignore[arg-type]
+    """These tests take and end keys by hand."""
+    return KeyedQueue(monotonic=clock, rng=random.Random(1), **rest)  # type: ignore[arg-type]
 
 
 def test_a_key_that_is_added_often_is_taken_once() -> None:
@@ -139,10 +128,10 @@ def test_keys_are_worked_on_at_once_and_one_failure_ends_nothing() -> None:
             reached.set()
 
         loop = asyncio.get_running_loop()
-        found = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1), backoff=Backoff(60.0))
+        found: KeyedQueue[str] = KeyedQueue(monotonic=loop.time, rng=random.Random(1), backoff=Backoff(60.0))
         for key in ("bad", "a", "b"):
             found.add(key)
-        task = asyncio.create_task(found.run(2))
+        task = asyncio.create_task(found.run(2, work))
         await asyncio.wait_for(reached.wait(), 5)
         await asyncio.sleep(0.05)
         task.cancel()
@@ -166,9 +155,9 @@ def test_who_stands_aside_leaves_its_place_and_is_not_taken_twice() -> None:
             seen.append(f"{key} ends")
 
         loop = asyncio.get_running_loop()
-        found = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+        found: KeyedQueue[str] = KeyedQueue(monotonic=loop.time, rng=random.Random(1))
         found.add("asks")
-        task = asyncio.create_task(found.run(1))
+        task = asyncio.create_task(found.run(1, work))
         await asyncio.sleep(0.05)
         found.add("other")
         found.add("asks")
@@ -338,10 +327,10 @@ def test_no_event_waits_behind_thousands_of_polls_that_are_overdue() -> None:
             polled += 1
             return Requeue(1000.0, patient=True)
 
-        found: KeyedQueue[int] = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+        found: KeyedQueue[int] = KeyedQueue(monotonic=loop.time, rng=random.Random(1))
         for number in range(5000):
             found.add(number, patient=True)
-        task = asyncio.create_task(found.run(24))
+        task = asyncio.create_task(found.run(24, work))
         while polled < 100:
             await asyncio.sleep(0.01)
         before = polled
@@ -357,8 +346,8 @@ def test_no_event_waits_behind_thousands_of_polls_that_are_overdue() -> None:
 
 @pytest.mark.fault_on("the operator")
 @pytest.mark.fault(
-    broken="the API server is very slow, and events hold all workers",
-    when="drivers are to be polled",
+    broken="the API server is slow, and events hold all workers",
+    when="drivers are due to be polled",
     expected="they are polled",
 )
 def test_polls_go_on_while_events_hold_all_places() -> None:
@@ -376,11 +365,11 @@ def test_polls_go_on_while_events_hold_all_places() -> None:
             polled += 1
             return Requeue(1000.0, patient=True)
 
-        found: KeyedQueue[int] = KeyedQueue(work, monotonic=loop.time, rng=random.Random(1))
+        found: KeyedQueue[int] = KeyedQueue(monotonic=loop.time, rng=random.Random(1))
         for number in range(1000):
             found.add(number, patient=True)
             found.add(-1 - number)
-        task = asyncio.create_task(found.run(4))
+        task = asyncio.create_task(found.run(4, work))
         await asyncio.sleep(2.0)
         task.cancel()
         return polled

@@ -22,9 +22,9 @@ POINT: dict[str, Any] = {
 STORED = {"ok": True, "found": True, "lineage": "00aa", "attempt": 5, "problem": None, "restore_point": POINT}
 
 
-def task(*, failed: bool = False, **result: Any) -> observed.Task:
+def command(*, failed: bool = False, **result: Any) -> observed.Command:
     name = naming.command_job("orders", "uid-1", "restore-info")
-    return observed.Task(name, "task-1", "1", "restore-info", not failed, failed, result)
+    return observed.Command(name, "command-1", "1", "restore-info", not failed, failed, result)
 
 
 def recovering(**spec: Any) -> observed.ObservedState:
@@ -32,7 +32,7 @@ def recovering(**spec: Any) -> observed.ObservedState:
     first = look(observed.ObservedState(job(**spec), NOW))
     assert (first.status["intent"]["action"], "attempt" in first.status) == ("recover", False)
     asked = look(observed.ObservedState(job(first.status, **spec), NOW))
-    assert [one.does for one in acts(asked, actions.CreateTask)] == ["restore-info"]
+    assert [one.does for one in acts(asked, actions.CreateCommand)] == ["restore-info"]
     assert not acts(asked, actions.StartAttempt)
     return observed.ObservedState(job(asked.status, **spec), NOW)
 
@@ -49,7 +49,7 @@ def test_a_new_job_whose_first_status_could_not_be_written_asks_no_storage() -> 
 
 def test_the_state_in_storage_counts_more_than_an_old_instruction() -> None:
     seen = recovering(startEmpty=True)
-    found = look(dataclasses.replace(seen, tasks=(task(**STORED),)))
+    found = look(dataclasses.replace(seen, commands=(command(**STORED),)))
     assert found.status["attempt"] == 5
     assert "start" not in found.status
     assert found.status["lastSavepoint"]["uri"] == POINT["url"]
@@ -72,7 +72,7 @@ def test_an_instruction_counts_only_where_nothing_was_completed(
     answer: dict[str, Any], start: dict[str, Any] | None
 ) -> None:
     seen = recovering(startEmpty=True)
-    found = look(dataclasses.replace(seen, tasks=(task(**answer),)))
+    found = look(dataclasses.replace(seen, commands=(command(**answer),)))
     if not answer["found"]:
         found = look(observed.ObservedState(job(found.status, startEmpty=True), NOW))
     assert found.status.get("start") == start
@@ -80,7 +80,7 @@ def test_an_instruction_counts_only_where_nothing_was_completed(
 
 def test_a_job_whose_input_had_ended_is_not_run_again() -> None:
     answer = {**STORED, "restore_point": {**POINT, "kind": "checkpoint", "drained": True}}
-    found = look(dataclasses.replace(recovering(), tasks=(task(**answer),)))
+    found = look(dataclasses.replace(recovering(), commands=(command(**answer),)))
     assert found.status["phase"] == "Finished"
     rests = look(observed.ObservedState(job(found.status), NOW))
     assert (rests.status["phase"], rests.status["attempt"]) == ("Finished", 5)
@@ -88,29 +88,40 @@ def test_a_job_whose_input_had_ended_is_not_run_again() -> None:
 
 
 def test_nothing_is_started_while_the_storage_cannot_be_read() -> None:
-    failed = task(failed=True, ok=False, message="no bucket")
-    seen = dataclasses.replace(recovering(), tasks=(failed,), config_maps=(trace(0),))
+    failed = command(failed=True, ok=False, message="no bucket")
+    seen = dataclasses.replace(recovering(), commands=(failed,), config_maps=(trace(0),))
     decision = look(seen)
     assert decision.status["intent"]["action"] == "recover"
     assert "no bucket" in decision.status["message"]
-    assert acts(decision, actions.DeleteTask)
+    assert acts(decision, actions.DeleteCommand)
     assert [one.child.attempt for one in acts(decision, actions.DeleteAttempt)] == [0], "it is written anew"
     again = look(observed.ObservedState(job(decision.status), NOW))
-    assert acts(again, actions.CreateTask)
+    assert acts(again, actions.CreateCommand)
     assert again.status["message"] == decision.status["message"]
+
+
+def test_a_command_is_given_as_long_as_it_has_been_tried() -> None:
+    seen = dataclasses.replace(recovering(), now=NOW + timedelta(seconds=1260))
+    assert [one.limit_s for one in acts(look(seen), actions.CreateCommand)] == [1260]
+
+
+def test_a_command_that_was_stopped_at_its_limit_is_told_as_such() -> None:
+    stopped = dataclasses.replace(command(failed=True), cut_off_s=600)
+    told = look(dataclasses.replace(recovering(), commands=(stopped,)))
+    assert "had not ended after 600 s" in told.status["message"]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(task(), id="no answer"),
-        pytest.param(task(**{**STORED, "attempt": "five"}), id="not what a command answers"),
-        pytest.param(task(failed=True, **STORED), id="an answer of a command that failed"),
+        pytest.param(command(), id="no answer"),
+        pytest.param(command(**{**STORED, "attempt": "five"}), id="not what a command answers"),
+        pytest.param(command(failed=True, **STORED), id="an answer of a command that failed"),
     ],
 )
-def test_a_command_that_ended_without_an_answer_is_made_again(answer: observed.Task) -> None:
-    decision = look(dataclasses.replace(recovering(), tasks=(answer,)))
-    assert [one.task for one in acts(decision, actions.DeleteTask)] == [answer]
+def test_a_command_that_ended_without_an_answer_is_made_again(answer: observed.Command) -> None:
+    decision = look(dataclasses.replace(recovering(), commands=(answer,)))
+    assert [one.command for one in acts(decision, actions.DeleteCommand)] == [answer]
     assert ([note.reason for note in decision.notes], "attempt" in decision.status) == (
         ["StorageUnknown"],
         False,
@@ -154,7 +165,9 @@ def test_a_purge_that_finds_nothing_of_a_lost_job_says_what_stays() -> None:
 def test_a_job_that_waited_for_its_snapshot_starts_when_that_is_complete() -> None:
     """The storage knows an attempt of it, and no state; what the spec starts from comes later."""
     spec = {"restoreFrom": {"snapshotRef": {"name": "s-1"}}}
-    answered = dataclasses.replace(recovering(**spec), tasks=(task(**{**STORED, "restore_point": None}),))
+    answered = dataclasses.replace(
+        recovering(**spec), commands=(command(**{**STORED, "restore_point": None}),)
+    )
     waits = look(answered)
     assert (waits.status["phase"], waits.status["intent"]["action"]) == ("RestoreBlocked", "recover")
     snapshot = observed.Snapshot(
@@ -173,7 +186,7 @@ def test_a_job_that_waited_for_its_snapshot_starts_when_that_is_complete() -> No
     found = look(there)
     assert (found.status["phase"], found.status["attempt"], "intent" in found.status) == ("Pending", 5, False)
     later = dataclasses.replace(
-        there, job=job(found.status, **spec), tasks=(), now=NOW + timedelta(seconds=DEATH_S + 1)
+        there, job=job(found.status, **spec), commands=(), now=NOW + timedelta(seconds=DEATH_S + 1)
     )
     goes_on = look(later)
     assert goes_on.status["phase"] == "Failing", "attempt 5 is gone, and another one follows"

@@ -155,7 +155,7 @@ def test_a_deleted_job_s_rights_go_whether_or_not_the_role_is_there() -> None:
 @pytest.mark.fault_on("Kubernetes")
 @pytest.mark.fault(
     broken="the role of drivers is missing",
-    when="a job with executors is to be bound to it",
+    when="the operator binds a job with executors to it",
     expected="an Event names the role, and what a running driver has stays",
 )
 def test_a_role_that_cannot_be_bound_because_it_is_not_there_is_told() -> None:

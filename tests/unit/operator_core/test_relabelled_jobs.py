@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from sparkstate_operator import errors, labels, relabelled_jobs
+from sparkstate_operator import errors, labels
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.managing import Manager
 from sparkstate_operator.reconcile import Key
+from sparkstate_operator.watching import relabelled_jobs
 
 
 class Jobs:

@@ -11,12 +11,12 @@ import pytest
 from support.scene import decisions
 
 from sparkstate_operator import labels, observed
-from sparkstate_operator.edges import handlers
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.managing import Manager
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.observe import Observer
+from sparkstate_operator.watching import handlers
 
 
 def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -> None:
@@ -26,6 +26,15 @@ def test_a_watch_that_is_refused_is_tried_for_ever_and_never_ends_the_others() -
     assert len(pauses_s) == 5000, "kopf would give up, and end"
     assert max(pauses_s) <= 30
     assert pauses_s[0] <= 1
+
+
+def test_no_request_of_a_watch_waits_for_ever() -> None:
+    settings = kopf.OperatorSettings()
+    handlers._configure(settings, "")
+    network, watching = settings.networking, settings.watching
+    assert (network.request_timeout, network.connect_timeout) == (30.0, 10.0)
+    assert (watching.server_timeout, watching.client_timeout) == (240, 300)
+    assert (watching.connect_timeout, watching.inactivity_timeout) == (10.0, 70.0)
 
 
 def test_what_is_remembered_of_a_job_is_not_believed_of_another_of_its_name() -> None:

@@ -13,6 +13,7 @@ from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.decide import snapshot, snapshot_asking, snapshot_following
+from sparkstate_operator.decide.draft import POLL_S
 
 RUNNING = observed.Report({"phase": "RUNNING"})
 
@@ -138,20 +139,20 @@ def test_a_savepoint_is_asked_about_after_its_timeout_until_its_end_is_known() -
 # -- one that is in storage already ------------------------------------------------------------------------------------
 
 
-def registered(*tasks: observed.Task, **spec: Any) -> actions.Decision:
+def registered(*commands: observed.Command, **spec: Any) -> actions.Decision:
     found = one(spec={"uri": URI, **spec}, finalizers=(labels.FINALIZER,))
-    return snapshot.decide(observed.ObservedSnapshot(found, NOW, tasks=tasks), None, Config())
+    return snapshot.decide(observed.ObservedSnapshot(found, NOW, commands=commands), None, Config())
 
 
-def verified(*, failed: bool = False, seconds_ago: int = 0, **result: Any) -> observed.Task:
+def verified(*, failed: bool = False, seconds_ago: int = 0, **result: Any) -> observed.Command:
     name = naming.command_job("savepoint-s-1", "s-1", "verify")
     ended = NOW - timedelta(seconds=seconds_ago)
-    return observed.Task(name, "t", "1", "verify", not failed, failed, result, ended)
+    return observed.Command(name, "t", "1", "verify", not failed, failed, result, ended)
 
 
 def test_a_savepoint_that_is_registered_is_read_by_the_engine_first() -> None:
     asked = registered()
-    (command,) = (act for act in asked.actions if isinstance(act, actions.CreateTask))
+    (command,) = (act for act in asked.actions if isinstance(act, actions.CreateCommand))
     assert command.arguments == ("savepoints", "verify", "--json", URI)
     assert (asked.status["phase"], asked.status["reason"]) == ("Pending", "Verifying")
     done = registered(verified(ok=True, epoch=7, lineage="00aa", slots=2, state_bytes=20 << 20))
@@ -165,6 +166,14 @@ def test_a_savepoint_that_is_registered_is_read_by_the_engine_first() -> None:
     }
 
 
+def test_a_savepoint_that_takes_long_to_read_is_given_more_time() -> None:
+    """The engine begins anew with each try. With the same limit for all, a large savepoint could never be
+    registered."""
+    found = one(spec={"uri": URI}, finalizers=(labels.FINALIZER,), created=NOW - timedelta(seconds=1260))
+    asked = snapshot.decide(observed.ObservedSnapshot(found, NOW), None, Config())
+    assert [act.limit_s for act in asked.actions if isinstance(act, actions.CreateCommand)] == [1260]
+
+
 @pytest.mark.parametrize("reason", ["StorageError", "CorruptData", "UnknownFormat", "SpecInvalid"])
 def test_what_the_engine_cannot_restore_is_not_registered(reason: str) -> None:
     told = registered(verified(failed=True, reason=reason, message="is no savepoint"))
@@ -176,17 +185,17 @@ def test_what_the_engine_cannot_restore_is_not_registered(reason: str) -> None:
 REFUSED = {"phase": "Failed", "reason": "NotRestorable", "message": "access denied", "observedGeneration": 1}
 
 
-def changed(*tasks: observed.Task, status: dict[str, Any], generation: int = 2) -> actions.Decision:
+def changed(*commands: observed.Command, status: dict[str, Any], generation: int = 2) -> actions.Decision:
     template = {"spec": {"nodeSelector": {"disk": "ssd"}}}
     spec = {"uri": URI, "template": template}
     found = one(spec=spec, generation=generation, finalizers=(labels.FINALIZER,), status=status)
-    return snapshot.decide(observed.ObservedSnapshot(found, NOW, tasks=tasks), None, Config())
+    return snapshot.decide(observed.ObservedSnapshot(found, NOW, commands=commands), None, Config())
 
 
 @pytest.mark.parametrize("reason", ["NotRestorable", "SpecInvalid"])
 def test_a_savepoint_that_was_refused_is_read_again_when_the_spec_changes(reason: str) -> None:
     again = changed(status={**REFUSED, "reason": reason})
-    (command,) = (act for act in again.actions if isinstance(act, actions.CreateTask))
+    (command,) = (act for act in again.actions if isinstance(act, actions.CreateCommand))
     assert command.arguments == ("savepoints", "verify", "--json", URI)
     assert command.template == {"spec": {"nodeSelector": {"disk": "ssd"}}}
     found = [again.status[name] for name in ("phase", "reason", "observedGeneration")]
@@ -199,11 +208,11 @@ def test_an_answer_to_the_spec_of_before_does_not_count(status: dict[str, Any]) 
     """Also where the operator ends between the status and the deletion of the command."""
     old = verified(failed=True, reason="StorageError", message="access denied")
     told = changed(old, status=status)
-    assert told.actions == (actions.DeleteTask(old),)
+    assert told.actions == (actions.DeleteCommand(old),)
     assert (told.status["phase"], told.status["observedGeneration"]) == ("Pending", 1)
     assert changed(old, status=dict(told.status)).actions == told.actions
     after = changed(status=dict(told.status))
-    assert [type(act) for act in after.actions] == [actions.CreateTask]
+    assert [type(act) for act in after.actions] == [actions.CreateCommand]
     assert after.status["observedGeneration"] == 2
 
 
@@ -216,13 +225,53 @@ def test_a_savepoint_that_could_not_be_looked_at_is_looked_at_again(result: dict
     assert (told.status["phase"], told.status["reason"]) == ("Pending", "NotVerified")
     assert told.actions == ()
     due = registered(verified(failed=True, seconds_ago=31, **result))
-    assert [type(act) for act in due.actions] == [actions.DeleteTask]
+    assert [type(act) for act in due.actions] == [actions.DeleteCommand]
 
 
 def test_a_template_that_cannot_be_merged_is_told() -> None:
     told = registered(template={"spec": {"containers": "none"}})
     assert (told.status["phase"], told.status["reason"]) == ("Failed", "SpecInvalid")
     assert "spec.template.spec.containers" in told.status["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"s3": "minio"}, "spec.s3: must be an object (name: value pairs)"),
+        ({"s3": {"secretRef": "keys"}}, "spec.s3.secretRef: must be an object (name: value pairs)"),
+        (
+            {"s3": {"endpoint": "minio"}},
+            "spec.s3.endpoint: must be a URL that starts with http:// or https://",
+        ),
+        ({"template": []}, "spec.template: must be an object"),
+        ({"uri": 5}, "spec.uri: must be a string"),
+        ({"serviceAccountName": ["robot"]}, "spec.serviceAccountName: must be a string"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else next(iter(one)),
+)
+def test_a_spec_that_cannot_be_read_is_told_by_its_field(spec: dict[str, Any], said: str) -> None:
+    told = registered(**spec)
+    assert (told.status["phase"], told.status["reason"], told.actions) == ("Failed", "SpecInvalid", ())
+    assert said in told.status["message"]
+    found = one(spec={"jobRef": {"name": "orders"}, **spec, "uri": None})
+    assert "uri" in spec or look(found).status["reason"] == "SpecInvalid"
+
+
+def test_a_field_of_a_later_version_is_passed_over() -> None:
+    assert registered(compressed=True).status["reason"] == "Verifying"
+
+
+def test_a_savepoint_that_is_taken_is_followed_though_its_spec_cannot_be_read_any_more() -> None:
+    status = {
+        "phase": "InProgress",
+        "triggerId": "t-1",
+        "jobUid": "uid-1",
+        "triggeredTime": "2026-01-01T12:00:00Z",
+    }
+    found = one(spec={"jobRef": {"name": "orders"}, "timeout": 5}, status=status)
+    report = observed.Report({"phase": "RUNNING"}, {"status": "COMPLETED", "location": URI})
+    seen = observed.ObservedSnapshot(found, NOW, job(running_status()), pod(), report)
+    assert snapshot.decide(seen, revision(), Config()).status["phase"] == "Completed"
 
 
 def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
@@ -243,7 +292,7 @@ def test_how_the_data_is_reached_is_written_down_with_the_trigger() -> None:
 
 @pytest.mark.parametrize(
     ("waited_s", "again_s"),
-    [(0.0, snapshot_asking.POLL_S), (5.0, 5.0), (600.0, snapshot_asking.WAIT_S)],
+    [(0.0, POLL_S), (5.0, 5.0), (600.0, snapshot_asking.WAIT_S)],
     ids=["first", "then", "later"],
 )
 def test_a_savepoint_of_a_job_that_recovers_looks_again_soon_and_then_less_often(

@@ -44,12 +44,12 @@ def look(
     answers: bool = True,
     there: bool = True,
     ends: bool = False,
-    tasks: tuple[observed.Task, ...] = (),
+    commands: tuple[observed.Command, ...] = (),
 ) -> actions.Decision:
     report = observed.Report({"phase": "RUNNING"}, saved) if answers and there else None
     of = job(running_status()) if there else None
     seen = observed.ObservedSnapshot(
-        one, NOW, of, pod() if there else None, report, tasks=tasks, namespace_terminating=ends
+        one, NOW, of, pod() if there else None, report, commands=commands, namespace_terminating=ends
     )
     return snapshot.decide(seen, revision() if there else None, Config(cluster="blue"))
 
@@ -59,14 +59,14 @@ def begun(one: observed.Snapshot, **how: Any) -> observed.Snapshot:
     return dataclasses.replace(one, status=look(one, **how).status)
 
 
-def command(verb: str, *, failed_at: timedelta | None = None, **result: Any) -> observed.Task:
+def command(verb: str, *, failed_at: timedelta | None = None, **result: Any) -> observed.Command:
     name = naming.command_job("one", "s-1", verb)
     ended = NOW - failed_at if failed_at is not None else None
-    return observed.Task(name, "t", "1", verb, failed_at is None, failed_at is not None, result, ended)
+    return observed.Command(name, "t", "1", verb, failed_at is None, failed_at is not None, result, ended)
 
 
 def made(decision: actions.Decision) -> list[tuple[str, ...]]:
-    return [act.arguments for act in decision.actions if isinstance(act, actions.CreateTask)]
+    return [act.arguments for act in decision.actions if isinstance(act, actions.CreateCommand)]
 
 
 def goes(decision: actions.Decision) -> bool:
@@ -92,7 +92,7 @@ def test_one_that_is_being_taken_is_waited_for_and_then_deleted(phase: str) -> N
     done = look(one, saved={"status": "COMPLETED", "location": URI})
     assert (made(done), done.status["uri"], goes(done)) == ([BY_URI], URI, False)
     after = dataclasses.replace(one, status=done.status)
-    assert goes(look(after, tasks=(command("delete", deleted=[URI]),)))
+    assert goes(look(after, commands=(command("delete", deleted=[URI]),)))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_no_driver_is_taking_is_looked_for_in_storage(around: dict[str, Any
     one = begun(deleted({"phase": "InProgress", **ASKED}), **around)
     found = look(one, **around)
     assert (made(found), goes(found)) == ([BY_TRIGGER], False)
-    done = look(one, tasks=(command("give-up", deleted=[URI]),), **around)
+    done = look(one, commands=(command("give-up", deleted=[URI]),), **around)
     assert goes(done)
     assert reasons(done) == ["DataDeleted"]
 
@@ -165,7 +165,7 @@ def test_data_of_an_older_operators_snapshot_is_deleted_with_the_jobs_volumes(ph
         seen = observed.ObservedSnapshot(one, NOW, job(running_status(), **ON_CLAIM))
         told = snapshot.decide(seen, revision(**ON_CLAIM), Config(cluster="blue"))
         one = dataclasses.replace(one, status=told.status)
-    (made_,) = (act for act in told.actions if isinstance(act, actions.CreateTask))
+    (made_,) = (act for act in told.actions if isinstance(act, actions.CreateCommand))
     assert made_.arguments == ("savepoints", "delete", "--json", uri)
     assert made_.template["spec"]["volumes"] == [VOLUME]
     assert made_.template["spec"]["containers"][0]["volumeMounts"] == [MOUNT]
@@ -256,7 +256,7 @@ def test_what_no_driver_takes_holds_up_no_other_while_its_command_fails(saved: d
     assert first.status["reason"] == "GivingUp"
     one = deleted(dict(first.status))
     refused = command("give-up", failed_at=timedelta(seconds=20), message="access denied")
-    pauses = look(one, saved=saved, tasks=(refused,))
+    pauses = look(one, saved=saved, commands=(refused,))
     assert (goes(pauses), pauses.status["reason"]) == (False, "GivingUp")
     taken_again = look(one, saved={"status": "IN_PROGRESS"})
     assert (goes(taken_again), taken_again.status["reason"]) == (False, "SavepointInFlight")
@@ -268,7 +268,7 @@ def test_while_no_driver_answers_it_may_be_taken_yet_and_is_asked_about() -> Non
     one = begun(deleted({"phase": "InProgress", **ASKED}, periodic=True), answers=False)
     one = dataclasses.replace(one, status={**one.status, "deletionStartedTime": "2025-12-31T12:00:00Z"})
     refused = command("give-up", failed_at=timedelta(seconds=20), message="access denied")
-    told = look(one, answers=False, tasks=(refused,))
+    told = look(one, answers=False, commands=(refused,))
     assert told.status["reason"] == "SavepointInFlight"
     assert told.wait_s is not None
     assert told.wait_s <= 30.0, "the job may run again, and its savepoints wait for this one"
@@ -291,18 +291,25 @@ def taken(**how: Any) -> observed.Snapshot:
 def test_a_command_that_failed_is_tried_again_after_a_pause_that_doubles() -> None:
     one = taken(since=timedelta(minutes=4))
     failed = command("delete", failed_at=timedelta(seconds=20), message="access denied")
-    pauses = look(one, tasks=(failed,))
+    pauses = look(one, commands=(failed,))
     assert (made(pauses), goes(pauses)) == ([], False)
     assert "access denied" in pauses.status["message"]
-    due = look(one, tasks=(command("delete", failed_at=timedelta(minutes=2, seconds=1)),))
-    assert [act.task.name for act in due.actions if isinstance(act, actions.DeleteTask)] == [failed.name]
+    due = look(one, commands=(command("delete", failed_at=timedelta(minutes=2, seconds=1)),))
+    assert [act.command.name for act in due.actions if isinstance(act, actions.DeleteCommand)] == [
+        failed.name
+    ]
     assert not goes(due)
     assert made(look(one)) == [BY_URI]
 
 
+def test_a_command_is_given_as_long_as_it_has_been_tried() -> None:
+    again = look(taken(since=timedelta(minutes=21), deadline="1h"))
+    assert [act.limit_s for act in again.actions if isinstance(act, actions.CreateCommand)] == [1260]
+
+
 def test_after_the_deadline_it_goes_and_the_reason_is_told() -> None:
     failed = command("delete", failed_at=timedelta(seconds=5), message="access denied")
-    done = look(taken(since=timedelta(minutes=6)), tasks=(failed,))
+    done = look(taken(since=timedelta(minutes=6)), commands=(failed,))
     assert (goes(done), reasons(done)) == (True, ["DataKept"])
     assert "access denied" in done.notes[0].message
     assert URI in done.notes[0].message

@@ -8,11 +8,12 @@ from typing import TypeVar, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.scene import tables
 from support.scene.snapshot_lives import Life
 
 from sparkstate_operator import actions
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import snapshot_life, transitions
+from sparkstate_operator.core import snapshot_life
 from sparkstate_operator.core.transitions import Step
 from sparkstate_operator.decide import snapshot
 from sparkstate_operator.model.snapshot import SnapshotPhase
@@ -38,12 +39,12 @@ def test_the_table_has_nothing_that_does_not_happen() -> None:
     found: set[Step] = set()
     for seed in range(LIVES):
         found.update(Life(random.Random(seed).choice).steps(10))
-    missing = set(transitions.every(snapshot_life.TABLE)) - found
+    missing = set(tables.every(snapshot_life.TABLE)) - found
     assert [f"{step.before} -> {step.after}: {step.cause.when}" for step in missing] == []
 
 
 def test_the_table_has_every_phase() -> None:
-    assert {step.after for step in transitions.every(snapshot_life.TABLE)} == set(get_args(SnapshotPhase))
+    assert {step.after for step in tables.every(snapshot_life.TABLE)} == set(get_args(SnapshotPhase))
 
 
 def test_a_decision_tells_what_the_phase_went_through() -> None:

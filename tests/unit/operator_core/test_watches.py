@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sparkstate_operator import labels
-from sparkstate_operator.edges import handlers, kube
-from sparkstate_operator.edges.watches import LISTS_S, Watches
+from sparkstate_operator.edges import kube
+from sparkstate_operator.watching import handlers
+from sparkstate_operator.watching.watches import LISTS_S, Watches
 
 JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
 
@@ -50,7 +51,7 @@ def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
 @pytest.mark.fault_on("the operator")
 @pytest.mark.fault(
     broken="the lists of the watches take longer than the API server remembers what came after them",
-    when="thousands of drivers are to be polled",
+    when="thousands of drivers are due to be polled",
     expected="the polls wait for the lists, but not for ever, and the operator is not ready meanwhile",
 )
 def test_what_can_wait_waits_for_lists_but_not_for_ever() -> None:

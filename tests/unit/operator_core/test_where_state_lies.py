@@ -14,7 +14,7 @@ from sparkstate_operator import actions, clock, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.decide import decide, deletion, snapshot
-from sparkstate_operator.objects import parts, tasks
+from sparkstate_operator.objects import commands, parts
 
 WEST = Config(cluster="east", cluster_id="0000-kube-system", mark="ops/ours")
 """Of a release that was called west when its job began, and is told the name of another cluster since."""
@@ -29,7 +29,7 @@ def running(**status: Any) -> observed.Job:
 def looks_at(job: observed.Job, does: str) -> str:
     """The name in storage that a command is given."""
     context = parts.Context(job, decisions.revision(), WEST)
-    command = tasks.of_job(context, actions.CreateTask("one", does, (does,)), "orders-1")
+    command = commands.of_job(context, actions.CreateCommand("one", does, (does,), 600), "orders-1")
     return dict(command.environment)[labels.CLUSTER_VARIABLE]
 
 
@@ -87,8 +87,8 @@ def told_at_the_end(job: observed.Job, config: Config, policy: str, *, late: boo
         spec={**job.spec, "deletion": {"policy": policy}},
     )
     name = naming.command_job(gone.name, gone.uid, "purge")
-    done = observed.Task(name, "t", "1", "purge", not late, late, {"files": 1}, decisions.NOW)
-    seen = observed.ObservedState(gone, decisions.NOW, tasks=(done,))
+    done = observed.Command(name, "t", "1", "purge", not late, late, {"files": 1}, decisions.NOW)
+    seen = observed.ObservedState(gone, decisions.NOW, commands=(done,))
     wanted = decisions.revision()
     decision = decide(seen, {wanted.name: wanted}, wanted, "", config)
     assert actions.RemoveFinalizer() in decision.actions

@@ -39,14 +39,12 @@ def test_every_name_is_a_dns_label(job: str, attempt: int) -> None:
 
 
 def test_the_longest_names_use_what_there_is_and_no_more() -> None:
-    job = "a" * NAME_LIMIT
-    assert len(naming.executor_prefix(job, naming.MAX_ATTEMPT)) == 47, "Spark's limit"
     assert len(naming.command_job("b" * 63, UID, "delete") + "-abcde") == naming.LIMIT
 
 
 @given(JOBS, ATTEMPTS, ATTEMPTS)
 def test_attempts_never_share_a_name(job: str, one: int, other: int) -> None:
-    for make in (naming.driver_pod, naming.executor_prefix, naming.config_map):
+    for make in (naming.driver_pod, naming.config_map):
         assert (make(job, one) == make(job, other)) == (one == other)
 
 

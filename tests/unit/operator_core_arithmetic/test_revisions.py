@@ -89,5 +89,5 @@ def test_every_field_that_can_be_resolved_has_a_kind() -> None:
         {"s3": {"region": "eu"}}, stateBackend={"type": "rocksdb"}, deployment="cluster"
     ).origins:
         assert revisions.kind_of(path)
-    with pytest.raises(KeyError, match="no field"):
+    with pytest.raises(KeyError, match="not a field"):
         revisions.kind_of("nothing.there")

@@ -149,6 +149,12 @@ def test_executors_are_as_many_as_the_slots_need() -> None:
         ),
         ({"savepoints": {"schedule": "0 0 30 2 *"}}, {}, "spec.savepoints.schedule: names a time that never"),
         ({"sparkConf": {"spark.driver.memoryOverhead": "much"}}, {}, "must be a size such as 512m"),
+        ({"sparkConf": {"spark.driver.memoryOverhead": "9" * 400}}, {}, "must be a size such as 512m"),
+        (
+            {"restart": {"strategy": "none"}},
+            {"sparkConf": {"spark.master": "local"}},
+            r"spec.sparkConf: use the field for this setting: .* \(it is spark.master\)",
+        ),
     ],
 )
 def test_what_two_layers_say_together_is_judged(
@@ -159,6 +165,75 @@ def test_what_two_layers_say_together_is_judged(
         return
     with pytest.raises(errors.SpecInvalid, match=said):
         resolve(spec, defaults)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("metrics.reporter.prom.port", "0", "spec.metricsPort: must be at least 1 (it is 0, from KEY)"),
+        ("parallelism.default", "70000", "spec.slots: must be at most 32768 (it is 70000, from KEY)"),
+        ("parallelism.default", "two", "spec.configuration: a count must be a whole number (it is NAME)"),
+        (
+            "execution.checkpointing.timeout",
+            "0 ms",
+            "spec.checkpointing.timeout: must be more than 0 (it is 0s, from KEY)",
+        ),
+        (
+            "execution.checkpointing.data-inline-threshold",
+            "64mb",
+            "spec.checkpointing.inlineThreshold: must be at most 1Mi (it is 64Mi, from KEY)",
+        ),
+        (
+            "kubernetes.operator.savepoint.history.max.age",
+            "99999999 d",
+            "spec.savepoints.maxAge: must be at most 876000h (100 years) (it is 2399999976h, from KEY)",
+        ),
+        (
+            "restart-strategy.failure-rate.delay",
+            "9",
+            "spec.restart.failureRate: needs strategy: failure-rate",
+        ),
+        (
+            "state.backend.rocksdb.options-factory",
+            "rocks",
+            "spec.stateBackend.optionsFactory: must be module:Class (it is from KEY)",
+        ),
+        (
+            "s3.endpoint",
+            "key:word@minio",
+            "spec.s3.endpoint: must be a URL that starts with http:// or https:// (it is from KEY)",
+        ),
+    ],
+)
+def test_a_value_of_flinks_that_its_field_cannot_have_is_refused(key: str, text: str, said: str) -> None:
+    """The API server judges keys by their spelling; the bounds are those of the field that a key becomes."""
+    with pytest.raises(errors.SpecInvalid) as raised:
+        resolve({"configuration": {key: text}})
+    assert str(raised.value) == said.replace("KEY", f"configuration['{key}']").replace("NAME", key)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"slots": "3"}, "spec.slots: must be a whole number (it is '3')"),
+        ({"slots": True}, "spec.slots: must be a whole number"),
+        ({"params": ["x"]}, "spec.params: must be an object (name: value pairs)"),
+        (
+            {"configuration": {"parallelism.default": 3}},
+            "spec.configuration['parallelism.default']: must be a string",
+        ),
+        ({"imagePullSecrets": [{"name": "own"}, {}]}, "spec.imagePullSecrets[1].name: is missing"),
+        ({"slotz": 3}, "spec.slotz: is not a field of this version; remove it"),
+        ({"s3": {"secretKey": 12345}}, "spec.s3.secretKey: must be a string"),
+        ({"checkpointing": {"interval": "soon"}}, "spec.checkpointing.interval: must be a duration such as"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_path(spec: dict[str, Any], said: str) -> None:
+    """The API server lets none through, but perhaps the CRD of another version did."""
+    with pytest.raises(errors.SpecInvalid) as raised:
+        resolve(spec)
+    assert str(raised.value).startswith(said)
+    assert "12345" not in str(raised.value)
 
 
 def test_all_findings_are_told_at_once() -> None:

@@ -168,7 +168,7 @@ def test_a_rejected_record_leaves_its_row_and_error_and_nothing_else():
     assert rejected[0][2] == (
         "operator 'op', key 'a', epoch 1, row Row(user='a', amount=-1): ValueError: no such amount"
     )
-    assert overlay.rejected_rows == 3
+    assert overlay.row_count("errors") == 3
     assert operator.read_state("total", "a") == 111
     assert operator.read_state("all", "a") == [1, 10, 100]
     assert operator.read_state("seen", "a") == {"1": 5, "10": 6, "100": 9}

@@ -181,6 +181,15 @@ def test_reducing_and_aggregating_state_fold_what_is_added_and_none_clears(do, h
     assert harness.state("longest", "a") is None
 
 
+def test_value_and_update_of_reducing_and_aggregating_state_show_and_set_what_is_stored(do):
+    do(lambda f: (f.longest.add("ab"), f.mean.add(1), f.mean.add(2)))
+    assert do(lambda f: (f.longest.value(), f.mean.value())) == ("ab", (3, 2))
+    do(lambda f: (f.longest.update("abcd"), f.mean.update((10, 4))))
+    assert do(lambda f: (f.longest.get(), f.mean.get())) == ("abcd", 2.5)
+    do(lambda f: (f.longest.add("x"), f.mean.add(20)))
+    assert do(lambda f: (f.longest.value(), f.mean.value())) == ("abcd", (30, 5))
+
+
 def test_a_namespace_is_a_second_dimension_and_ends_with_the_record(do, harness):
     def write(f):
         for state in (f.value, f.list, f.map, f.longest):

@@ -6,6 +6,7 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.functions import AggregateFunction, KeyedProcessFunction, ReduceFunction
+from sparkstate.operators.state.context import Cursor
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import (
     AggregatingStateDescriptor,
@@ -121,3 +122,18 @@ def test_a_context_that_was_kept_is_refused_where_there_is_no_key(use):
 
     with pytest.raises(errors.UserCodeError, match="no key is set"):
         live()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "register_event_time_timer",
+        "register_processing_time_timer",
+        "delete_event_time_timer",
+        "delete_processing_time_timer",
+    ],
+)
+def test_a_timer_service_that_no_overlay_was_ever_given_to_refuses_timers(use):
+    service = Cursor().timer_service()
+    with pytest.raises(errors.StateError, match="no key is set"):
+        getattr(service, use)(5)

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 
 import pytest
 import rocksdict
@@ -16,6 +18,7 @@ from support.backends.cells import LISTS, MAPS, VALUES, commit, group_of
 from sparkstate import errors
 from sparkstate.backends.base import MapChange, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import failures, store
+from sparkstate.backends.rocksdb.database import Database
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
 
@@ -77,10 +80,10 @@ def test_a_fork_may_not_use_its_parents_store(slot):
     assert parent.table(VALUES).get(group_of(1), 1) == 3
 
 
-def stall(stalled):
+def stall(stalled, keys=1):
     """Let RocksDB refuse writes until someone compacts: at two files of level 0, which nothing compacts."""
     for number in range(2):
-        commit(stalled, cells.values({1: number}))
+        commit(stalled, cells.values({key: key * 7919 + number for key in range(1, 1 + keys)}))
         stalled.database().flush()
         for family in stalled.database().families().values():
             family.rdict.set_options(
@@ -90,7 +93,11 @@ def stall(stalled):
                     "level0_stop_writes_trigger": "2",
                 }
             )
-    assert stalled.database().write_stopped()
+    stopped = [
+        family.rdict.property_int_value("rocksdb.is-write-stopped")
+        for family in stalled.database().families().values()
+    ]
+    assert stopped and all(stopped)
 
 
 def test_a_stalled_write_waits_outside_rocksdb_and_then_gives_up(slot, clock):
@@ -118,6 +125,36 @@ def test_a_stalled_write_goes_on_when_rocksdb_is_ready(slot, clock):
     clock.sleep = compact_at_the_third_nap
     commit(stalled, cells.values({1: 99}))
     assert len(naps) == 3
+    assert stalled.table(VALUES).get(group_of(1), 1) == 99
+
+
+def test_a_stalled_write_waits_as_long_as_rocksdb_makes_room(slot, clock, monkeypatch):
+    """A compaction of a large state takes longer than any limit, and is no reason to restart the job."""
+    plain = Database._make_options
+
+    def slow(database):
+        options = plain(database)
+        options.set_ratelimiter(256 * 1024, 100_000, 10)
+        return options
+
+    monkeypatch.setattr(Database, "_make_options", slow)
+    stalled = slot.store()
+    stall(stalled, keys=15_000)
+    nap = clock.sleep
+    clock.sleep = lambda seconds: nap(10.0)  # the compaction takes half a second: hours, by this clock
+    compactions = [
+        threading.Thread(target=family.compact) for family in stalled.database().families().values()
+    ]
+    for compaction in compactions:
+        compaction.start()
+    begun = time.monotonic()
+    while not stalled.database()._makes_room():
+        assert time.monotonic() < begun + 60, "no compaction has begun"
+        time.sleep(0.001)
+    commit(stalled, cells.values({1: 99}))
+    for compaction in compactions:
+        compaction.join()
+    assert sum(clock.slept) > 900
     assert stalled.table(VALUES).get(group_of(1), 1) == 99
 
 

@@ -40,6 +40,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 FACTORY = "support.backends.options_factories:NeverDone"
 
 
+@pytest.mark.fault_on("rocksdb")
+@pytest.mark.fault(
+    broken="a slot is lost soon after its checkpoint, ten times in a row",
+    when="before RocksDB has compacted anything",
+    expected="the state stays below three times that of one life, and every key is there",
+)
 def test_state_that_is_lost_often_does_not_grow(make_slot: Any, small: None) -> None:
     slot, files, sizes = make_slot(options_factory=FACTORY), None, []
     for _ in range(LIVES):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from support.backends import cells
 from support.backends.cells import TIMERS, commit, timer
 from support.storage.stores import ManualClock
 
+from sparkstate.backends.base import StateKind, TableSpec
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde.types import Types
 from sparkstate.settings import StateBackendSettings
 
 SERVICES = pytest.mark.parametrize("service", ["rocksdb", "heap"])
@@ -163,3 +167,33 @@ class TimerTable(RuleBasedStateMachine):
 
 TestTimerTable = TimerTable.TestCase
 TestTimerTable.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+
+
+def test_sizes_are_told_while_the_operators_make_tables(make_slot):
+    """After a restore each table is made when it is first needed, beside the thread that asks for sizes."""
+    asked = make_slot(timer_service="heap").store()
+    commit(asked, cells.values({1: 1}))
+    over, failed = threading.Event(), []
+
+    def ask():
+        while not over.is_set():
+            try:
+                asked.stats()
+            except RuntimeError as error:
+                failed.append(error)
+                return
+
+    asking = threading.Thread(target=ask)
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        asking.start()
+        for number in range(30_000):
+            asked.table(TableSpec("op", f"timers {number}", StateKind.EVENT_TIMERS, Types.LONG()))
+            if failed:
+                break
+    finally:
+        sys.setswitchinterval(switch_s)
+        over.set()
+        asking.join()
+    assert failed == []

@@ -144,7 +144,7 @@ def test_a_note_of_before_counts_for_every_job(tmp_path: Path) -> None:
 
 @pytest.mark.fault(
     broken="the storage goes away when `sparkstate run` has found the job there ({how})",
-    when="before it has asked whether its state is the one of before",
+    when="before it has asked whether its state is the same as before",
     expected="it waits, and begins when the storage is back",
 )
 @pytest.mark.fault_on("a folder")

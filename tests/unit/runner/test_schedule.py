@@ -43,9 +43,9 @@ def test_a_cron_line_that_cannot_be_read_is_refused_with_its_text() -> None:
         schedule.from_settings(settings.SavepointSettings(schedule="every day"))
 
 
-def test_an_interval_below_a_second_is_refused() -> None:
-    with pytest.raises(errors.SpecInvalid, match=r"0\.5"):
-        schedule.from_settings(settings.SavepointSettings(interval_s=0.5))
+def test_an_interval_below_a_second_counts_as_a_second() -> None:
+    every = schedule.from_settings(settings.SavepointSettings(interval_s=0.5))
+    assert every == schedule.Interval(1000)
 
 
 def test_missed_times_collapse_to_the_newest() -> None:

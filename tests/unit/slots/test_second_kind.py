@@ -33,6 +33,7 @@ class SumOfBatchesSpec:
     output_schema: pa.Schema | None = slots.OUT
     side_schemas: Mapping[str, pa.Schema] = dataclasses.field(default_factory=dict)
     emit_timestamps: bool = False
+    rows_at_once: int = 0
 
 
 @dataclasses.dataclass

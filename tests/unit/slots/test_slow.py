@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 from support.slots import slots
 
 from sparkstate import errors
+from sparkstate.backends.base import TableSpec
+from sparkstate.backends.hashmap.store import HashMapShardStore
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.slots import epochs, protocol
 from sparkstate.slots.group import SlotGroup
+from sparkstate.slots.snapshots import SnapshotJobs
+from sparkstate.slots.snapshotting import SnapshotJob
 
 LIMIT_S = 2.0
 
@@ -36,7 +41,7 @@ def group(slot: slots.Slot) -> Iterator[SlotGroup]:
 
 
 @pytest.mark.fault(
-    broken="the commit of an epoch takes longer than any question is waited for",
+    broken="the commit of an epoch takes longer than the driver waits for any answer",
     when="the driver asks the slot how it is, and tells it that a checkpoint has completed",
     expected="both are answered beside the commit; no slot counts as lost; the state is right",
 )
@@ -47,7 +52,7 @@ def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_
     slot.epoch(0, slots.rows(("a", 1)))
     slot.snapshot(1, 0)
     assert group.status(LIMIT_S)[0].state_rows == 1
-    runtime = slot.server._runtime
+    runtime = slot.server.slot.runtime
     assert runtime is not None
     commit, entered, go_on = epochs.commit_overlays, threading.Event(), threading.Event()
 
@@ -82,7 +87,7 @@ def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_o
 ) -> None:
     slot.epoch(0, slots.rows(("a", 1)))
     slot.snapshot(1, 0)
-    runtime = slot.server._runtime
+    runtime = slot.server.slot.runtime
     assert runtime is not None
     held, release = threading.Event(), threading.Event()
 
@@ -102,10 +107,16 @@ def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_o
     assert not runtime._gate._postponed
 
 
+@pytest.mark.fault_on("a slot")
+@pytest.mark.fault(
+    broken="a slot answers a question with an exception of its own",
+    when="the driver asks it how it is",
+    expected="the driver gets that error, the slot does not count as lost, and its next epoch runs",
+)
 def test_a_slot_that_answers_with_a_bug_is_not_lost(
     slot: slots.Slot, group: SlotGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = slot.server._runtime
+    runtime = slot.server.slot.runtime
     assert runtime is not None
 
     def broken() -> None:
@@ -121,7 +132,7 @@ def test_a_slot_that_answers_with_a_bug_is_not_lost(
 def test_a_slot_that_gives_no_sign_of_life_is_lost(
     slot: slots.Slot, group: SlotGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime, go_on = slot.server._runtime, threading.Event()
+    runtime, go_on = slot.server.slot.runtime, threading.Event()
     assert runtime is not None
     monkeypatch.setattr(runtime, "status", lambda: go_on.wait(30))
     with pytest.raises(errors.SlotLost, match=r"slot 0 .*timed out"):
@@ -161,3 +172,57 @@ def test_overlays_are_counted_while_others_come_and_go(tmp_path: Path) -> None:
     for thread in counting:
         thread.join(10)
     assert failed == []
+
+
+def test_snapshots_are_looked_through_while_others_come_and_go() -> None:
+    """A commit asks whether all of them are prepared, and the driver begins and ends some meanwhile."""
+    jobs, over, failed = SnapshotJobs(), threading.Event(), []
+
+    def look() -> None:
+        while not over.is_set():
+            try:
+                assert jobs.all_prepared()
+            except RuntimeError as error:
+                failed.append(error)
+                return
+
+    looking = [threading.Thread(target=look) for _ in range(2)]
+    for thread in looking:
+        thread.start()
+    end = time.monotonic() + 1.0
+    for checkpoint_id in itertools.count():
+        if time.monotonic() > end or failed:
+            break
+        request = protocol.Snapshot(incarnation=1, checkpoint_id=checkpoint_id, epoch=checkpoint_id)
+        job = SnapshotJob(request, {}, {}, {}, ())
+        job.prepared = True
+        jobs.add(job)
+        if checkpoint_id >= 100:
+            assert jobs.remove(checkpoint_id - 100) is not None
+    over.set()
+    for thread in looking:
+        thread.join(10)
+    assert failed == []
+
+
+def test_a_state_is_looked_up_while_no_commit_makes_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator's table of timers is made by the first commit that has one: a look at the tables beside it failed
+    now and then."""
+    served = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend="hashmap"))
+    served.restore()
+    served.epoch(0, slots.rows(("a", 1)))
+    runtime, alone = served.server.slot.runtime, list[bool]()
+    assert runtime is not None
+    gate, tables = runtime._gate, HashMapShardStore.tables
+
+    def looked_at(store: HashMapShardStore) -> Sequence[TableSpec]:
+        alone.append(gate._condition._is_owned())  # type: ignore[attr-defined]
+        return tables(store)
+
+    monkeypatch.setattr(HashMapShardStore, "tables", looked_at)
+    assert served.value("a") == "1"
+    served.close()
+    assert alone
+    assert all(alone)

@@ -58,6 +58,8 @@ def test_slots_are_begun_at_once_and_serve_when_they_are_told_who_they_are(tmp_p
     again = here.start(8, KEY, ())
     assert {address.pid for address in again}.isdisjoint(begun)
     for address in again:
+        log = Path(os.readlink(f"/proc/{address.pid}/fd/2"))
+        assert Path(address.unix_path).parent == log.parent / f"8-{address.slot}"
         os.kill(address.pid, signal.SIGKILL)
 
 

@@ -83,7 +83,7 @@ def test_a_savepoint_that_its_driver_gives_up_ends_and_leaves_nothing(
 
     monkeypatch.setattr(local._LocalUpload, "part", part)
     (tmp_path / "savepoint").mkdir()
-    runtime: Any = slot.server._runtime
+    runtime: Any = slot.server.slot.runtime
     request = protocol.Snapshot(
         incarnation=1, checkpoint_id=7, epoch=0, canonical=True, target_url=(tmp_path / "savepoint").as_uri()
     )

@@ -10,41 +10,33 @@ from sparkstate.slots.turns import Turns
 
 
 @pytest.mark.parametrize(
-    ("came", "committed", "its_turn"),
+    ("follows", "committed", "their_turn"),
     [
-        ({3}, [], True),
-        ({2, 3}, [], False),
-        ({2, 3}, [2], True),
-        ({1, 2, 3}, [1], False),
-        ({3, 4}, [], True),
-        ({0, 3}, [2], True),
+        (-1, [], True),
+        (2, [], False),
+        (2, [2], True),
+        (2, [1], False),
+        (2, [3], True),
     ],
-    ids=[
-        "alone",
-        "behind one",
-        "after its commit",
-        "behind the next",
-        "before a later",
-        "after a late attempt",
-    ],
+    ids=["behind none", "behind one", "after its commit", "behind the next", "late ones"],
 )
-def test_an_epoch_has_its_turn_when_every_earlier_one_that_came_is_committed(
-    came: set[int], committed: list[int], its_turn: bool
+def test_rows_have_their_turn_when_the_epoch_that_they_follow_is_committed(
+    follows: int, committed: list[int], their_turn: bool
 ) -> None:
-    turns = Turns(lambda: came)
+    turns = Turns()
     assert not turns.any_committed()
     for epoch in committed:
         turns.committed(epoch)
-    assert turns.of(3).has_come() is its_turn
+    assert turns.behind(follows).has_come() is their_turn
     assert turns.any_committed() is bool(committed)
 
 
 def test_a_commit_begins_the_turn_of_whoever_waits_for_it() -> None:
-    turns = Turns(lambda: {0, 1})
+    turns = Turns()
     passed = threading.Event()
 
     def wait() -> None:
-        turns.of(1).wait()
+        turns.behind(0).wait()
         passed.set()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -54,7 +46,7 @@ def test_a_commit_begins_the_turn_of_whoever_waits_for_it() -> None:
 
 
 def test_a_commit_that_comes_late_takes_no_turn_back() -> None:
-    turns = Turns(lambda: {1, 2})
+    turns = Turns()
     turns.committed(1)
     turns.committed(0)
-    assert turns.of(2).has_come()
+    assert turns.behind(1).has_come()

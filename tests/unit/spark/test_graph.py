@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from sparkstate import KeyedProcessFunction, OutputTag, ValueStateDescriptor, errors
+from sparkstate import KeyedBatchFunction, KeyedProcessFunction, OutputTag, ValueStateDescriptor, errors
+from sparkstate.functions import KeyedFunction
+from sparkstate.operators import kinds
 from sparkstate.spark import graph, stream
 from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 
@@ -50,6 +52,49 @@ def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
     assert "late rows" in late
     operator.side_outputs = {"late": OutputTag("late")}
     assert declared.unread() == [rejected]
+
+
+def keyed_stream() -> stream.KeyedStream:
+    return stream.KeyedStream(graph.Graph(), None, ("k",), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            KeyedProcessFunction,
+            "is not a KeyedProcessFunction or KeyedBatchFunction object; create an instance",
+        ),
+        (KeyedFunction(), "is not a KeyedProcessFunction or KeyedBatchFunction object$"),
+        (len, "is not a KeyedProcessFunction or KeyedBatchFunction object$"),
+    ],
+    ids=["a class", "of no kind", "a plain function"],
+)
+def test_what_is_no_function_of_a_kind_is_refused_with_the_kinds(given: Any, told: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=told):
+        keyed_stream().process(given, uid="op", output_schema="k long")
+
+
+def test_records_that_cannot_be_undone_are_refused_in_the_words_of_the_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def process(function: KeyedFunction) -> None:
+        keyed_stream().process(function, uid="op", output_schema="k long", on_error="side-output")
+
+    with pytest.raises(errors.SpecInvalid, match="of 'op': a KeyedBatchFunction sees many records at once"):
+        process(KeyedBatchFunction())
+
+    class Joined(KeyedFunction):
+        """A third kind."""
+
+        undo_refusal = "two inputs are joined"
+
+    monkeypatch.setitem(kinds.SPECS, Joined, dict)
+    with pytest.raises(errors.SpecInvalid, match="of 'op': two inputs are joined"):
+        process(Joined())
+    assert kinds.named().endswith("or Joined")
+    own = type("Own", (Joined,), {})()
+    assert kinds.spec(own, uid="op") == {"function": own, "uid": "op"}
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,18 @@ def test_the_job_wins_key_by_key() -> None:
         pytest.param({"fixedMemoryPerSlot": "1Gi"}, {"managedMemoryPerSlot": "512Mi"}, {}, id="memory"),
         pytest.param({"managedMemoryPerSlot": "1Gi"}, {"managedMemory": False}, {}, id="managed"),
         pytest.param(
+            {"managedMemory": True},
+            {"managedMemoryPerSlot": "512Mi"},
+            {"managedMemoryPerSlot": "512Mi"},
+            id="memory as it is anyway",
+        ),
+        pytest.param(
+            {"trigger": {"availableNow": False}},
+            {"trigger": {"processingTime": "1s"}},
+            {"trigger.processingTime": "1s"},
+            id="trigger as it is anyway",
+        ),
+        pytest.param(
             {"savepoints": {"schedule": "@daily"}},
             {"savepoints": {"interval": "1h", "maxCount": 3}},
             {"savepoints.maxCount": 3},

@@ -76,5 +76,11 @@ def test_sparks_sizes_count_mebibytes_where_they_have_no_unit(text: str, mebibyt
     assert memory.spark_bytes(text) == mebibytes * MIB
 
 
+@pytest.mark.parametrize("text", ["9" * 400, f"{2**63}", "9" * 400 + "k", "-1", "1.5g"])
+def test_a_size_that_spark_cannot_hold_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^is "):
+        memory.spark_bytes(text)
+
+
 def test_a_size_is_shown_rounded_up() -> None:
     assert memory.whole_mib(MIB + 1) == "2 MiB"

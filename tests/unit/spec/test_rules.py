@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate_spec import rules
+from sparkstate_spec import fields, given, rules
 from sparkstate_spec.rules import job
 from sparkstate_spec.rules.rule import Rule, View
 
@@ -15,7 +15,7 @@ GOOD: dict[str, Any] = {"module": "shop.orders", "slots": 2, "shards": 16}
 
 
 def test_every_rule_has_a_name_of_its_own() -> None:
-    names = [rule.name for rule in (*rules.ALL, rules.SCHEDULE_COMES)]
+    names = [rule.name for rule in (*rules.ALL, *rules.BESIDE)]
     assert len(set(names)) == len(names)
     assert len(rules.BY_NAME) == len(rules.ALL)
 
@@ -66,13 +66,24 @@ def test_a_rule_that_compares_two_fields_names_both(name: str, beside: str) -> N
     ],
 )
 def test_a_schedule_has_to_name_a_time_that_comes(line: str, comes: bool) -> None:
-    found = rules.broken({"spec": {"savepoints": {"schedule": line}}}, (rules.SCHEDULE_COMES,))
+    found = rules.broken({"spec": {"savepoints": {"schedule": line}}}, rules.BESIDE)
     assert (found == []) == comes
     if not comes:
         assert (
             str(found[0])
             == f"spec.savepoints.schedule: names a time that never comes; correct the day or month (it is {line!r})"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("876000h", True), ("876000h1ms", False), ("9" * 31 + "h", False)]
+)
+def test_no_duration_is_longer_than_a_hundred_years(text: str, fits: bool) -> None:
+    for line in (line for line in fields.TABLE if line.kind == "duration"):
+        spec = given.nested({line.path: given.GivenValue(text, given.JOB)})
+        found = [str(problem) for problem in rules.broken({"spec": spec}, rules.BESIDE)]
+        told = f"spec.{line.path}: must be at most 876000h (100 years) (it is {text})"
+        assert found == ([] if fits else [told])
 
 
 def test_what_looks_like_a_key_is_named_by_its_entry_and_never_shown() -> None:

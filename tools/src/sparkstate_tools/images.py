@@ -20,7 +20,7 @@ PACKAGES = {
     "/usr/sbin/debootstrap": "debootstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
 }
-"""What buildah needs, and Debian's packages (Ubuntu's too, where the keyring is not there by itself)."""
+"""Programs that buildah needs, and Debian's packages (Ubuntu's too, where the keyring is not there by itself)."""
 
 
 class CannotBuild(RuntimeError):

@@ -27,7 +27,7 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         "MALLOC_TRIM_THRESHOLD_": str(_TRIMMED_FROM),
     }
 )
-"""The same for a process that is to be started. Better than :func:`settle`, which comes after the imports: their
+"""The same for a process that starts later. Better than :func:`settle`, which comes after the imports: their
 threads have arenas by then, which others inherit (50 MiB, measured)."""
 
 

@@ -18,11 +18,14 @@ Key groups travel beside the keys (``kg``): they are computed in Spark and never
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from sparkstate.backends import value_columns
+from sparkstate.backends.long_index import Longs
+from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 from sparkstate.keygroups import KeyGroupRange
 
 if TYPE_CHECKING:
@@ -86,8 +89,15 @@ class TableSpec:
     user_key_type: TypeInformation | None = None
     namespace_type: TypeInformation | None = None
 
+    @property
+    def is_columnar(self) -> bool:
+        """Whether the values may travel as columns (``value_columns``)."""
+        is_value = self.kind in (StateKind.VALUE, StateKind.REDUCING, StateKind.AGGREGATING)
+        has_dtype = value_columns.dtype_of(self.value_type) is not None
+        return is_value and has_dtype and value_columns.has_long_keys(self.key_type)
 
-@dataclass
+
+@dataclass(slots=True)
 class ListChange:
     """Change of one list: ``items`` are appended, after the stored ones were dropped if ``replaced``."""
 
@@ -95,7 +105,7 @@ class ListChange:
     items: list[Any] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(slots=True)
 class MapChange:
     """Change of one map: stored entries are dropped first if ``cleared``; then ``entries`` (value or DELETED)."""
 
@@ -108,14 +118,24 @@ class TableChanges:
     """All changes of one epoch to one table of one shard.
 
     ``values`` is used by VALUE, REDUCING and AGGREGATING tables (value or DELETED), ``lists`` and ``maps`` by theirs,
-    ``timers`` by timer tables (True = register, False = delete).
+    ``timers`` by timer tables (True = register, False = delete). Columnar tables (``value_columns``) may have
+    ``columns`` as well; no cell is in both.
     """
 
     spec: TableSpec
     values: dict[Cell, Any] = field(default_factory=dict)
+    columns: ValueColumns | None = None
     lists: dict[Cell, ListChange] = field(default_factory=dict)
     maps: dict[Cell, MapChange] = field(default_factory=dict)
     timers: dict[Timer, bool] = field(default_factory=dict)
+
+    def column_parts(self, size: int) -> Iterator[TableChanges]:
+        """The columns alone, so many entries at a time."""
+        columns = self.columns
+        if columns is None:
+            return
+        for start in range(0, len(columns), size):
+            yield TableChanges(self.spec, columns=columns.select(slice(start, start + size)))
 
 
 class CanonicalRow(NamedTuple):
@@ -197,6 +217,13 @@ class ValueTable(Protocol):
         """Several values in order; one look-up for all where the store can."""
 
 
+class ColumnarTable(ValueTable, Protocol):
+    """A table whose values may travel as columns (``TableSpec.is_columnar``)."""
+
+    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
+        """The values in the default namespace, one entry per key, and whether there is one."""
+
+
 class ListTable(Protocol):
     """Committed elements of a LIST table."""
 
@@ -243,7 +270,7 @@ class ShardStore(Protocol):
         """
 
     def tables(self) -> Sequence[TableSpec]:
-        """Every table, also those restored and not yet asked for by the job's code."""
+        """Every table, including restored ones that the job's code has not asked for yet."""
 
     def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
         """Apply one epoch's changes atomically. ``kgs`` has the key group of every key in them."""
@@ -314,7 +341,14 @@ class Spill(Protocol):
         """Write everything into the shard stores, in small batches. Snapshots must wait meanwhile."""
 
     def close(self) -> None:
-        """Remove all files. Closing twice is no error."""
+        """Remove all files. Closing twice is allowed."""
+
+
+@runtime_checkable
+class ColumnarStore(Protocol):
+    """A store whose columnar tables are ``ColumnarTable``s and take changes as columns. Others get single values."""
+
+    takes_columns: bool
 
 
 @runtime_checkable
@@ -329,8 +363,3 @@ class SpillingFactory(Protocol):
         self, stores: Mapping[int, ShardStore], shard_of: Sequence[int], directory: Path
     ) -> Spill:
         """An empty spill above ``stores`` (by shard; ``shard_of`` by key group) in an empty ``directory``."""
-
-
-def iterate_rows(rows: Iterable[CanonicalRow], key_groups: KeyGroupRange) -> Iterator[CanonicalRow]:
-    """The rows within ``key_groups``."""
-    return (row for row in rows if row.key_group in key_groups)

@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,7 +42,8 @@ BLOCK_BYTES: Final = 64 * 1024
 _SECTION = struct.Struct(">cII")
 _encode = msgspec.msgpack.Encoder().encode
 
-_RowTuple = tuple[int, bytes, bytes, bytes, bytes]
+RowTuple = tuple[int, bytes, bytes, bytes, bytes]
+"""Key group, key, namespace, sub and value."""
 
 
 class TableHeader(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ class TableHeader(msgspec.Struct, frozen=True):
 
 _decode_header = msgspec.msgpack.Decoder(list[TableHeader]).decode
 _decode_block = msgspec.msgpack.Decoder(tuple[int, int, int, msgspec.Raw]).decode
-_decode_rows = msgspec.msgpack.Decoder(list[_RowTuple]).decode
+_decode_rows = msgspec.msgpack.Decoder(list[RowTuple]).decode
 _decode_trailer = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
@@ -149,13 +150,20 @@ class TableCodec:
         )
 
 
+class RowBlock(NamedTuple):
+    """Rows of one table that are a block of their own."""
+
+    table: int
+    rows: Sequence[RowTuple]
+
+
 class _Sections:
     """Makes the bytes of one file, section by section, from rows in the order in which readers get them."""
 
     def __init__(self, tables: Sequence[TableSpec], block_bytes: int) -> None:
         self._tables = tables
         self._block_bytes = block_bytes
-        self._rows: list[_RowTuple] = []
+        self._rows: list[RowTuple] = []
         self._size = 0
         self._table = -1
         self._blocks = self._count = 0
@@ -176,6 +184,12 @@ class _Sections:
         self._rows.append((key_group, key, namespace, sub, value))
         self._size += len(key) + len(sub) + len(value) + 8
         return full
+
+    def add_block(self, block: RowBlock) -> bytes:
+        """That block, and the one before it."""
+        before = self._block()
+        self._table, self._rows = block.table, list(block.rows)
+        return before + self._block()
 
     def end(self) -> bytes:
         """The last block and the trailer."""
@@ -198,22 +212,23 @@ def _section(kind: bytes, payload: bytes) -> bytes:
 
 
 def stream(
-    tables: Sequence[TableSpec], rows: Iterable[CanonicalRow], block_bytes: int = BLOCK_BYTES
+    tables: Sequence[TableSpec],
+    rows: Iterable[CanonicalRow | RowBlock],
+    block_bytes: int = BLOCK_BYTES,
 ) -> Generator[bytes, None, None]:
     """The bytes of a file with these rows, a block at a time. All rows of a table come together. Without the end, what
     there is can never be read as whole."""
     sections = _Sections(tables, block_bytes)
     yield sections.header()
     for row in rows:
-        data = sections.add(row)
+        data = sections.add_block(row) if isinstance(row, RowBlock) else sections.add(row)
         if data:
             yield data
     yield sections.end()
 
 
 class CanonicalWriter:
-    """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as
-    whole."""
+    """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as whole."""
 
     def __init__(self, path: Path, tables: Sequence[TableSpec], block_bytes: int = BLOCK_BYTES) -> None:
         self._file: IO[bytes] = path.open("wb")
@@ -247,8 +262,13 @@ class CanonicalFile:
             self.tables: tuple[TableSpec, ...] = self._read_header(file)
 
     def rows(self, key_groups: KeyGroupRange | None = None) -> Iterator[CanonicalRow]:
-        """All rows, or those within ``key_groups``. The whole file is checked, also the blocks that are
-        skipped."""
+        """All rows, or those within ``key_groups``. The whole file is checked, also the blocks that are skipped."""
+        for table, rows in self.blocks(key_groups):
+            for row in rows:
+                yield CanonicalRow(table, *row)
+
+    def blocks(self, key_groups: KeyGroupRange | None = None) -> Iterator[RowBlock]:
+        """The same, a block at a time."""
         with self._path.open("rb") as file:
             self._read_header(file)
             blocks = 0
@@ -261,17 +281,18 @@ class CanonicalFile:
                 if kind != b"B":
                     raise self._corrupt(f"a section of unknown kind {kind!r}")
                 blocks += 1
-                yield from self._rows_of_block(payload, key_groups)
+                yield self._read_block(payload, key_groups)
 
-    def _rows_of_block(self, payload: bytes, key_groups: KeyGroupRange | None) -> Iterator[CanonicalRow]:
+    def _read_block(self, payload: bytes, key_groups: KeyGroupRange | None) -> RowBlock:
         table, first, last, raw = self._decode(_decode_block, payload)
         if not 0 <= table < len(self.tables):
             raise self._corrupt(f"a block of table number {table}, of {len(self.tables)} tables")
         if key_groups is not None and (last < key_groups.start or first > key_groups.end):
-            return
-        for row in self._decode(_decode_rows, raw):
-            if key_groups is None or row[0] in key_groups:
-                yield CanonicalRow(table, *row)
+            return RowBlock(table, ())
+        rows: list[RowTuple] = self._decode(_decode_rows, raw)
+        if key_groups is None or (key_groups.start <= first and last <= key_groups.end):
+            return RowBlock(table, rows)
+        return RowBlock(table, [row for row in rows if row[0] in key_groups])
 
     def _read_header(self, file: IO[bytes]) -> tuple[TableSpec, ...]:
         magic, version = file.read(len(MAGIC)), file.read(1)

@@ -17,8 +17,7 @@ from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 class HeapTimerTable:
     """A ``TimerTable``: deduplicated by (timestamp, key, namespace), read in order of time.
 
-    ``due`` consumes nothing: an epoch that is given up leaves its timers armed. They go when a commit removes
-    them.
+    ``due`` consumes nothing: an epoch that is given up leaves its timers armed. They go when a commit removes them.
     """
 
     def __init__(self) -> None:

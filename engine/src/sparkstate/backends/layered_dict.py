@@ -81,8 +81,7 @@ class LayeredDict:
         return [default if (value := self.get(key)) is ABSENT else value for key in keys]
 
     def get_own(self, key: Any) -> Any:
-        """The value if it was written since the last freeze (then it may be changed in place), else
-        ``ABSENT``."""
+        """The value if it was written since the last freeze (then it may be changed in place), else ``ABSENT``."""
         return self.top.get(key, ABSENT)
 
     def set(self, key: Any, value: Any) -> None:

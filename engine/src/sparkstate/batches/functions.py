@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from sparkstate.batches import state
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.functions import RuntimeInfo, TimeDomain
+from sparkstate.functions import KeyedFunction, RuntimeInfo, TimeDomain
 from sparkstate.state import descriptors
 
 
@@ -73,8 +73,8 @@ class BatchTimerService(ABC):
 
 
 class BatchRuntimeContext(RuntimeInfo):
-    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives the same
-    handle."""
+    """Given to ``open``: where a function gets its state. Asking twice with the same descriptor gives
+    the same handle."""
 
     @abstractmethod
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> state.BatchValueState:
@@ -130,8 +130,13 @@ class OnTimersContext(BatchContext):
         """The namespace with which these timers were registered; None is the default one."""
 
 
-class KeyedBatchFunction:
+class KeyedBatchFunction(KeyedFunction):
     """The user's code for the batches of a keyed stream."""
+
+    undo_refusal: ClassVar[str] = (
+        "a KeyedBatchFunction sees many records at once, so no single one can be undone; yield the rows that it "
+        "rejects to a side output of its own"
+    )
 
     def open(self, ctx: BatchRuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first batch."""

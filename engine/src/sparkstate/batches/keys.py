@@ -74,11 +74,11 @@ class BatchKeys:
         return self._aggregate(column, "count")
 
     def first(self, column: Column) -> pa.Array:
-        """The value in each key's first row, also if it is null."""
+        """The value in each key's first row, even if it is null."""
         return pc.take(self.column(column), pa.array(self.first_rows()))
 
     def last(self, column: Column) -> pa.Array:
-        """The value in each key's last row, also if it is null."""
+        """The value in each key's last row, even if it is null."""
         return pc.take(self.column(column), pa.array(self.last_rows()))
 
     def first_rows(self) -> npt.NDArray[np.int64]:

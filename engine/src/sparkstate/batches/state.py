@@ -30,8 +30,8 @@ class BatchState(ABC):
 
     @abstractmethod
     def set_current_namespace(self, namespace: Hashable) -> None:
-        """Choose the namespace (str, number, bytes or a tuple of them) until the call ends; ``None`` is the default
-        one."""
+        """Choose the namespace (str, number, bytes or a tuple of them) until the call ends;
+        ``None`` is the default one."""
 
 
 class BatchValueState(BatchState):

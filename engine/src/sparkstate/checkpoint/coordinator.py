@@ -6,14 +6,24 @@ of one and the start of the next; one at a time; the job fails after more than `
 Two rules are ours: a failure because the storage is away counts towards nothing, and output that is held back makes a
 checkpoint due before its interval is over. Whoever asks for a savepoint, which comes with a checkpoint, or for a
 checkpoint waits for one that is under way, and for neither interval nor pause.
+
+A job that takes nothing in begins a checkpoint whenever one may succeed, because only a completed one ends the wait. A
+job that is asked to end takes a last one if the next attempt saves time by it.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sparkstate import errors
 from sparkstate.settings import MIB, CheckpointSettings
+
+LAST_TAKES: Final = 2.0
+"""A last checkpoint takes so many times what others took: the next attempt's pod starts beside it (RFC 0012)."""
+AT_ONCE_S: Final = 2.0
+"""A checkpoint that takes no longer than this is always taken: no pod starts in less time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +42,7 @@ class CoordinatorState:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRequests:
-    """What people have asked of the job and not yet got."""
+    """The requests of people that the job has not met yet."""
 
     savepoint: bool = False
     stop: bool = False
@@ -42,7 +52,7 @@ class OpenRequests:
 
 @dataclass(frozen=True, kw_only=True)
 class Backlog:
-    """What no completed checkpoint holds."""
+    """The work that no completed checkpoint holds."""
 
     held_bytes: int = 0
     """The most output that one slot holds back."""
@@ -50,6 +60,15 @@ class Backlog:
     """Since the newest completed checkpoint, or the begin of the incarnation."""
     storage_away: bool = False
     """Whether a storage fails that checkpoints need."""
+
+
+class PauseStep(enum.Enum):
+    """The step towards a checkpoint while the job takes nothing in."""
+
+    BEGIN = "begin"
+    PROBE = "probe"
+    """Begin one if the storage that is away answers again."""
+    WAIT = "wait"
 
 
 def initial(now_s: float) -> CoordinatorState:
@@ -127,6 +146,29 @@ def wants_epoch(
     return begins(state, settings, now_s, requests, backlog.held_bytes, under_way=under_way)
 
 
+def pause_step(
+    state: CoordinatorState, settings: CheckpointSettings, now_s: float, backlog: Backlog, *, under_way: bool
+) -> PauseStep:
+    """The step towards a checkpoint while :func:`hold_back` keeps the job from taking anything in."""
+    if under_way:
+        return PauseStep.WAIT
+    if is_due(state, settings, now_s, backlog.held_bytes):
+        return PauseStep.BEGIN
+    return PauseStep.PROBE if backlog.storage_away else PauseStep.WAIT
+
+
+def last_is_worth_its_time(repeat_s: float, usual_s: float | None, under_way_s: float = 0.0) -> bool:
+    """Whether a job that ends waits for a last checkpoint instead of having the next attempt repeat
+    what took ``repeat_s``.
+
+    ``usual_s``: what the newest one took, None if none has completed; ``under_way_s``: since when this one is written.
+    """
+    if usual_s is None:
+        return True
+    wait_s = max(0.0, LAST_TAKES * usual_s - under_way_s)
+    return wait_s <= AT_ONCE_S or repeat_s > wait_s
+
+
 def require_tolerable(state: CoordinatorState, settings: CheckpointSettings) -> None:
     """Raises ``JobFailed``, for the restart strategy, after more failures in a row than are tolerated."""
     if state.failures_in_row > settings.tolerable_failures:
@@ -156,8 +198,8 @@ def complete(state: CoordinatorState, checkpoint_id: int, now_s: float) -> Coord
 def fail(
     state: CoordinatorState, checkpoint_id: int, reason: str, now_s: float, *, storage_away: bool = False
 ) -> CoordinatorState:
-    """Declined, expired or aborted. ``storage_away``: the cause was ``StorageUnavailable``; it counts towards
-    no limit."""
+    """Declined, expired or aborted. ``storage_away``: the cause was ``StorageUnavailable``;
+    it counts towards no limit."""
     _require_pending(state, checkpoint_id)
     # To fail the job would change nothing about a bucket that is away, and would repeat work (RFC 0015).
     counted = state.failures_in_row + (0 if storage_away else 1)

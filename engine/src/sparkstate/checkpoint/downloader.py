@@ -26,9 +26,7 @@ _log = logging.getLogger("sparkstate.checkpoint")
 
 
 class Downloader:
-    """Fetches the files of shards with ``threads`` at once. ``store`` is rooted where the handles' paths
-    begin.
-    """
+    """Fetches the files of shards with ``threads`` at once. ``store`` is rooted where the handles' paths begin."""
 
     def __init__(self, store: ObjectStore, threads: int = 4) -> None:
         self._store = store
@@ -53,8 +51,8 @@ class Downloader:
     def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
         """As :meth:`fetch` for several shards, all their objects in parallel, each object once.
 
-        When an error is raised, all transfers have ended. After :meth:`close`, also while it runs, it raises
-        ``StorageError``.
+        When an error is raised, all transfers have ended. Once :meth:`close` has been called, it raises
+        ``StorageError``, even in the middle of its work.
         """
         self._require_open()
         results: list[dict[str, Path]] = []

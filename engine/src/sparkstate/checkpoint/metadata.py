@@ -21,15 +21,14 @@ from sparkstate.storage import naming
 
 MAGIC = b"SSMD"
 FORMAT_VERSION = 2
-"""Written where there are ``source_files``; without them the payload is that of version 1, which older versions of
-sparkstate read."""
+"""Written where there are ``source_files``; without them the payload is that of version 1,
+which older versions of sparkstate read."""
 
 _CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Committable(msgspec.Struct, frozen=True, kw_only=True):
-    """One staged file of an exact sink: published by renaming ``staged`` to ``final`` once the checkpoint is
-    complete.
+    """One staged file of an exact sink: published by renaming ``staged`` to ``final`` once the checkpoint is complete.
 
     ``size`` in bytes; ``checksum`` as in ``FileHandle``; ``rows`` for reports. ``url`` is the folder of both names, so
     that a sink that changed or went since has its file where it was meant; empty in what older versions wrote, for
@@ -67,7 +66,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     source_position: FileHandle | None = None
     """Opaque archive of Spark's query position, inline or a file."""
     source_files: tuple[FileHandle, ...] = ()
-    """What the archive only names, because it is large: shared files, compressed by zlib."""
+    """Parts that the archive only names, because they are large: shared files, compressed by zlib."""
     source_watermarks: dict[str, int] = {}
     """Largest event time by source."""
     source_parts: dict[str, dict[str, int]] = {}
@@ -115,8 +114,8 @@ def encode(metadata: CheckpointMetadata) -> bytes:
 
 
 def decode(data: bytes, name: str) -> CheckpointMetadata:
-    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``UnknownFormat`` for
-    newer formats.
+    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``;
+    ``UnknownFormat`` for newer formats.
     """
     metadata = framing.parse(_DECODER, framing.unframe(MAGIC, FORMAT_VERSION, data, name), name)
     check(metadata, name)

@@ -4,8 +4,8 @@ A savepoint belongs to its user, so nothing here goes by itself. A folder is an 
 
 - its ``_metadata`` names the job that is asked for, its cluster and namespace included; one that was never completed
   carries the start of the id of one of that job's lineages in its name;
-- none of the objects that the caller knows names its folder or its trigger (StateSnapshots, pinned or not; what jobs
-  start from);
+- none of the objects that the caller knows names its folder or its trigger (StateSnapshots, pinned or not;
+  what jobs start from);
 - no lineage of the job would restore from it: it is neither the newest completed state nor what a stop closed it with;
 - a lineage that began from it has completed a state of its own since, or none has begun from it;
 - no driver is writing it, and its newest file is older than the age that was given.
@@ -58,7 +58,7 @@ class SparedFolder:
 
 @dataclass(frozen=True)
 class _Folder:
-    """What lies in one folder. ``metadata``: what it says of itself; None if it was never completed."""
+    """The contents of one folder. ``metadata``: what it says of itself; None if it was never completed."""
 
     url: str
     infos: tuple[ObjectInfo, ...]
@@ -89,10 +89,10 @@ def find(
     kept: Collection[str],
     least_age_s: float,
 ) -> tuple[list[Orphan], list[SparedFolder]]:
-    """What is left of the job's savepoints: the orphans, and those that stay. Deletes nothing.
+    """The folders that are left of the job's savepoints: the orphans, and those that stay. Deletes nothing.
 
-    It is looked for in ``parent_urls`` and wherever a log of the job knows one. ``kept``: URLs of folders and trigger
-    ids that somebody owns.
+    It looks in ``parent_urls`` and wherever a log of the job knows one.
+    ``kept``: URLs of folders and trigger ids that somebody owns.
     """
     # The lineages of all jobs: one of another job may have begun from a savepoint of this one.
     states = {

@@ -1,10 +1,9 @@
 """Deleting for good: all that a job has in storage, or one savepoint's folder. Reads metadata, runs nothing of it.
 
-A purge first claims the lineage for an attempt above every other, so that a driver that still lives, cut off
-somewhere, can commit nothing more. Then it names the objects in a tombstone, then it deletes them. A few kilobytes
-remain, which keep the order of things: the log, and the name pointer, which now points to a lineage that nothing was
-written into, so that a job of the same name begins empty. Every step can be repeated; a purge that was interrupted is
-run again.
+A purge first claims the lineage for an attempt above every other, so that a driver that still lives, cut off somewhere,
+can commit nothing more. Then it names the objects in a tombstone, then it deletes them. A few kilobytes remain, which
+keep the order of things: the log, and the name pointer, which now points to a lineage that nothing was written into, so
+that a job of the same name begins empty. Every step can be repeated; a purge that was interrupted is run again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sparkstate.clock import Clock
 from sparkstate.log import lineage, records
 from sparkstate.log.bases import FOLDER as LOG_FOLDER
 from sparkstate.log.lineage import JobName, Lineage
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog, LineageLog
 from sparkstate.storage import layout, mounts, naming
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
@@ -32,7 +31,7 @@ _SAVEPOINT_FOLDER = re.compile(r"savepoint-[0-9a-f]{6}-[0-9A-Za-z._-]+")
 
 @dataclass(frozen=True)
 class PurgeResult:
-    """What was deleted."""
+    """The things that a purge deleted."""
 
     lineages: tuple[str, ...]
     files: int
@@ -56,10 +55,10 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
         in_use = one is known[-1] and state.last_number > 0
         if not (in_use or kept or state.doomed_savepoints or any(_data(one))):
             continue
-        log.claim(_above(log), who)
-        _drop_savepoints(one, log, opened)
+        claimed = log.claim(_above(log), who)
+        _drop_savepoints(one, claimed, opened)
         savepoints += kept
-        for info in _delete_data(one, log):
+        for info in _delete_data(one, claimed):
             files, size = files + 1, size + info.size
         savepoint.abort_uploads(one.store)
         touched.append(one.id)
@@ -77,7 +76,7 @@ def _data(one: Lineage) -> Iterator[ObjectInfo]:
     return (info for info in one.store.list("") if not info.key.startswith(f"{LOG_FOLDER}/"))
 
 
-def _drop_savepoints(one: Lineage, log: LineageLog, opened: OpenStore) -> None:
+def _drop_savepoints(one: Lineage, log: ClaimedLog, opened: OpenStore) -> None:
     kept = Savepoints(one, log, opened)
     for url in [*(s.url for s in log.state.savepoints), *log.state.doomed_savepoints]:
         kept.delete(url, force=True)
@@ -85,7 +84,7 @@ def _drop_savepoints(one: Lineage, log: LineageLog, opened: OpenStore) -> None:
         kept.abandon(started.url)
 
 
-def _delete_data(one: Lineage, log: LineageLog) -> Iterator[ObjectInfo]:
+def _delete_data(one: Lineage, log: ClaimedLog) -> Iterator[ObjectInfo]:
     """Tombstones first, then files. Asked again after each round: a driver may have been in the middle of an upload."""
     while found := list(_data(one)):
         ids = tuple(committed.checkpoint_id for committed in log.state.checkpoints)
@@ -180,8 +179,8 @@ def delete_triggered(
 
 
 def delete_known(root: ObjectStore, job: JobName, url: str, opened: OpenStore, clock: Clock) -> bool:
-    """Delete a savepoint that a log of the job names, completed or begun; False if none does. Refuses what a restart
-    would need."""
+    """Delete a savepoint that a log of the job names, completed or begun; False if none does.
+    Refuses what a restart would need."""
     for one in lineage.all_of(root, job):
         log = LineageLog(one.store, clock)
         state = log.refresh()

@@ -1,21 +1,13 @@
 """From what does a new incarnation start? The decision is pure; carrying it out reads ``_metadata`` and nothing else.
 
-The rules, in order; the first that applies decides:
-
-1. The lineage has completed a checkpoint or savepoint: restore the newest of them. Nothing else will do, because its
-   sinks have published up to it. If it was deleted, or cannot be read, the restore is blocked.
-2. ``restoreFrom`` names a folder: restore from it.
-3. The incarnation before was restored from a folder, and has completed nothing since: restore from that again.
-4. ``restoreFrom: latest``, and there is nothing: blocked.
-5. Otherwise the state begins empty.
-
-``startEmpty`` has been carried out before (``log.open_lineage``): it makes a new lineage, in which rule 5 applies.
+The first of ``RULES`` that applies decides. ``startEmpty`` has been carried out before (``log.open_lineage``): it makes
+a new lineage, in which none applies, and the state begins empty.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,54 +45,40 @@ class RestoredSnapshot:
     """Whether the committables of ``metadata`` are ours to publish."""
 
 
+@dataclass(frozen=True)
+class _RestoreRequest:
+    state: LogState
+    lineage_url: str
+    restore_from: str | None
+    start_empty: bool
+
+
 def decide_restore(
     state: LogState, lineage_url: str, restore_from: str | None, start_empty: bool
 ) -> RestorePlan:
-    """The rules of the module's head."""
-    if start_empty and restore_from:
-        return RestorePlan(
-            "blocked", f"startEmpty is true and restoreFrom is {restore_from!r}: leave one of the two out"
-        )
-    point = state.restore_point
-    if point is not None:
-        return _own(state, point, lineage_url, restore_from)
-    if restore_from and restore_from != LATEST:
-        url = naming.normalise_url(restore_from)
-        return RestorePlan("savepoint", f"the lineage has completed nothing yet; restoring from {url}", url)
-    if state.restored_from:
-        return RestorePlan(
-            "savepoint",
-            f"incarnation {state.incarnation} was restored from {state.restored_from} and has completed "
-            "nothing "
-            "since; restoring from it again",
-            state.restored_from,
-        )
-    if restore_from == LATEST:
-        return RestorePlan(
-            "blocked",
-            f"restoreFrom is 'latest', but the log of {lineage_url} ({state.last_number} entries) names no "
-            "completed "
-            "checkpoint or savepoint; leave restoreFrom out to start empty, or name a folder",
-        )
-    return RestorePlan("empty", f"{lineage_url} has completed nothing yet; the state begins empty")
+    """The first of ``RULES`` that applies; the state begins empty where none does."""
+    request = _RestoreRequest(state, lineage_url, restore_from, start_empty)
+    plans = (rule(request) for rule in RULES)
+    return next((plan for plan in plans if plan is not None), _empty(request))
 
 
-def _own(
-    state: LogState,
-    point: CheckpointCommitted | SavepointCommitted,
-    lineage_url: str,
-    restore_from: str | None,
-) -> RestorePlan:
-    ignored = (
-        f"; restoreFrom ({restore_from}) is not needed" if restore_from and restore_from != LATEST else ""
+def _contradictory(request: _RestoreRequest) -> RestorePlan | None:
+    """Before all others, whatever the log says: a person has to decide which of the two is meant."""
+    if not (request.start_empty and request.restore_from):
+        return None
+    return RestorePlan(
+        "blocked",
+        f"startEmpty is true and restoreFrom is {request.restore_from!r}: leave one of the two out",
     )
-    if isinstance(point, CheckpointCommitted):
-        url = naming.split_url(naming.join_url(lineage_url, point.path))[0]
-        found = f"checkpoint {point.checkpoint_id} (epoch {point.epoch}) at {url}"
-    else:
-        url = point.url
-        closed = "closed the lineage" if state.closed else "is newer than every checkpoint"
-        found = f"the savepoint {url} (epoch {point.epoch}), which {closed}"
+
+
+def _completed(request: _RestoreRequest) -> RestorePlan | None:
+    """Nothing else will do where the lineage has completed a snapshot, because its sinks have published up to it. So
+    ``restoreFrom`` comes after it, and a snapshot that was deleted blocks the restore."""
+    state, point = request.state, request.state.restore_point
+    if point is None:
+        return None
+    kind, url, found = _described(state, point, request.lineage_url)
     if state.restore_point_deleted:
         return RestorePlan(
             "blocked",
@@ -109,10 +87,69 @@ def _own(
             url,
             point,
         )
-    kind: Literal["checkpoint", "savepoint"] = (
-        "checkpoint" if isinstance(point, CheckpointCommitted) else "savepoint"
-    )
+    unused = request.restore_from if request.restore_from != LATEST else None
+    ignored = f"; restoreFrom ({unused}) is not needed" if unused else ""
     return RestorePlan(kind, f"restoring {found}{ignored}", url, point)
+
+
+def _described(
+    state: LogState, point: CheckpointCommitted | SavepointCommitted, lineage_url: str
+) -> tuple[Literal["checkpoint", "savepoint"], str, str]:
+    """Kind, URL and a description for a person."""
+    if isinstance(point, CheckpointCommitted):
+        url = naming.split_url(naming.join_url(lineage_url, point.path))[0]
+        return "checkpoint", url, f"checkpoint {point.checkpoint_id} (epoch {point.epoch}) at {url}"
+    closed = "closed the lineage" if state.closed else "is newer than every checkpoint"
+    return "savepoint", point.url, f"the savepoint {point.url} (epoch {point.epoch}), which {closed}"
+
+
+def _named(request: _RestoreRequest) -> RestorePlan | None:
+    """``restoreFrom`` names a folder. It comes before the folder of the last incarnation: a person asks for it now."""
+    if not request.restore_from or request.restore_from == LATEST:
+        return None
+    url = naming.normalise_url(request.restore_from)
+    return RestorePlan("savepoint", f"the lineage has completed nothing yet; restoring from {url}", url)
+
+
+def _again(request: _RestoreRequest) -> RestorePlan | None:
+    """The incarnation before was restored from a folder, and has completed nothing since. It comes before ``latest``,
+    which blocks only where there is nothing."""
+    state = request.state
+    if not state.restored_from:
+        return None
+    return RestorePlan(
+        "savepoint",
+        f"incarnation {state.incarnation} was restored from {state.restored_from} and has completed "
+        "nothing "
+        "since; restoring from it again",
+        state.restored_from,
+    )
+
+
+def _nothing_latest(request: _RestoreRequest) -> RestorePlan | None:
+    """``restoreFrom: latest``, and there is nothing: each of the rules before has found something."""
+    if request.restore_from != LATEST:
+        return None
+    return RestorePlan(
+        "blocked",
+        f"restoreFrom is 'latest', but the log of {request.lineage_url} ({request.state.last_number} entries) names no "
+        "completed "
+        "checkpoint or savepoint; leave restoreFrom out to start empty, or name a folder",
+    )
+
+
+def _empty(request: _RestoreRequest) -> RestorePlan:
+    return RestorePlan("empty", f"{request.lineage_url} has completed nothing yet; the state begins empty")
+
+
+RULES: Sequence[Callable[[_RestoreRequest], RestorePlan | None]] = (
+    _contradictory,
+    _completed,
+    _named,
+    _again,
+    _nothing_latest,
+)
+"""In order of precedence."""
 
 
 def carry_out(plan: RestorePlan, lineage: Lineage, opened: OpenStore) -> RestoredSnapshot:

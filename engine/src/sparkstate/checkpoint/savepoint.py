@@ -19,7 +19,7 @@ from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.log import records
 from sparkstate.log.lineage import Lineage
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog, LineageLog
 from sparkstate.log.records import SavepointCommitted, SavepointStarted
 from sparkstate.log.state import LogState
 from sparkstate.storage import layout, mounts, naming
@@ -34,8 +34,8 @@ Deleting = Callable[[str, Callable[[], None]], None]
 """Called with a savepoint's URL and what deletes its folder, which may hang as long as that storage does."""
 
 
-class SavepointState(enum.StrEnum):
-    """What became of a trigger id."""
+class LoggedPhase(enum.StrEnum):
+    """The outcome of a trigger id, as the log has it."""
 
     UNKNOWN = "unknown"
     IN_PROGRESS = "in-progress"
@@ -45,10 +45,10 @@ class SavepointState(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class SavepointStatus:
-    """The answer for one trigger id. ``url`` is empty while it is unknown."""
+class LoggedSavepoint:
+    """The log's answer for one trigger id. ``url`` is empty while it is unknown."""
 
-    state: SavepointState
+    phase: LoggedPhase
     url: str = ""
     committed: SavepointCommitted | None = None
 
@@ -63,42 +63,44 @@ class OpenedSnapshot:
 
 
 class Savepoints:
-    """The savepoints of one lineage. With a claimed log: take them. With any log: find and delete them.
-    Thread-safe.
-    """
+    """The savepoints of one lineage. With a claimed log: take them. With any log: find and delete them. Thread-safe."""
 
     def __init__(
-        self, lineage: Lineage, log: LineageLog, opened: OpenStore, ids: Callable[[], str] = naming.random_id
+        self,
+        lineage: Lineage,
+        log: LineageLog | ClaimedLog,
+        opened: OpenStore,
+        ids: Callable[[], str] = naming.random_id,
     ) -> None:
         self._lineage = lineage
         self._log = log
         self._open = opened
         self._ids = ids
 
-    def find(self, trigger_id: str) -> SavepointStatus:
-        """What the log says about ``trigger_id`` now."""
-        return status_of(self._log.refresh(), trigger_id)
+    def find(self, trigger_id: str) -> LoggedSavepoint:
+        """The word of the log about ``trigger_id`` now."""
+        return logged(self._log.refresh(), trigger_id)
 
     def begin(
         self, trigger_id: str, parent_url: str, checkpoint_id: int, incarnation: int
-    ) -> SavepointStatus:
+    ) -> LoggedSavepoint:
         """Name a new folder under ``parent_url``, unless the trigger id is in progress or completed already.
 
-        Compare ``status.state`` with IN_PROGRESS and the checkpoint id of :meth:`started` to see whose it is.
+        Compare the ``phase`` with IN_PROGRESS and the checkpoint id of :meth:`started` to see whose it is.
         """
         parent = naming.normalise_url(parent_url)
         url = naming.join_url(parent, layout.savepoint_folder(self._lineage.id, self._ids()))
 
         def decide(state: LogState) -> records.Record | None:
-            known = status_of(state, trigger_id).state
-            if known in (SavepointState.COMPLETED, SavepointState.IN_PROGRESS):
+            known = logged(state, trigger_id).phase
+            if known in (LoggedPhase.COMPLETED, LoggedPhase.IN_PROGRESS):
                 return None
             return SavepointStarted(
                 trigger_id=trigger_id, url=url, checkpoint_id=checkpoint_id, incarnation=incarnation
             )
 
         self._log.append_if(decide)
-        return status_of(self._log.state, trigger_id)
+        return logged(self._log.state, trigger_id)
 
     def started(self, trigger_id: str) -> SavepointStarted | None:
         """The newest begun and uncompleted savepoint of that trigger id."""
@@ -111,9 +113,7 @@ class Savepoints:
         return PrefixedStore(self._open(parent), name)
 
     def commit(self, url: str, metadata: CheckpointMetadata) -> SavepointCommitted:
-        """Write ``_metadata`` and the log's record. Outcome and errors as
-        ``CompletedCheckpointStore.commit``.
-        """
+        """Write ``_metadata`` and the log's record. Outcome and errors as ``CompletedCheckpointStore.commit``."""
         record = self.write(url, metadata)
         self.record(record)
         return record
@@ -138,24 +138,10 @@ class Savepoints:
         """The second half of :meth:`commit`, in the log."""
         self._log.append_if(lambda state: _commit_once(state, record))
 
-    def close_lineage(self, committed: SavepointCommitted) -> None:
-        """Stop with savepoint: after this nothing commits and no life of this attempt runs again.
-        Idempotent.
-        """
-        token = self._log.token
-        if token is None:
-            raise AssertionError(
-                "only the driver that claimed a lineage closes it. This is a bug. Please report."
-            )
-        closed = records.Closed(
-            savepoint_url=committed.url, trigger_id=committed.trigger_id, attempt=token.attempt
-        )
-        self._log.append_if(lambda state: None if state.closed == closed else closed)
-
     def abandon(self, url: str, *, confirm: bool = True) -> None:
         """Give up a savepoint that was begun, and delete its folder; no effect if it was completed.
 
-        Without ``confirm`` the log goes on to say that the folder is to be deleted: its writers may not have ended.
+        Without ``confirm`` the log goes on to say that the folder must be deleted: its writers may not have ended.
         """
         self._condemn([url], lambda state: url not in {s.url for s in state.savepoints})
         if url in self._log.state.doomed_savepoints:
@@ -179,7 +165,7 @@ class Savepoints:
 
     def sweep(self, deleting: Deleting = lambda url, delete: delete()) -> list[str]:
         """Delete the folders that older incarnations began and never completed, and finish deletions begun
-        before. What lies where the storage refuses is left for a later sweep: a folder that somebody named once
+        before. Folders in a storage that refuses are left for a later sweep: a folder that somebody named once
         keeps no job from starting.
         """
         # Older incarnations only: slots of the present one may still write into the folder of a savepoint that has
@@ -193,7 +179,7 @@ class Savepoints:
         return dead
 
     def finish_deletions(self) -> None:
-        """Finish deletions that were begun before. What lies where the storage refuses is left."""
+        """Finish deletions that were begun before. Folders in a storage that refuses are left."""
         if self._log.state.doomed_savepoints:
             self._finish(self._log.state.doomed_savepoints, insist=False)
 
@@ -260,18 +246,16 @@ def abort_uploads(folder: ObjectStore) -> None:
         _log.warning("interrupted uploads into %s cannot be removed: %s", folder.url, error)
 
 
-def status_of(state: LogState, trigger_id: str) -> SavepointStatus:
-    """What ``state`` says about a trigger id. Pure."""
+def logged(state: LogState, trigger_id: str) -> LoggedSavepoint:
+    """The word of ``state`` about a trigger id. Pure."""
     for committed in reversed(state.savepoints):
         if committed.trigger_id == trigger_id:
-            return SavepointStatus(SavepointState.COMPLETED, committed.url, committed)
+            return LoggedSavepoint(LoggedPhase.COMPLETED, committed.url, committed)
     for started in reversed(state.started_savepoints):
         if started.trigger_id == trigger_id:
             alive = started.incarnation == state.incarnation
-            return SavepointStatus(
-                SavepointState.IN_PROGRESS if alive else SavepointState.FAILED, started.url
-            )
-    return SavepointStatus(SavepointState.UNKNOWN)
+            return LoggedSavepoint(LoggedPhase.IN_PROGRESS if alive else LoggedPhase.FAILED, started.url)
+    return LoggedSavepoint(LoggedPhase.UNKNOWN)
 
 
 def folder_of(url: str) -> str:

@@ -17,7 +17,7 @@ from sparkstate import errors
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.log import records
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog, LineageLog
 from sparkstate.log.records import CheckpointCommitted
 from sparkstate.log.state import LogState
 from sparkstate.storage import layout
@@ -38,7 +38,7 @@ class CompletedCheckpoint:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What one deletion removed, for logs and metrics."""
+    """The things that one deletion removed, for logs and metrics."""
 
     checkpoints: tuple[int, ...] = ()
     paths: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class CompletedCheckpointStore:
     def __init__(
         self,
         store: ObjectStore,
-        log: LineageLog,
+        log: LineageLog | ClaimedLog,
         retained: int = 1,
         discarded: Callable[[int], object] = lambda checkpoint_id: None,
     ) -> None:
@@ -102,8 +102,8 @@ class CompletedCheckpointStore:
             return CompletedCheckpoint(record, metadata)
 
     def latest(self) -> CompletedCheckpoint | None:
-        """The newest completed checkpoint, by the log. Raises ``CorruptData`` if its metadata is not what was
-        committed.
+        """The newest completed checkpoint, by the log. Raises ``CorruptData`` if its metadata is not
+        what was committed.
         """
         records_ = self._log.refresh().checkpoints
         return CompletedCheckpoint(records_[-1], self.load(records_[-1])) if records_ else None
@@ -125,7 +125,7 @@ class CompletedCheckpointStore:
 
         Shared files are not looked at, of which there may be a hundred thousand: a dead attempt's has the number of
         its incarnation in its name, which is never used twice, so the same id with another incarnation is another
-        name. What is named by the id alone lies in ``chk-N/``, and the log remembers which of those were swept.
+        name. Files named by the id alone lie in ``chk-N/``, and the log remembers which of those were swept.
         """
         named = [self._log.refresh().last_checkpoint_id]
         for info in self._store.list("chk-"):
@@ -154,8 +154,7 @@ class CompletedCheckpointStore:
     def discard(self, checkpoint_id: int) -> Deletion:
         """Give up a checkpoint that was not committed, and delete what was stored for it.
 
-        If its commit was open and turns out to have happened, nothing is deleted and ``checkpoints`` is
-        empty.
+        If its commit was open and turns out to have happened, nothing is deleted and ``checkpoints`` is empty.
         """
         with self._lock:
             self._given_up.setdefault(checkpoint_id, False)
@@ -175,8 +174,8 @@ class CompletedCheckpointStore:
             return deleted
 
     def _leftovers_of(self, checkpoint_id: int) -> set[str]:
-        """What this incarnation stored for a checkpoint that is not complete. Shared files are its own: see
-        KnownFiles.
+        """The files that this incarnation stored for an incomplete checkpoint.
+        Shared files are its own: see KnownFiles.
         """
         incarnation = self._log.state.incarnation
         return {
@@ -233,9 +232,7 @@ class CompletedCheckpointStore:
             ) from error
 
     def _require_reachable(self, metadata: CheckpointMetadata) -> None:
-        """Files that this checkpoint did not write must belong to a retained one; else they may be deleted
-        any time.
-        """
+        """Files that this checkpoint did not write must belong to a retained one; else they may be deleted any time."""
         foreign = {
             path
             for path in metadata.paths()

@@ -2,8 +2,7 @@
 
 Small exclusive files stay inline up to the threshold; larger ones up to ``MERGE_LIMIT`` are laid one after
 another into one object per slot, because requests to an object store cost more than bytes. Everything else is
-one object each. After an upload the stored size is asked for; the content is verified by SHA-256 when it is
-read.
+one object each. After an upload the stored size is asked for; the content is verified by SHA-256 when it is read.
 """
 
 from __future__ import annotations
@@ -148,8 +147,8 @@ class _Run:
 
 
 class Uploader:
-    """Uploads for one slot. ``threads``: transfers at once. Thread-safe; one snapshot at a time is the
-    driver's rule.
+    """Uploads for one slot. ``threads``: transfers at once. Thread-safe;
+    one snapshot at a time is the driver's rule.
     """
 
     def __init__(
@@ -178,8 +177,8 @@ class Uploader:
     ) -> list[ShardHandle]:
         """Store the snapshots (by shard) and return their handles, in order of shards.
 
-        ``base``: shared files by identity that are known to be complete (``KnownFiles.base``); they are
-        referred to, not stored again. What a snapshot can make while it is sent is on no disk here. ``given_up`` is set
+        ``base``: shared files by identity that are known to be complete (``KnownFiles.base``); they are referred to,
+        not stored again. A file that a snapshot can make while it is sent is on no disk here. ``given_up`` is set
         when nobody wants the snapshot any more, and here when it fails: the rest is not sent. The snapshots are not
         released here. On an error all transfers have ended when it is raised; what they stored is a leftover of this
         checkpoint's id, which the driver discards.
@@ -240,7 +239,7 @@ class Uploader:
         return msgspec.structs.replace(handle, identity=identity)
 
     def close(self) -> None:
-        """Wait for what is under way and end the threads."""
+        """Wait for the transfers under way and end the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._streaming.shutdown(wait=True, cancel_futures=True)
         self._sender.close()
@@ -347,9 +346,7 @@ def _result(plan: _Plan) -> ShardHandle:
 
 
 def _settle(plans: Sequence[_Plan]) -> None:
-    """No transfer may go on after the caller was told that it failed: cancel what waits, wait for what
-    runs.
-    """
+    """No transfer may go on after the caller was told that it failed: cancel what waits, wait for what runs."""
     pending = [entry for plan in plans for entry in plan.files.values() if isinstance(entry, Future)]
     for future in pending:
         future.cancel()

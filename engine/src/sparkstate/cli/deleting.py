@@ -85,7 +85,7 @@ def _delete_triggered(place: Place, trigger_id: str, *, force: bool) -> dict[str
     try:
         root, name = stored_jobs.one_job(place)
     except errors.NotFound:
-        mounts.require_reachable(place.url)
+        mounts.require_reachable(place.url)  # as for a purge
         return {"deleted": [], "absent": [trigger_id]}
     gone = purge.delete_triggered(root, name, trigger_id, place.open, clocks.SystemClock(), force=force)
     return {"deleted": gone, "absent": [] if gone else [trigger_id]}
@@ -147,6 +147,8 @@ def purge_job(
         try:
             root, name = stored_jobs.one_job(place)
         except errors.NotFound:
+            # The operator lets go of a job that is purged. A pod without the job's volume sees no folder either, and
+            # answered that all was purged (RFC 0019, 6).
             mounts.require_reachable(place.url)
             return asdict(purge.PurgeResult((), 0, 0, ()))
         if not (yes or as_json):

@@ -1,4 +1,4 @@
-"""``sparkstate explain``: every effective setting, where it comes from, and the memory sum."""
+"""``sparkstate explain``: every effective setting, where it comes from, the memory sum, and what a load needs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,40 @@ from typing import Any
 
 import click
 
-from sparkstate import manifest
+from sparkstate import manifest, sizing
 from sparkstate.cli import manifests, output
+from sparkstate.settings import JobSettings
+from sparkstate.sizing import text
 
 
 @click.command()
 @manifests.manifest_argument
 @manifests.set_option
+@click.option(
+    "--size",
+    "size_text",
+    metavar="ROWS/S,KEYS,BYTES",
+    help="Estimate instead what the job needs for so many rows a second, different keys, and encoded bytes of each "
+    "key's values, e.g. 50k,10M,200.",
+)
+@click.option(
+    "--function",
+    type=click.Choice(sizing.FUNCTIONS),
+    help="With --size: the kind of the job's functions. A call per record; per Arrow batch; per Arrow batch, with one "
+    "answer for each key.  [default: record]",
+)
 @output.format_option("json", "yaml")
-def explain(manifest_path: Path, overrides: tuple[str, ...], form: str) -> None:
+def explain(
+    manifest_path: Path,
+    overrides: tuple[str, ...],
+    size_text: str | None,
+    function: sizing.Function,
+    form: str,
+) -> None:
     """Show every effective setting of a job with its origin, and how much memory the job needs.
+
+    With --size, show how many processors and slots, how much memory, disk and network, and how many requests to its
+    storage the job needs for such a load, and how long a recovery takes. docs/sizing.md says how far that may be off.
 
     Starts nothing and reads no storage.
 
@@ -24,8 +48,16 @@ def explain(manifest_path: Path, overrides: tuple[str, ...], form: str) -> None:
     Examples:
       sparkstate explain job.yaml
       sparkstate explain job.yaml --set spec.slots=4 -o json
+      sparkstate explain job.yaml --size 50k,10M,200
     """
+    if function is not None and size_text is None:
+        raise click.UsageError("--function says for which kind of function --size estimates; give --size too")
+    size = None if size_text is None else sizing.parse(size_text)
     resolved = manifest.resolve(manifest.load(manifest_path, overrides))
+    if size is not None:
+        needed = sizing.estimate(size, resolved.settings, function or "record", sizing.KNOWN)
+        _show_estimate(needed, resolved.settings, form)
+        return
     memory = manifest.memory_sum(resolved.settings)
     if form != "table":
         output.emit(_document(resolved, memory), form)
@@ -38,6 +70,17 @@ def explain(manifest_path: Path, overrides: tuple[str, ...], form: str) -> None:
     )
     for notice in resolved.notices:
         click.echo(f"\nnote: {notice}")
+
+
+def _show_estimate(needed: sizing.Estimate, settings: JobSettings, form: str) -> None:
+    if form != "table":
+        output.emit(text.document(needed, settings), form)
+        return
+    click.echo(text.title(needed, settings))
+    output.table(text.HEADER, text.rows(needed, settings))
+    for remedy in text.remedies(needed, settings):
+        click.echo(f"\n{remedy}")
+    click.echo(f"\n{text.FOOT}")
 
 
 def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[str, Any]:

@@ -35,9 +35,8 @@ def run(
     """Run a job with local Spark, restart it when it fails, stop it cleanly on Ctrl-C.
 
     The job goes on from its last checkpoint or savepoint, if its name has state in the checkpoint storage.
-    One Ctrl-C (or SIGTERM) stops it after the running epoch, with a savepoint if the manifest says
-    savepoints.onStop; a second one kills it. It is started again after a failure as the manifest's restart
-    strategy says.
+    One Ctrl-C (or SIGTERM) stops it after the running epoch, with a savepoint if the manifest says savepoints.onStop; a
+    second one kills it. It is started again after a failure as the manifest's restart strategy says.
 
     \b
     Exit codes: 0 finished or stopped, 1 failed, 2 wrong manifest, 3 restore blocked,

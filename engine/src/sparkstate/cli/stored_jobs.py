@@ -69,6 +69,7 @@ def _plain(place: Place) -> dict[str, Any]:
     except errors.NotFound as error:
         if place.job is None:
             raise
+        # On one machine a job that has never run has no folder yet, and nothing is mounted above it.
         if place.job.cluster != targets.NO_CLUSTER:
             mounts.require_reachable(place.url)
         return {"found": False, "message": str(error)}

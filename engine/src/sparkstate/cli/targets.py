@@ -36,7 +36,7 @@ class RunningJob:
     address: str | None
     token_file: Path | None
     older_image: bool = False
-    """The driver takes the token alone, and no key of it."""
+    """The driver takes the token alone. It answered keys derived from it with 401, and a message that misled."""
 
     def connect(self) -> control.ControlClient:
         """A client. Raises ``SpecInvalid`` if the options name no job, ``NotRunning`` if it is not there."""

@@ -39,6 +39,7 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
         try:
             return asdict(snapshots.verified(place.url, place.open))
         except errors.NotFound as error:
+            # For the operator ``StorageError`` is the last word on a URL, and ``NotFound`` a reason to run this again.
             raise errors.StorageError(
                 f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
             ) from error

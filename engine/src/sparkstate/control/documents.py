@@ -49,7 +49,7 @@ class CheckpointKind(enum.StrEnum):
 
 
 class CheckpointStatus(enum.StrEnum):
-    """What became of a checkpoint. One that ran into its timeout has failed."""
+    """The fate of a checkpoint. One that ran into its timeout has failed."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -66,14 +66,14 @@ class SavepointPhase(enum.StrEnum):
 
 
 class JobIdentity(Document):
-    """Who answers. Addresses are used again by other jobs, so a caller compares this with whom it meant."""
+    """The job that answers. Other jobs use addresses again, so a caller compares this with the job that it meant."""
 
     job_uid: str
     attempt: int = 0
 
 
 class SlotMemory(Document):
-    """What the state backend holds, against what it was promised."""
+    """The memory that the state backend holds, against what it was promised."""
 
     budget: int | None = Field(
         default=None, description="Managed or fixed memory of the slot in bytes; null: unmanaged."
@@ -178,7 +178,7 @@ class StorageAway(Document):
     """A storage that does not answer while the job needs it. The job goes on trying."""
 
     url: str = Field(description="The place: a bucket or folder, without credentials.")
-    doing: str = Field(description="What the job needs it for.")
+    doing: str = Field(description="The purpose for which the job needs it.")
     since_ms: int
     failures: int = Field(default=1, description="Calls that failed since then.")
     message: str = Field(default="", description="Error of the last call.")
@@ -294,7 +294,7 @@ class SavepointRequest(BaseModel):
 
 
 class SavepointStatus(Document):
-    """What became of a savepoint request."""
+    """The fate of a savepoint request."""
 
     trigger_id: str
     status: SavepointPhase
@@ -326,6 +326,6 @@ class Accepted(Document):
 class Problem(Document):
     """Every error answer of an authorised request."""
 
-    error: str = Field(description="What was wrong, with the value.")
+    error: str = Field(description="The fault, with the value.")
     reason: str = Field(description="One stable CamelCase word.")
-    remedy: str = Field(description="What to do about it.")
+    remedy: str = Field(description="The way to put it right.")

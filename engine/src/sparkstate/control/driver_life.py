@@ -1,4 +1,5 @@
-"""The life of a driver: every transition of its phase, who causes it, and why.
+"""The life of a driver: every transition of its phase, who causes it, and why. A part of the driver says what has
+happened (``JobView.happened``), and the row gives the phase.
 
 The phase is a report for the page, the runner and the operator; nothing that the driver does by it could lose state. So
 a transition that is not in the table is a mistake of ours, which is logged as an error, and the job goes on. Tests end
@@ -19,12 +20,25 @@ STRICT: Final = os.environ.get("SPARKSTATE_STRICT_LIVES") == "1"
 
 @dataclass(frozen=True)
 class Transition:
-    """``ends``: the phases that may go before ``to``. ``when``: what happens, for people."""
+    """Something that happens to a driver. A part of the driver names it, and the phase follows from it."""
 
     who: str
     when: str
+    """The event, in words for people; the diagram in docs/operator.md has them on its arrow."""
     to: DriverPhase
+    """The phase that follows."""
     ends: frozenset[DriverPhase]
+    """The phases that it ends. A driver that is in ``to`` already stays there."""
+    keeps: frozenset[DriverPhase] = frozenset()
+    """Phases that go on in spite of it, because they say more than ``to`` does."""
+
+    def after(self, before: DriverPhase) -> DriverPhase:
+        """The phase that it leads to from ``before``, also off the table."""
+        return before if before in self.keeps else self.to
+
+    def is_known(self, before: DriverPhase) -> bool:
+        """Whether the table has it from ``before``."""
+        return before is self.to or before in self.ends | self.keeps
 
 
 def _of(*phases: DriverPhase) -> frozenset[DriverPhase]:
@@ -37,76 +51,86 @@ ALIVE: Final = (
     DriverPhase.PAUSED, DriverPhase.RECOVERING, DriverPhase.STOPPING,
 )  # fmt: skip
 
-TABLE: Final = (
-    Transition(
-        # Also from PAUSED: the storage was away when the driver was to claim the state.
-        "driver",
-        "an incarnation begins",
+RESTORES: Final = Transition(
+    # Also from PAUSED: the storage was away when the driver was to claim the state.
+    "driver",
+    "an incarnation begins",
+    DriverPhase.RESTORING,
+    _of(DriverPhase.STARTING, DriverPhase.PAUSED, DriverPhase.RECOVERING),
+)
+FILLED: Final = Transition(
+    # From PAUSED: the thread of the epochs waits for a storage already, and says so again while it does.
+    "driver",
+    "the slots hold their state",
+    DriverPhase.RUNNING,
+    _of(DriverPhase.RESTORING, DriverPhase.PAUSED),
+)
+STORAGE_AWAY: Final = Transition(
+    # Claiming, before an epoch's steps, and where output that is held back has reached its limit. The thread of
+    # the epochs may come to it before the driver's own has said that it runs, and in the last epoch of all.
+    "storage",
+    "a storage does not answer, and the job waits for it",
+    DriverPhase.PAUSED,
+    _of(DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RUNNING, DriverPhase.STOPPING),
+)
+STORAGE_ANSWERS: Final = Transition(
+    # The end may be asked for between the answer and the word of the thread that waited for it.
+    "storage",
+    "the storage answers again",
+    DriverPhase.RUNNING,
+    _of(DriverPhase.PAUSED),
+    keeps=_of(DriverPhase.STOPPING),
+)
+STOPS: Final = Transition(
+    # From PAUSED: the storage for which the job waits need not come any more.
+    "user",
+    "the job is asked to end, or to stop with a savepoint, or its input ends",
+    DriverPhase.STOPPING,
+    _of(DriverPhase.RUNNING, DriverPhase.PAUSED),
+)
+NOT_STOPPED: Final = Transition(
+    # Whoever asked hears why it did not stop.
+    "driver",
+    "the savepoint to stop with has failed",
+    DriverPhase.RUNNING,
+    _of(DriverPhase.STOPPING),
+)
+RECOVERS: Final = Transition(
+    "driver",
+    "something failed, and the job goes back to its last checkpoint",
+    DriverPhase.RECOVERING,
+    _of(
+        DriverPhase.STARTING,
         DriverPhase.RESTORING,
-        _of(DriverPhase.STARTING, DriverPhase.PAUSED, DriverPhase.RECOVERING),
-    ),
-    Transition("driver", "the slots hold their state", DriverPhase.RUNNING, _of(DriverPhase.RESTORING)),
-    Transition(
-        # Claiming, before an epoch's steps, and where output that is held back has reached its limit. The thread of
-        # the epochs may come to it before the driver's own has said that it runs, and in the last epoch of all.
-        "storage",
-        "a storage does not answer, and the job waits for it",
-        DriverPhase.PAUSED,
-        _of(DriverPhase.STARTING, DriverPhase.RESTORING, DriverPhase.RUNNING, DriverPhase.STOPPING),
-    ),
-    Transition("storage", "the storage answers again", DriverPhase.RUNNING, _of(DriverPhase.PAUSED)),
-    Transition(
-        # From PAUSED: the storage for which the job waits need not come any more.
-        "user",
-        "the job is asked to end, or to stop with a savepoint, or its input ends",
-        DriverPhase.STOPPING,
-        _of(DriverPhase.RUNNING, DriverPhase.PAUSED),
-    ),
-    Transition(
-        # Whoever asked hears why it did not stop.
-        "driver",
-        "the savepoint to stop with has failed",
         DriverPhase.RUNNING,
-        _of(DriverPhase.STOPPING),
-    ),
-    Transition(
-        "driver",
-        "something failed, and the job goes back to its last checkpoint",
-        DriverPhase.RECOVERING,
-        _of(
-            DriverPhase.STARTING,
-            DriverPhase.RESTORING,
-            DriverPhase.RUNNING,
-            DriverPhase.PAUSED,
-            DriverPhase.STOPPING,
-        ),
-    ),
-    Transition(
-        # From RUNNING: the storage was away for a while in the last epoch, and came back. From the others: the end was
-        # asked for when there was nothing to stop yet.
-        "driver",
-        "the input has been processed, or the job was asked to end",
-        DriverPhase.FINISHED,
-        frozenset(ALIVE),
-    ),
-    Transition(
-        "driver",
-        "something failed that another try would not change, or no other try is allowed",
-        DriverPhase.FAILED,
-        frozenset(ALIVE),
+        DriverPhase.PAUSED,
+        DriverPhase.STOPPING,
     ),
 )
+FINISHES: Final = Transition(
+    # From RUNNING: the storage was away for a while in the last epoch, and came back. From the others: the end was
+    # asked for when there was nothing to stop yet.
+    "driver",
+    "the input has been processed, or the job was asked to end",
+    DriverPhase.FINISHED,
+    frozenset(ALIVE),
+)
+FAILS: Final = Transition(
+    "driver",
+    "something failed that another try would not change, or no other try is allowed",
+    DriverPhase.FAILED,
+    frozenset(ALIVE),
+)
+
+TABLE: Final = (
+    RESTORES, FILLED, STORAGE_AWAY, STORAGE_ANSWERS, STOPS, NOT_STOPPED, RECOVERS, FINISHES, FAILS,
+)  # fmt: skip
 
 
-def known(before: DriverPhase, after: DriverPhase) -> bool:
-    """Whether the table has this transition. A driver that keeps its phase makes none."""
-    return before is after or any(after is row.to and before in row.ends for row in TABLE)
-
-
-def told(before: DriverPhase, after: DriverPhase) -> str:
-    """The words for the log about a transition that the table does not have. Raises LookupError in tests
-    (:data:`STRICT`)."""
-    why = f"phase {before} -> {after} is in no table of transitions"
+def told(before: DriverPhase, happened: Transition) -> str:
+    """The words for the log about a transition that the table does not have. Raises LookupError if
+    :data:`STRICT` is set."""
+    why = f"phase {before} -> {happened.to} is in no table of transitions"
     if STRICT:
         raise LookupError(why)
     return f"{why}. This is a bug; please report it"

@@ -50,6 +50,19 @@ class SlotMetric:
     metric: documents.UserMetric
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavepointTrigger:
+    """A request for a savepoint under the id by which the job knows it from now on: the caller's, or the server's."""
+
+    trigger_id: str
+    target_directory: str | None = None
+    """URL of the folder for savepoints; None: the job's own."""
+    stop: bool = False
+    """Stop the job with the savepoint."""
+    drain: bool = False
+    """With ``stop``: fire all event-time timers first."""
+
+
 class JobControl(Protocol):
     """A job as seen from outside. Its ``errors.SparkstateError`` decide the status code by their kinds."""
 
@@ -68,8 +81,8 @@ class JobControl(Protocol):
     def trigger_checkpoint(self) -> int:
         """Ask for a checkpoint at the next end of an epoch. Returns its id, or that of one in progress."""
 
-    def trigger_savepoint(self, request: documents.SavepointRequest) -> documents.SavepointStatus:
-        """Begin, and return at once; ``request.trigger_id`` is set. Idempotent by it, also over restarts.
+    def trigger_savepoint(self, request: SavepointTrigger) -> documents.SavepointStatus:
+        """Begin, and return at once. Idempotent by ``request.trigger_id``, also over restarts.
 
         Raises :class:`TriggerConflict` for a known id with another target, ``stop`` or ``drain``.
         """
@@ -90,8 +103,8 @@ class JobControl(Protocol):
         """No driver of an earlier attempt runs any more: one that waits for their end need not; returns at once."""
 
     def is_live(self) -> bool:
-        """Whether epochs make progress (or need not). Returns at once and takes no lock that an epoch holds: slow is
-        not dead."""
+        """Whether epochs make progress (or need not). Returns at once and takes no lock that an epoch holds: slow
+        is not dead."""
 
     def is_ready(self) -> bool:
         """Whether the job runs. Returns at once, as :meth:`is_live`."""

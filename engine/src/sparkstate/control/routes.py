@@ -73,7 +73,7 @@ class JobRoutes:
         add(
             "/v1/savepoints/{trigger_id}",
             self.savepoint,
-            summary="What became of a savepoint request",
+            summary="The fate of a savepoint request",
             responses=_NOT_FOUND | _INVALID | examples.SAVEPOINT,
         )
         add(
@@ -127,9 +127,14 @@ class JobRoutes:
         """Idempotent by `trigger_id`: the same request again is answered with what became of the first one,
         also after a restart of the driver. With `stop`, no epoch is committed after the savepoint."""
         wanted = request or documents.SavepointRequest()
-        if wanted.trigger_id is None:
-            wanted = wanted.model_copy(update={"trigger_id": self._new_id()})
-        return self._job.trigger_savepoint(wanted)
+        return self._job.trigger_savepoint(
+            port.SavepointTrigger(
+                trigger_id=self._new_id() if wanted.trigger_id is None else wanted.trigger_id,
+                target_directory=wanted.target_directory,
+                stop=wanted.stop,
+                drain=wanted.drain,
+            )
+        )
 
     def savepoint(self, trigger_id: documents.TriggerId) -> documents.SavepointStatus:
         """Answered from the storage where an earlier driver took the request."""

@@ -1,7 +1,7 @@
 """The endpoints' life: a listening socket and a daemon thread with an event loop.
 
-The socket is bound in :meth:`HttpServer.start`, so a port in use is an error for the caller and not in a thread, and
-port 0 gives a real address at once.
+The socket is bound when the server is made, so a port in use is an error for the caller and not in a thread, and port 0
+gives a real address at once.
 """
 
 from __future__ import annotations
@@ -34,29 +34,30 @@ def random_id() -> str:
 
 
 class HttpServer:
-    """Serves ``application`` at ``host:port``, port 0 for any; ``what`` names it in errors and as a thread."""
+    """Serves ``application`` at ``host:port``, port 0 for any; ``what`` names it in errors and as a thread.
+
+    Raises ``SpecInvalid`` for an address that cannot be bound. Callers wait from then on, and are answered from
+    :meth:`start` on. Whoever makes a server stops it.
+    """
 
     def __init__(self, application: ASGIApp, host: str, port: int, what: str) -> None:
         self._host = host
-        self._port = port
         self._what = what
         self._server = uvicorn.Server(_config(application))
-        self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
+        self._socket = _bind(host, port, what)
+        self._port: int = self._socket.getsockname()[1]
+        self._thread = threading.Thread(
+            target=self._serve, name=f"sparkstate-{what.replace(' ', '-')}", daemon=True
+        )
 
     def start(self) -> None:
-        """Bind and serve; returns when requests are answered. Raises ``SpecInvalid`` for a bad address."""
-        self._socket = _bind(self._host, self._port, self._what)
-        self._port = self._socket.getsockname()[1]
-        self._thread = threading.Thread(
-            target=self._serve, name=f"sparkstate-{self._what.replace(' ', '-')}", daemon=True
-        )
+        """Serve; returns when requests are answered."""
         self._thread.start()
         self._await_start()
 
     @property
     def port(self) -> int:
-        """The port in use; 0 before :meth:`start` if any was allowed."""
+        """The port in use."""
         return self._port
 
     @property
@@ -68,11 +69,10 @@ class HttpServer:
     def stop(self) -> None:
         """Let running requests end (a few seconds at most), close the socket. May be called twice."""
         self._server.should_exit = True
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join(STOP_TIMEOUT_S)
             self._server.force_exit = True
-        if self._socket is not None:
-            self._socket.close()
+        self._socket.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,7 +84,6 @@ class HttpServer:
         self.stop()
 
     def _serve(self) -> None:
-        assert self._socket is not None
         self._server.run(sockets=[self._socket])
 
     def _await_start(self) -> None:
@@ -141,7 +140,7 @@ def _config(application: ASGIApp) -> uvicorn.Config:
         http=connections.BoundedProtocol,
         loop="asyncio",
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-        timeout_keep_alive=15,
+        timeout_keep_alive=int(connections.IDLE_S),
         timeout_graceful_shutdown=2,
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sparkstate import clock, errors, keys, phases
-from sparkstate.control import server
+from sparkstate.control import driver_life, server
 from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver import termination_policy
 from sparkstate.driver.context import DriverContext
@@ -39,8 +39,8 @@ def run(
     slots_here: LocalSlots | None,
     last_word: Callable[[str], object],
 ) -> Outcome:
-    """Runs until the job ends; raises the error that ended it, if one did. ``last_word``: see
-    ``termination_policy.Grace``."""
+    """Runs until the job ends; raises the error that ended it, if one did.
+    ``last_word``: see ``termination_policy.Grace``."""
     system_clock = clock.SystemClock()
     name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
     identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)
@@ -97,11 +97,11 @@ def run(
         try:
             outcome = job.run()
         except errors.SparkstateError:
-            view.note_phase(DriverPhase.FAILED)
+            view.happened(driver_life.FAILS)
             raise
         finally:
             requests.fail_open("the job has ended")
-        view.note_phase(DriverPhase.FINISHED)
+        view.happened(driver_life.FINISHES)
     return outcome
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sparkstate import errors
 from sparkstate.checkpoint import coordinator
-from sparkstate.checkpoint.coordinator import Backlog, OpenRequests
+from sparkstate.checkpoint.coordinator import Backlog, OpenRequests, PauseStep
 from sparkstate.clock import Clock
-from sparkstate.control.documents import SavepointRequest
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.settings import CheckpointSettings
 
 
-def open_requests(savepoint: SavepointRequest | None, *, checkpoint: bool) -> OpenRequests:
-    """What people wait for: the next savepoint, and whether they have asked for a checkpoint."""
+def open_requests(savepoint: SavepointTrigger | None, *, checkpoint: bool) -> OpenRequests:
+    """The requests that people wait for: the next savepoint, and whether they have asked for a checkpoint."""
     stop = savepoint is not None and savepoint.stop
     return OpenRequests(savepoint=savepoint is not None, stop=stop, checkpoint=checkpoint)
 
@@ -24,9 +24,10 @@ class CheckpointCoordinator:
         self._clock = clock
         self._state = coordinator.initial(clock.monotonic())
 
-    def is_due(self, held_bytes: int) -> bool:
-        """Whether a checkpoint is due that nobody has asked for."""
-        return coordinator.is_due(self._state, self._settings, self._clock.monotonic(), held_bytes)
+    def pause_step(self, backlog: Backlog, *, under_way: bool) -> PauseStep:
+        """The step towards a checkpoint while nothing is taken in."""
+        now_s = self._clock.monotonic()
+        return coordinator.pause_step(self._state, self._settings, now_s, backlog, under_way=under_way)
 
     def begins(self, wanted: OpenRequests, held_bytes: int, *, under_way: bool, changed: bool) -> bool:
         """Whether one begins at the end of an epoch."""

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from sparkstate import clock, phases
 from sparkstate.checkpoint import coordinator
-from sparkstate.checkpoint.coordinator import Backlog
-from sparkstate.control.documents import SavepointPhase, SavepointRequest
+from sparkstate.checkpoint.coordinator import Backlog, PauseStep
+from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.answers import take_snapshot
 from sparkstate.driver.checkpoint_coordinator import CheckpointCoordinator, open_requests
 from sparkstate.driver.companion import Companion
@@ -21,7 +22,7 @@ from sparkstate.driver.completion import Completion
 from sparkstate.driver.fatal_failure import FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.notifier import Notifier
-from sparkstate.driver.pending_checkpoint import PendingCheckpoint
+from sparkstate.driver.pending_checkpoint import PendingCheckpoint, PendingSavepoint
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.unsaved_work import UnsavedWork
@@ -86,12 +87,12 @@ class Checkpoints:
         """Seconds the newest completed checkpoint took; None before the first. One with a savepoint does not count."""
         return self._completion.usual_s
 
-    def stop_requested(self) -> SavepointRequest | None:
+    def stop_requested(self) -> SavepointTrigger | None:
         """The next open savepoint request, if it asks to stop the job."""
         request = self.next_request()
         return request if request is not None and request.stop else None
 
-    def next_request(self) -> SavepointRequest | None:
+    def next_request(self) -> SavepointTrigger | None:
         """The oldest savepoint request that nobody serves. One is served at a time; the others wait."""
         request = self._requests.next_open()
         return None if request is None or self._long_savepoint.trigger_id == request.trigger_id else request
@@ -137,14 +138,13 @@ class Checkpoints:
         return self.unsaved.backlog(storage_away=self.is_stuck)
 
     def is_due(self) -> bool:
-        """Whether a checkpoint may begin now, while nothing is taken in: none is under way, and its time has come or
-        what was away answers again."""
-        if self._current is not None or self._fatal.error is not None:
-            return self._fatal.error is not None
-        return self._coordinator.is_due(self.unsaved.held_bytes) or (self.is_stuck and self._storage.probe())
+        """Whether a checkpoint begins now, while nothing is taken in.
+        Asks a storage that is away whether it answers."""
+        step = self._coordinator.pause_step(self._backlog, under_way=self._current is not None)
+        return step is PauseStep.BEGIN or (step is PauseStep.PROBE and self._storage.probe())
 
     def given_up(self) -> bool:
-        """Whether the job is to end and must not wait for what is under way: at once, or because a storage is away
+        """Whether the job has to end without waiting for the work under way: at once, or because a storage is away
         that may stay so."""
         current = self._current
         target = current is not None and current.savepoint is not None
@@ -156,7 +156,7 @@ class Checkpoints:
         epoch: int,
         watermarks: Watermarks,
         position: CapturedPosition,
-        request: SavepointRequest | None = None,
+        request: SavepointTrigger | None = None,
         *,
         drained: bool = False,
     ) -> PendingCheckpoint:
@@ -165,8 +165,9 @@ class Checkpoints:
         Raises what :meth:`require_sound` raises.
         """
         self.require_sound()
+        checkpoint_id = self._storage.ids.new()
         pending = PendingCheckpoint(
-            checkpoint_id=self._storage.ids.new(),
+            checkpoint_id=checkpoint_id,
             epoch=epoch,
             watermarks=watermarks,
             position=position,
@@ -175,13 +176,11 @@ class Checkpoints:
             trigger_ms=self._clock.now_ms(),
             began=self._clock.monotonic(),
             mark=self.unsaved.mark(),
-            savepoint=request,
+            savepoint=None if request is None else PendingSavepoint(request, self._storage.ids.new()),
             base=self._completion.base,
         )
         self._current = pending
         self._coordinator.began(pending.checkpoint_id)
-        if request is not None:
-            pending.savepoint_id = self._storage.ids.new()
         self._notifier.began(pending)
         take_snapshot(self._group, pending.checkpoint_id, pending.epoch, base=pending.base)
         self._companion.begin(pending)
@@ -211,7 +210,7 @@ class Checkpoints:
         self.wait()
         self.require_sound()
 
-    def settle_before(self, request: SavepointRequest) -> bool:
+    def settle_before(self, request: SavepointTrigger) -> bool:
         """:meth:`settle` before a savepoint that stops the job. False: that failed, since a storage stays away.
 
         The wait has a bound because the request stayed pending for as long as the storage was away.
@@ -226,7 +225,6 @@ class Checkpoints:
         except Ending:
             if self.given_up():
                 raise
-            assert request.trigger_id is not None
             self._requests.update(request.trigger_id, SavepointPhase.FAILED, failure=outages.told)
             return False
         self.require_sound()
@@ -240,8 +238,8 @@ class Checkpoints:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether what is under way is waited for in any case: a savepoint, which somebody has asked for (one beside
-        needs one more checkpoint then), or what is committed and has only its output to publish."""
+        """Whether the driver waits for the work under way in any case: a savepoint, which somebody has asked for (one
+        beside needs one more checkpoint then), or a committed one that has only its output to publish."""
         current = self._current
         awaited = current is not None and (current.savepoint is not None or current.committed)
         return awaited or self._long_savepoint.trigger_id is not None
@@ -252,7 +250,7 @@ class Checkpoints:
         return bool(self._storage.outages.failing())
 
     def abandon(self) -> None:
-        """The incarnation ends: nobody waits for what is under way any more."""
+        """The incarnation ends: nobody waits for the work under way any more."""
         self._abandoned.set()
 
     def note_pause(self, milliseconds: float) -> None:

@@ -15,8 +15,8 @@ from sparkstate.checkpoint.savepoint import Savepoints
 from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
-from sparkstate.log.log import LineageLog
-from sparkstate.log.records import SavepointCommitted, Token
+from sparkstate.log.log import ClaimedLog, LineageLog
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
 from sparkstate.storage import probe
 from sparkstate.storage.objectstore import ObjectStore
@@ -25,7 +25,7 @@ from sparkstate.storage.objectstore import ObjectStore
 class CheckpointIds:
     """Numbers for checkpoints and savepoints, of which a lineage uses none twice. ``first`` is the lowest free one."""
 
-    def __init__(self, log: LineageLog, first: int) -> None:
+    def __init__(self, log: ClaimedLog, first: int) -> None:
         self._log = log
         self._ids = itertools.count(first)
         self._newest = 0
@@ -51,9 +51,8 @@ class ClaimedLineage:
     root: ObjectStore
     """The storage of the checkpoints, in which lineages lie side by side."""
     lineage: Lineage
-    log: LineageLog
-    token: Token
-    """The right to commit."""
+    log: ClaimedLog
+    """With the right to commit."""
     stores: storage.OpenStores
     savepoints: Savepoints
     ids: CheckpointIds
@@ -94,9 +93,9 @@ def claim(
     # A folder that an earlier driver of this run has used is not made again, empty.
     own = storage.open_within(root, found.id, settings.s3, make=found.id != known)
     lineage = replace(found, store=own)
-    log = LineageLog(own, clock_)
-    before_claim(log)
-    token = log.claim(attempt, driver)
+    unclaimed = LineageLog(own, clock_)
+    before_claim(unclaimed)
+    log = unclaimed.claim(attempt, driver)
     stores = storage.OpenStores(settings.s3)
     completed = CompletedCheckpointStore(own, log, settings.checkpoint.retained)
     return ClaimedLineage(
@@ -106,7 +105,6 @@ def claim(
         root=root,
         lineage=lineage,
         log=log,
-        token=token,
         stores=stores,
         savepoints=Savepoints(lineage, log, stores.get),
         ids=CheckpointIds(log, completed.next_checkpoint_id()),

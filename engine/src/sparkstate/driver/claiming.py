@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from sparkstate import errors
-from sparkstate.control.documents import DriverPhase
+from sparkstate.control import driver_life
 from sparkstate.driver.claimed_lineage import ClaimedLineage, claim
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.handover import Handover
@@ -41,7 +41,7 @@ def await_claim(context: DriverContext, meanwhile: Callable[[], object]) -> Clai
             view.outages.answered(url)
             return claimed
         except errors.StorageUnavailable as error:
-            view.note_phase(DriverPhase.PAUSED)
+            view.happened(driver_life.STORAGE_AWAY)
             view.outages.failed(url, "claim the job's state", error)
             context.say(f"waiting for the storage: {error}")
             context.pause(STORAGE_RETRY_S)

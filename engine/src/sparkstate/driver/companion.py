@@ -9,6 +9,7 @@ alone, unless the job has lost its state or a slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -19,15 +20,22 @@ from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.long_savepoint import PATIENCE_S, LongSavepoint
 from sparkstate.driver.notifier import Notifier
-from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
+from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, PendingSavepoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.handles import ShardHandle
-from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class AnsweredSavepoint:
+    """One that every slot has stored its part of."""
+
+    savepoint: BegunSavepoint
+    replies: list[protocol.SnapshotState]
 
 
 class Companion:
@@ -58,73 +66,84 @@ class Companion:
 
     def begin(self, pending: PendingCheckpoint) -> None:
         """Tell the slots, if a savepoint is asked for: of the epoch of its checkpoint, of which they know already."""
-        request = pending.savepoint
-        if request is None:
+        asked = pending.savepoint
+        if asked is None:
             return
-        number = pending.savepoint_id
-        begin = partial(self._storage.begin_savepoint, request, number, self._group.incarnation)
+        trigger, number = asked.trigger, asked.savepoint_id
+        begin = partial(self._storage.begin_savepoint, trigger, number, self._group.incarnation)
         url = self._of_the_request(pending, begin)
         if url is not None:
-            pending.savepoint_url = url
+            pending.savepoint = BegunSavepoint(trigger, number, url)
             take_snapshot(self._group, number, pending.epoch, url=url)
 
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk; for the checkpoint's thread, because a disk may hang."""
-        self._of_the_request(pending, partial(self.long_savepoint.make_folder, pending))
+        begun = pending.savepoint
+        if isinstance(begun, BegunSavepoint):
+            self._of_the_request(pending, partial(self.long_savepoint.make_folder, begun))
 
-    def replies(self, pending: PendingCheckpoint) -> list[protocol.SnapshotState] | None:
+    def answered(self, pending: PendingCheckpoint) -> AnsweredSavepoint | None:
         """None: there is no savepoint, it has failed, or it goes on beside."""
-        request = pending.savepoint
-        if request is None or not pending.savepoint_url:
+        begun = pending.savepoint
+        if not isinstance(begun, BegunSavepoint):
             return None
-        answers = Answers(self._group, pending.savepoint_id, self._clock, self._abandoned)
-        if request.stop or pending.drained:  # no later checkpoint follows, beside which it could be stored
-            return self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
-        within = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
-        if within is None and pending.savepoint_url:
-            self.long_savepoint.begin(pending, answers)
-        return within
+        answers = Answers(self._group, begun.savepoint_id, self._clock, self._abandoned)
+        # After a stop or a drain no later checkpoint follows, beside which it could be stored.
+        if begun.trigger.stop or pending.drained:
+            replies = self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))
+        else:
+            replies = self._of_the_request(pending, partial(answers.within, PATIENCE_S))
+            if replies is None and pending.savepoint is begun:  # else it has failed
+                self.long_savepoint.begin(pending, begun, answers)
+        return None if replies is None else AnsweredSavepoint(begun, replies)
 
     def record(
-        self,
-        pending: PendingCheckpoint,
-        replies: list[protocol.SnapshotState],
-        staged: tuple[Committable, ...],
-    ) -> SavepointCommitted | None:
+        self, pending: PendingCheckpoint, answered: AnsweredSavepoint, staged: tuple[Committable, ...]
+    ) -> BegunSavepoint | None:
         """Write it into the storage that the request names, and its record into the log. None: it has failed."""
-        parts = parts_of(pending, replies, staged, pending.savepoint_id, self._group)
-        record = self._of_the_request(pending, partial(self.long_savepoint.write, pending, parts))
-        return None if record is None else self.long_savepoint.recorded(pending, record)
+        begun = answered.savepoint
+        parts = parts_of(pending, answered.replies, staged, begun.savepoint_id, self._group)
+        record = self._of_the_request(pending, partial(self.long_savepoint.write, pending, begun, parts))
+        if record is None or not self.long_savepoint.recorded(pending, begun, record):
+            return None
+        return begun
 
-    def finish(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
+    def finish(
+        self, pending: PendingCheckpoint, recorded: BegunSavepoint, shards: Sequence[ShardHandle]
+    ) -> None:
         """Its checkpoint is complete too."""
-        request = pending.savepoint
-        assert request is not None and request.trigger_id is not None
-        if request.stop:
-            self._storage.close_lineage(pending.savepoint_url, request.trigger_id, self._abandoned)
-            self.closed_by = pending.savepoint_url
-        self._ended(pending, shards)
+        if recorded.trigger.stop:
+            self._storage.close_lineage(recorded.url, recorded.trigger.trigger_id, self._abandoned)
+            self.closed_by = recorded.url
+        self._ended(pending, recorded, shards)
 
     def fail(self, pending: PendingCheckpoint, error: Exception) -> None:
         """Tell who asked for it, if somebody did, and drop what is stored of it."""
-        if pending.savepoint is None or pending.savepoint.trigger_id is None:
+        failed = pending.savepoint
+        if failed is None:
             return
-        url, pending.savepoint_url = pending.savepoint_url, ""
-        self._notifier.savepoint_failed(pending, error)
-        tell_ended(self._group, pending.savepoint_id, self._fatal, completed=False)
-        self._storage.leftovers.of_savepoint(url)
+        pending.savepoint = PendingSavepoint(failed.trigger, failed.savepoint_id)
+        self._notifier.savepoint_failed(pending, failed, error)
+        tell_ended(self._group, failed.savepoint_id, self._fatal, completed=False)
+        if isinstance(failed, BegunSavepoint):
+            self._storage.leftovers.of_savepoint(failed.url)
 
-    def _ended(self, pending: PendingCheckpoint, outcome: Sequence[ShardHandle] | Exception) -> None:
+    def _ended(
+        self,
+        pending: PendingCheckpoint,
+        savepoint: BegunSavepoint,
+        outcome: Sequence[ShardHandle] | Exception,
+    ) -> None:
         if not isinstance(outcome, Exception):
-            tell_ended(self._group, pending.savepoint_id, self._fatal, completed=True)
-            self._notifier.savepoint_completed(pending, outcome)
+            tell_ended(self._group, savepoint.savepoint_id, self._fatal, completed=True)
+            self._notifier.savepoint_completed(pending, savepoint, outcome)
             return
         if isinstance(outcome, OF_THE_JOB):
             self._fatal.keep(outcome)
         self.fail(pending, outcome)
 
     def _of_the_request(self, pending: PendingCheckpoint, action: Callable[[], _T]) -> _T | None:
-        """What ``action`` returns; None if it failed, which is the failure of the savepoint's request alone."""
+        """The result of ``action``; None if it failed, which is the failure of the savepoint's request alone."""
         try:
             return action()
         except OF_THE_JOB:

@@ -65,13 +65,14 @@ class Completion:
             self._failed(pending, errors.SparkstateError(f"{type(error).__name__}: {error}"))
 
     def _complete(self, pending: PendingCheckpoint) -> None:
+        alone = pending.savepoint is None
         self._companion.make_folder(pending)
         answers = Answers(self._group, pending.checkpoint_id, self._clock, self._abandoned)
         replies = answers.in_time(self._settings.timeout_s)
-        savepoint = self._companion.replies(pending)
+        answered = self._companion.answered(pending)
         self._enter(phases.ProcessPhase.CHECKPOINT_METADATA, pending)
         committables = tuple(staged for reply in replies for staged in reply.committables)
-        record = None if savepoint is None else self._companion.record(pending, savepoint, committables)
+        recorded = None if answered is None else self._companion.record(pending, answered, committables)
         metadata = self._storage.commit_checkpoint(
             parts_of(pending, replies, committables, pending.checkpoint_id, self._group),
             self._abandoned,
@@ -88,10 +89,10 @@ class Completion:
         self._coordinator.completed(pending.checkpoint_id)
         self._storage.outages.clear()
         self._unsaved.completed(pending.mark)
-        if pending.savepoint_id < 0:
+        if alone:
             self.usual_s = self._clock.monotonic() - pending.began
-        if record is not None and pending.savepoint is not None:
-            self._companion.finish(pending, metadata.shards)
+        if recorded is not None:
+            self._companion.finish(pending, recorded, metadata.shards)
         self._storage.subsume()
 
     def _before_record(self, pending: PendingCheckpoint) -> None:

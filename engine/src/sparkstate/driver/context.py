@@ -41,7 +41,7 @@ class DriverContext:
     say: Callable[[str], None]
     """Prints a sentence for the log."""
     saved: Callable[[float], object]
-    """Called when the pod is to end and nothing more is saved, with the seconds of work that no checkpoint holds: it
+    """Called when the pod must end and nothing more is saved, with the seconds of work that no checkpoint holds: it
     ends the process there."""
 
     def reached(self, step: str) -> None:

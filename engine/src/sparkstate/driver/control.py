@@ -24,8 +24,8 @@ PROGRESS_VARIABLE = "SPARKSTATE_PROGRESS_TIMEOUT"
 
 
 def progress_timeout_s(environment: Mapping[str, str], trigger: TriggerSettings) -> float:
-    """How long a running job may be without progress, s. Raises ``SpecInvalid`` for a variable other than a number
-    above 0."""
+    """How long a running job may be without progress, s. Raises ``SpecInvalid`` for a variable other than a
+    number above 0."""
     text = environment.get(PROGRESS_VARIABLE, str(PROGRESS_TIMEOUT_S))
     try:
         seconds = float(text)
@@ -90,8 +90,7 @@ class DriverControl:
         self._requests.ask_checkpoint()
         return self._next_checkpoint_id()
 
-    def trigger_savepoint(self, request: documents.SavepointRequest) -> documents.SavepointStatus:
-        assert request.trigger_id is not None
+    def trigger_savepoint(self, request: port.SavepointTrigger) -> documents.SavepointStatus:
         known = self._requests.find(request.trigger_id) or self._stored(request.trigger_id)
         if known is not None and self._requests.find(request.trigger_id) is None:
             return known

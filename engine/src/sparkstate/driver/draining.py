@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparkstate import errors
-from sparkstate.driver import termination_policy
+from sparkstate.checkpoint import coordinator
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
@@ -61,11 +61,11 @@ def save_last_epoch(checkpoints: Checkpoints, save: Callable[[], object]) -> Non
     if checkpoints.is_stuck:
         return  # the next attempt publishes what is committed, and repeats the rest
     usual_s, begun_s = checkpoints.usual_s, checkpoints.under_way_s
-    worth = termination_policy.is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
+    worth = coordinator.last_is_worth_its_time(checkpoints.unsaved.work_s, usual_s, begun_s)
     if worth or checkpoints.is_awaited:
         checkpoints.wait(long_savepoint=False)
         repeat_s = checkpoints.unsaved.work_s
-        if repeat_s > 0 and termination_policy.is_worth_its_time(repeat_s, checkpoints.usual_s):
+        if repeat_s > 0 and coordinator.last_is_worth_its_time(repeat_s, checkpoints.usual_s):
             save()
         # Only now, with the epochs saved: there may be no time for a savepoint beside.
         if checkpoints.is_awaited:

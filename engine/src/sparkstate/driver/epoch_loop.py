@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sparkstate import errors
-from sparkstate.control.documents import DriverPhase, SavepointRequest
+from sparkstate.control import driver_life
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import draining, failure_cause
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_pipeline import EpochPipeline
@@ -52,7 +53,7 @@ class EpochLoop:
     def on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
 
-        Where nothing is to be done at the end of the epoch, its end goes on beside the next one's beginning. Otherwise
+        If the end of the epoch needs nothing done, its end goes on beside the next one's beginning. Otherwise
         it ends here: only within the callback do Spark's files hold this epoch's position and no later one (RFC 0007).
         """
         if frame is None:  # whether timers are due is known when the epoch before is complete
@@ -106,11 +107,11 @@ class EpochLoop:
         of_spark = 0 if at.current == MIN_WATERMARK else at.current
         return self._running.position(epoch, of_spark)
 
-    def _stop_with_savepoint(self, request: SavepointRequest, epoch: int) -> None:
+    def _stop_with_savepoint(self, request: SavepointTrigger, epoch: int) -> None:
         """One operation: no epoch commits after it. If it fails the job goes on."""
         if not self._checkpoints.settle_before(request) or self._checkpoints.stop_requested() != request:
             return
-        self._view.note_phase(DriverPhase.STOPPING)
+        self._view.happened(driver_life.STOPS)
         archive = self._position(epoch, self._runner.watermarks)
         if request.drain:
             epoch += 1
@@ -127,7 +128,7 @@ class EpochLoop:
                 raise errors.StorageUnavailable(
                     "the savepoint of a drained job failed; the job goes back to its checkpoint"
                 )
-            self._view.note_phase(DriverPhase.RUNNING)
+            self._view.happened(driver_life.NOT_STOPPED)
             return
         self.stopped_by_savepoint = True
         raise failure_cause.StoppedBySavepoint

@@ -13,8 +13,8 @@ OF_THE_JOB: Final = (errors.Fenced, errors.SlotLost)
 
 @dataclass
 class FatalFailure:
-    """Why the job must not go on; None: it may. Written by the threads of checkpoints and savepoints, read by the
-    epochs'."""
+    """Why the job must not go on; None: it may. Written by the threads of checkpoints and savepoints,
+    read by the epochs'."""
 
     error: errors.SparkstateError | None = None
 

@@ -8,7 +8,7 @@ import threading
 from pydantic import JsonValue
 
 from sparkstate import errors
-from sparkstate.control.documents import DriverPhase
+from sparkstate.control import driver_life
 from sparkstate.driver import failure_cause, watching
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -83,7 +83,7 @@ class Incarnation:
             raise self._why(failure)
 
     def _cancel(self) -> End:
-        self._context.view.note_phase(DriverPhase.STOPPING)
+        self._context.view.happened(driver_life.STOPS)
         self._query.stop()
         return End.CANCELLED
 
@@ -93,7 +93,7 @@ class Incarnation:
         The next pod waits for this end. So it waits neither for Spark's next micro-batch, which would end the query,
         nor for an orderly end of session, slots and folders: they go with the process, which ends soon.
         """
-        self._context.view.note_phase(DriverPhase.STOPPING)
+        self._context.view.happened(driver_life.STOPS)
         self._slot_pool.quiesce()
         self._query.hold()
         if self._loop.stopped_by_savepoint:
@@ -110,7 +110,7 @@ class Incarnation:
         return End.TERMINATED
 
     def _drain(self) -> End:
-        self._context.view.note_phase(DriverPhase.STOPPING)
+        self._context.view.happened(driver_life.STOPS)
         self._settle()
         self._loop.end_of_input()
         return End.INPUT_ENDED

@@ -37,7 +37,7 @@ class JobDriver:
         self.current = CurrentParts(context.view)
 
     def run(self) -> Outcome:
-        """Until the job ends. Raises what ended it if that was no success."""
+        """Until the job ends. Raises the error that ended it, if there was one."""
         context = self._context
         with contextlib.ExitStack() as ends:
             prepare = functools.cache(partial(preparing.prepare, context, ends))
@@ -51,7 +51,7 @@ class JobDriver:
             if context.settings.pod is not None:
                 # No earlier than the claim: only then are the users of the other attempts' folders fenced (RFC 0011).
                 inheritance.inherit(context.work_dir)
-            context.spark.claimed(claimed.token.life)
+            context.spark.claimed(claimed.log.token.life)
             return self._run(self._parts(claimed, prepare(), ends))
 
     def _parts(self, claimed: ClaimedLineage, prepared: PreparedJob, ends: contextlib.ExitStack) -> Parts:

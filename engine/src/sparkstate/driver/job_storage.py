@@ -12,10 +12,10 @@ from sparkstate import errors, storage
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.metadata import CheckpointMetadata
-from sparkstate.checkpoint.savepoint import SavepointState
+from sparkstate.checkpoint.savepoint import LoggedPhase
 from sparkstate.checkpoint.store import CompletedCheckpointStore
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
-from sparkstate.control.documents import SavepointRequest
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import savepoint_targets, snapshot_parts
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.leftovers import Leftovers
@@ -34,8 +34,8 @@ _PROBE = "_sparkstate_probe"
 
 
 class JobStorage:
-    """One lineage, claimed by this driver, and what its declared job stores there. Thread-safe as far as its parts
-    are."""
+    """One lineage, claimed by this driver, and what its declared job stores there.
+    Thread-safe as far as its parts are."""
 
     def __init__(self, claimed: ClaimedLineage, job: StoredJob) -> None:
         self._claimed = claimed
@@ -169,20 +169,19 @@ class JobStorage:
         doing = f"record savepoint {record.trigger_id}"
         self._insist(doing, lambda: self.savepoints.record(record), given_up)
 
-    def begin_savepoint(self, request: SavepointRequest, checkpoint_id: int, incarnation: int) -> str:
+    def begin_savepoint(self, request: SavepointTrigger, checkpoint_id: int, incarnation: int) -> str:
         """Name the savepoint's folder in the log; :meth:`make_savepoint_folder` makes it."""
         parent = request.target_directory or self._settings.savepoint.storage or self._default_savepoints()
-        assert request.trigger_id is not None
-        status = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
-        if status.state != SavepointState.IN_PROGRESS:
+        logged = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
+        if logged.phase != LoggedPhase.IN_PROGRESS:
             raise errors.StorageError(
-                f"savepoint {request.trigger_id!r} is {status.state} already at {status.url}"
+                f"savepoint {request.trigger_id!r} is {logged.phase} already at {logged.url}"
             )
-        return status.url
+        return logged.url
 
     def make_savepoint_folder(self, url: str, within_s: float, given_up: Callable[[], bool]) -> None:
         """The folder that :meth:`begin_savepoint` has named, which slots write into and never make. Without effect for
-        a bucket's, and for an empty ``url``. The folder above it is made, if it never was.
+        a bucket's. The folder above it is made, if it never was.
 
         Raises ``StorageUnavailable`` if the storage is away, or does not answer within so many seconds.
         """
@@ -220,7 +219,7 @@ class JobStorage:
         if committed is None or committed.url != url:
             raise errors.StateError(f"the savepoint {url} is not in the log. This is a bug. Please report.")
         doing = f"end with savepoint {trigger_id}"
-        self._insist(doing, lambda: self.savepoints.close_lineage(committed), given_up)
+        self._insist(doing, lambda: self.log.close_lineage(committed.url, trigger_id), given_up)
 
     def discard(self, checkpoint_id: int) -> None:
         """Delete what a failed checkpoint left; if that fails (storage away, fenced), a later sweep does it."""
@@ -242,8 +241,8 @@ class JobStorage:
         self._outputs.publish(metadata, given_up)
 
     def end_outputs(self) -> None:
-        """The job has ended in order, its slots with it. A storage that hangs holds up no end: the next incarnation
-        sweeps."""
+        """The job has ended in order, its slots with it. A storage that hangs holds up no end: the
+        next incarnation sweeps."""
         briefly(lambda: self._outputs.end(self.log.state.incarnation), self._clock)
 
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:

@@ -21,7 +21,7 @@ from sparkstate import errors
 from sparkstate.checkpoint.savepoint import Savepoints
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log.lineage import Lineage
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog
 from sparkstate.log.records import key_of
 from sparkstate.sinks import file_sink
 from sparkstate.storage import layout, naming
@@ -102,7 +102,7 @@ class Leftovers:
     def __init__(
         self,
         lineage: Lineage,
-        log: LineageLog,
+        log: ClaimedLog,
         savepoints: Savepoints,
         opened: Callable[[str], ObjectStore],
         sinks: Collection[str],
@@ -130,9 +130,7 @@ class Leftovers:
         self._do(self.own, delete, delete)
 
     def of_savepoint(self, url: str) -> None:
-        """It has failed, and its slots have been told; empty: it had no folder yet."""
-        if not url:
-            return
+        """It has failed, and its slots have been told."""
 
         def abandon(*, confirm: bool) -> None:
             self._told(url, lambda: self._savepoints.abandon(url, confirm=confirm))

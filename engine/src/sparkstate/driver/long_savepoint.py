@@ -17,7 +17,7 @@ from sparkstate import clock, errors
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.driver.answers import Answers
 from sparkstate.driver.job_storage import JobStorage
-from sparkstate.driver.pending_checkpoint import PendingCheckpoint, parts_of
+from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.snapshot_parts import SnapshotParts
 from sparkstate.driver.storage_outages import SLOW_S
@@ -33,14 +33,22 @@ _KEEP_S = 0.0
 
 
 @dataclass(frozen=True)
+class _TakenSavepoint:
+    """With a copy of the checkpoint that it came with."""
+
+    pending: PendingCheckpoint
+    savepoint: BegunSavepoint
+
+
+@dataclass(frozen=True)
 class _StoredSavepoint:
     parts: SnapshotParts
     record: SavepointCommitted
 
 
 class LongSavepoint:
-    """One at a time. :meth:`begin`, :meth:`record` and :meth:`recorded` are called by checkpoints' threads, the rest by
-    the epochs'.
+    """One at a time. :meth:`begin`, :meth:`record` and :meth:`recorded` are called by checkpoints' threads,
+    the rest by the epochs'.
 
     ``ended`` hears of the savepoint's end: its shards, or why it failed.
     """
@@ -53,7 +61,7 @@ class LongSavepoint:
         clock_: clock.Clock,
         abandoned: Callable[[], bool],
         requests: Requests,
-        ended: Callable[[PendingCheckpoint, Sequence[ShardHandle] | Exception], None],
+        ended: Callable[[PendingCheckpoint, BegunSavepoint, Sequence[ShardHandle] | Exception], None],
     ) -> None:
         self._group = group
         self._storage = job_storage
@@ -62,34 +70,35 @@ class LongSavepoint:
         self._abandoned = abandoned
         self._requests = requests
         self._ended = ended
-        self._pending: PendingCheckpoint | None = None
+        self._taken: _TakenSavepoint | None = None
         self._stored: _StoredSavepoint | None = None
 
     @property
     def trigger_id(self) -> str | None:
         """Of the savepoint that is under way, or stored and without its record; None: there is none."""
-        pending = self._pending
-        return pending.savepoint.trigger_id if pending is not None and pending.savepoint is not None else None
+        taken = self._taken
+        return None if taken is None else taken.savepoint.trigger.trigger_id
 
-    def begin(self, pending: PendingCheckpoint, answers: Answers) -> None:
+    def begin(self, pending: PendingCheckpoint, savepoint: BegunSavepoint, answers: Answers) -> None:
         """Take the savepoint over from the checkpoint that it came with."""
         # Loaded: the checkpoint releases its own position when it ends, long before the savepoint does.
         mine = replace(pending, ended=threading.Event(), position=pending.position.loaded())
-        self._pending, pending.savepoint = mine, None
-        threading.Thread(target=self._run, args=(mine, answers), name="savepoint", daemon=True).start()
+        self._taken = taken = _TakenSavepoint(mine, savepoint)
+        pending.savepoint = None
+        threading.Thread(target=self._run, args=(taken, answers), name="savepoint", daemon=True).start()
 
     def wait(self, given_up: Callable[[], bool]) -> None:
-        """Until it is stored, or has failed. Raises ``Ending`` once given up, and if its storage fails at the
-        job's end."""
-        pending = self._pending
+        """Until it is stored, or has failed. Raises ``Ending`` once given up,
+        and if its storage fails at the job's end."""
+        taken = self._taken
         outages, ending = self._storage.outages, self._requests.ending
-        if pending is not None:
-            pending.wait(lambda: given_up() or (ending() and bool(outages.failing(savepoints=True))))
+        if taken is not None:
+            taken.pending.wait(lambda: given_up() or (ending() and bool(outages.failing(savepoints=True))))
 
     def record(self) -> None:
         """Called directly before a checkpoint's record: that of the savepoint, if it may have it now."""
-        pending, stored = self._pending, self._stored
-        if pending is None or stored is None:
+        taken, stored = self._taken, self._stored
+        if taken is None or stored is None:
             return
         point = self._storage.log.state.restore_point
         if point is None or point.epoch < stored.record.epoch:
@@ -100,47 +109,48 @@ class LongSavepoint:
         except (errors.StorageUnavailable, errors.Fenced):
             raise
         except errors.SparkstateError as error:
-            self._failed(pending, error)
+            self._failed(taken, error)
             return
-        self._pending = self._stored = None
-        self._ended(pending, stored.parts.shards)
+        self._taken = self._stored = None
+        self._ended(taken.pending, taken.savepoint, stored.parts.shards)
 
-    def _run(self, pending: PendingCheckpoint, answers: Answers) -> None:
+    def _run(self, taken: _TakenSavepoint, answers: Answers) -> None:
         try:
-            self._stored = self._store(pending, answers)
+            self._stored = self._store(taken.pending, taken.savepoint, answers)
             self._requests.ask_checkpoint()  # which takes the record along
         except Exception as error:
-            self._failed(pending, error)
+            self._failed(taken, error)
         finally:
-            pending.ended.set()
+            taken.pending.ended.set()
 
-    def _store(self, pending: PendingCheckpoint, answers: Answers) -> _StoredSavepoint:
-        parts = parts_of(
-            pending,
-            answers.in_time(self._settings.timeout_s, _KEEP_S),
-            (),
-            pending.savepoint_id,
-            self._group,
-        )
-        return _StoredSavepoint(parts, self.write(pending, parts))
+    def _store(
+        self, pending: PendingCheckpoint, savepoint: BegunSavepoint, answers: Answers
+    ) -> _StoredSavepoint:
+        replies = answers.in_time(self._settings.timeout_s, _KEEP_S)
+        parts = parts_of(pending, replies, (), savepoint.savepoint_id, self._group)
+        return _StoredSavepoint(parts, self.write(pending, savepoint, parts))
 
-    def make_folder(self, pending: PendingCheckpoint) -> None:
-        """On a disk, if there is a savepoint; its checkpoint waits no longer than for a call that is slow."""
+    def make_folder(self, savepoint: BegunSavepoint) -> None:
+        """On a disk; the checkpoint waits no longer than for a call that is slow."""
         within_s = min(SLOW_S, self._settings.timeout_s)
-        self._storage.make_savepoint_folder(pending.savepoint_url, within_s, self._abandoned)
+        self._storage.make_savepoint_folder(savepoint.url, within_s, self._abandoned)
 
-    def write(self, pending: PendingCheckpoint, parts: SnapshotParts) -> SavepointCommitted:
+    def write(
+        self, pending: PendingCheckpoint, savepoint: BegunSavepoint, parts: SnapshotParts
+    ) -> SavepointCommitted:
         """Its ``_metadata``, into the storage that the request names; also of one that the checkpoint waited for."""
         until = pending.began + self._settings.timeout_s
 
         def given_up() -> bool:
             return self._abandoned() or self._clock.monotonic() > until
 
-        return self._storage.write_savepoint(parts, pending.savepoint_url, given_up)
+        return self._storage.write_savepoint(parts, savepoint.url, given_up)
 
-    def recorded(self, pending: PendingCheckpoint, record: SavepointCommitted) -> SavepointCommitted | None:
-        """``record``, once the log has it, of a savepoint that its checkpoint waited for. None: the savepoint was given
-        up before, and that is the failure of its request alone.
+    def recorded(
+        self, pending: PendingCheckpoint, savepoint: BegunSavepoint, record: SavepointCommitted
+    ) -> bool:
+        """Whether the log has taken ``record``, of a savepoint that its checkpoint waited for. False: the savepoint was
+        given up before, and that is the failure of its request alone.
 
         With the record a restart goes back to this epoch, and the output up to it must become visible. So nothing that
         was staged may go while the outcome is open either: the next incarnation publishes it, or sweeps it.
@@ -152,13 +162,13 @@ class LongSavepoint:
             self._storage.record_savepoint(record, self._abandoned)
         except errors.StateError as error:
             pending.committed = False
-            self._ended(pending, error)
-            return None
-        return record
+            self._ended(pending, savepoint, error)
+            return False
+        return True
 
-    def _failed(self, pending: PendingCheckpoint, error: Exception) -> None:
+    def _failed(self, taken: _TakenSavepoint, error: Exception) -> None:
         if self.trigger_id is not None:
             # First: a request that is open while nothing is pending is served again, in the folder that is deleted now.
             self._requests.update(self.trigger_id, SavepointPhase.FAILED, failure=str(error))
-        self._pending = self._stored = None
-        self._ended(pending, error)
+        self._taken = self._stored = None
+        self._ended(taken.pending, taken.savepoint, error)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkstate.clock import Clock
-from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
+from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, SavepointPhase
 from sparkstate.driver.job_storage import JobStorage
-from sparkstate.driver.pending_checkpoint import PendingCheckpoint, completed_info, info_of
+from sparkstate.driver.pending_checkpoint import (
+    BegunSavepoint,
+    PendingCheckpoint,
+    PendingSavepoint,
+    info_of,
+    measured,
+    savepoint_info,
+)
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.handles import ShardHandle
-
-_CHECKPOINT, _SAVEPOINT = CheckpointKind.CHECKPOINT, CheckpointKind.SAVEPOINT
 
 
 class Notifier:
@@ -23,39 +28,39 @@ class Notifier:
 
     def began(self, pending: PendingCheckpoint) -> None:
         """The checkpoint has begun, and the savepoint that came with it."""
-        self._view.note_checkpoint(info_of(pending, _CHECKPOINT, CheckpointStatus.IN_PROGRESS))
-        if pending.savepoint is not None:
-            self._update(pending, SavepointPhase.IN_PROGRESS, epoch=pending.epoch)
-            self._view.note_checkpoint(info_of(pending, _SAVEPOINT, CheckpointStatus.IN_PROGRESS))
+        self._view.note_checkpoint(info_of(pending, CheckpointStatus.IN_PROGRESS))
+        savepoint = pending.savepoint
+        if savepoint is not None:
+            self._update(savepoint, SavepointPhase.IN_PROGRESS, epoch=pending.epoch)
+            self._view.note_checkpoint(savepoint_info(pending, savepoint, CheckpointStatus.IN_PROGRESS))
 
     def completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
         """The checkpoint has its record, and what it staged is published."""
-        self._completed(pending, shards, _CHECKPOINT)
+        info = info_of(pending, CheckpointStatus.COMPLETED)
+        path = self._storage.url_of(pending.checkpoint_id)
+        self._view.note_checkpoint(measured(info, pending, shards, self._clock.now_ms(), path))
 
     def failed(self, pending: PendingCheckpoint, error: Exception) -> None:
         """The checkpoint has failed; nothing is said of its savepoint."""
-        self._failed(pending, error, _CHECKPOINT)
+        self._failed(info_of(pending, CheckpointStatus.FAILED), error)
 
-    def savepoint_completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
-        """The savepoint has its record."""
-        self._completed(pending, shards, _SAVEPOINT)
-        self._update(pending, SavepointPhase.COMPLETED, location=pending.savepoint_url)
-
-    def savepoint_failed(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """The savepoint alone has failed."""
-        self._update(pending, SavepointPhase.FAILED, failure=str(error))
-        self._failed(pending, error, _SAVEPOINT)
-
-    def _update(self, pending: PendingCheckpoint, phase: SavepointPhase, **changes: object) -> None:
-        assert pending.savepoint is not None and pending.savepoint.trigger_id is not None
-        self._requests.update(pending.savepoint.trigger_id, phase, **changes)
-
-    def _completed(
-        self, pending: PendingCheckpoint, shards: Sequence[ShardHandle], kind: CheckpointKind
+    def savepoint_completed(
+        self, pending: PendingCheckpoint, savepoint: BegunSavepoint, shards: Sequence[ShardHandle]
     ) -> None:
-        path = self._storage.url_of(pending.checkpoint_id)
-        self._view.note_checkpoint(completed_info(pending, shards, kind, self._clock.now_ms(), path))
+        """The savepoint has its record."""
+        info = savepoint_info(pending, savepoint, CheckpointStatus.COMPLETED)
+        self._view.note_checkpoint(measured(info, pending, shards, self._clock.now_ms(), savepoint.url))
+        self._update(savepoint, SavepointPhase.COMPLETED, location=savepoint.url)
 
-    def _failed(self, pending: PendingCheckpoint, error: Exception, kind: CheckpointKind) -> None:
-        info = info_of(pending, kind, CheckpointStatus.FAILED)
+    def savepoint_failed(
+        self, pending: PendingCheckpoint, savepoint: PendingSavepoint, error: Exception
+    ) -> None:
+        """The savepoint alone has failed."""
+        self._update(savepoint, SavepointPhase.FAILED, failure=str(error))
+        self._failed(savepoint_info(pending, savepoint, CheckpointStatus.FAILED), error)
+
+    def _update(self, savepoint: PendingSavepoint, phase: SavepointPhase, **changes: object) -> None:
+        self._requests.update(savepoint.trigger.trigger_id, phase, **changes)
+
+    def _failed(self, info: CheckpointInfo, error: Exception) -> None:
         self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))

@@ -17,7 +17,7 @@ from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.clock import Clock
 from sparkstate.driver.storage_outages import StorageOutages
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog
 from sparkstate.log.records import Tombstone
 from sparkstate.sinks import file_sink, publication
 from sparkstate.storage import naming
@@ -33,7 +33,7 @@ class Outputs:
     def __init__(
         self,
         lineage_id: str,
-        log: LineageLog,
+        log: ClaimedLog,
         stores: storage.OpenStores,
         outages: StorageOutages,
         paths: Mapping[str, str],
@@ -151,8 +151,8 @@ class Outputs:
 
 
 def _made_before(restored: RestoredSnapshot) -> set[str]:
-    """The folders of sinks of which the restored snapshot knows; an older version's knows those that it had output
-    for."""
+    """The folders of sinks of which the restored snapshot knows;
+    an older version's knows those that it had output for."""
     metadata = restored.metadata
     if metadata is None or not restored.same_lineage:
         return set()

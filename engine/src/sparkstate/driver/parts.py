@@ -15,8 +15,8 @@ from sparkstate.slots.client import SlotAddress
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """All that lives longer than one incarnation. It is there once the state is claimed and the job has declared
-    itself."""
+    """All that lives longer than one incarnation. It is there once the state is claimed and the job
+    has declared itself."""
 
     context: DriverContext
     """Its settings name the backend that the job's code has chosen, if it has."""
@@ -25,7 +25,7 @@ class Parts:
     guard: FenceGuard
 
     def given_up(self) -> bool:
-        """Whether nobody waits for a start any more: the job is to end, or another driver has it."""
+        """Whether nobody waits for a start any more: the job has to end, or another driver has it."""
         return self.context.requests.ending() or self.guard.fenced
 
     @property

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from sparkstate import errors
+from sparkstate.control import driver_life
 from sparkstate.control.documents import DriverPhase, SavepointPhase
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.parts import Parts
@@ -48,7 +49,7 @@ class Pauses:
                 raise errors.StorageUnavailable("the job was cancelled while its storage was away")
             cause = parts.guard.cause or errors.StorageUnavailable("it does not answer")
             parts.job_storage.outages.failed(parts.job_storage.lineage.store.url, "read the log", cause)
-            context.view.note_phase(DriverPhase.PAUSED)
+            context.view.happened(driver_life.STORAGE_AWAY)
             self._refuse_in_time()
             context.clock.sleep(_LOOK_S)
 
@@ -81,13 +82,14 @@ class Pauses:
                 return  # the end of the next epoch waits for that, and fails the request in time
             if context.clock.monotonic() - looked_at >= _PROBE_S:
                 looked_at = context.clock.monotonic()
+                checkpoints.require_sound()
                 with contextlib.suppress(Ending):  # the loop sees why
                     if heard(checkpoints.is_due, lambda: self._ending() or self._lost() is not None):
                         begin()
             if not checkpoints.is_stuck:
                 context.view.note_progress()
             elif context.view.phase is DriverPhase.RUNNING:
-                context.view.note_phase(DriverPhase.PAUSED)
+                context.view.happened(driver_life.STORAGE_AWAY)
                 context.say(f"nothing is taken in until a checkpoint completes: {why}")
             context.clock.sleep(_LOOK_S)
         self._go_on()
@@ -98,7 +100,7 @@ class Pauses:
     def _go_on(self) -> None:
         if self._context.view.phase is DriverPhase.PAUSED:
             self._parts.job_storage.outages.answered(self._parts.job_storage.lineage.store.url)
-            self._context.view.note_phase(DriverPhase.RUNNING)
+            self._context.view.happened(driver_life.STORAGE_ANSWERS)
 
     def _raise_if_lost(self) -> None:
         lost = self._lost()

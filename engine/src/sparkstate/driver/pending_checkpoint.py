@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
-from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, SavepointRequest
+from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus
+from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.snapshot_parts import SnapshotParts
 from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.unsaved_work import Mark
@@ -20,6 +21,21 @@ from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 
 _LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class PendingSavepoint:
+    """A savepoint that somebody has asked for, with its number. It has no folder: not yet, or it has failed."""
+
+    trigger: SavepointTrigger
+    savepoint_id: int
+
+
+@dataclass(frozen=True)
+class BegunSavepoint(PendingSavepoint):
+    """One whose folder the log names, so that slots may store it there."""
+
+    url: str
 
 
 @dataclass
@@ -37,9 +53,8 @@ class PendingCheckpoint:
     began: float
     """By the monotonic clock, s."""
     mark: Mark
-    savepoint: SavepointRequest | None = None
-    savepoint_id: int = -1
-    savepoint_url: str = ""
+    savepoint: PendingSavepoint | None = None
+    """The savepoint that came with it. None: nobody has asked for one, or it goes on beside later checkpoints."""
     base: int = -1
     pause_ms: float = 0.0
     ended: threading.Event = field(default_factory=threading.Event)
@@ -59,30 +74,38 @@ class PendingCheckpoint:
             raise self.failure
 
 
-def info_of(pending: PendingCheckpoint, kind: CheckpointKind, status: CheckpointStatus) -> CheckpointInfo:
-    """The checkpoint, or the savepoint that came with it, for the control endpoint."""
-    savepoint = kind == CheckpointKind.SAVEPOINT
+def info_of(pending: PendingCheckpoint, status: CheckpointStatus) -> CheckpointInfo:
+    """The checkpoint, for the control endpoint."""
     return CheckpointInfo(
-        id=pending.savepoint_id if savepoint else pending.checkpoint_id,
-        kind=kind,
-        status=status,
-        epoch=pending.epoch,
-        trigger_ms=pending.trigger_ms,
-        trigger_id=pending.savepoint.trigger_id if savepoint and pending.savepoint else None,
+        id=pending.checkpoint_id, status=status, epoch=pending.epoch, trigger_ms=pending.trigger_ms
     )
 
 
-def completed_info(
-    pending: PendingCheckpoint, shards: Sequence[ShardHandle], kind: CheckpointKind, now_ms: int, path: str
+def savepoint_info(
+    pending: PendingCheckpoint, savepoint: PendingSavepoint, status: CheckpointStatus
 ) -> CheckpointInfo:
-    """As :func:`info_of`, of one that is complete. ``path``: the checkpoint's folder."""
-    return info_of(pending, kind, CheckpointStatus.COMPLETED).model_copy(
+    """The savepoint that came with the checkpoint, for the control endpoint."""
+    return CheckpointInfo(
+        id=savepoint.savepoint_id,
+        kind=CheckpointKind.SAVEPOINT,
+        status=status,
+        epoch=pending.epoch,
+        trigger_ms=pending.trigger_ms,
+        trigger_id=savepoint.trigger.trigger_id,
+    )
+
+
+def measured(
+    info: CheckpointInfo, pending: PendingCheckpoint, shards: Sequence[ShardHandle], now_ms: int, path: str
+) -> CheckpointInfo:
+    """``info`` of a checkpoint or savepoint that is complete, with its times and sizes. ``path``: its folder."""
+    return info.model_copy(
         update={
             "duration_ms": now_ms - pending.trigger_ms,
             "sync_pause_ms": round(pending.pause_ms),
             "state_bytes": sum(shard.state_size for shard in shards),
             "uploaded_bytes": sum(shard.uploaded for shard in shards),
-            "path": pending.savepoint_url if kind == CheckpointKind.SAVEPOINT else path,
+            "path": path,
         }
     )
 
@@ -98,7 +121,7 @@ def parts_of(
     shards = (shard for reply in replies for shard in reply.shards)
     return SnapshotParts(
         checkpoint_id=checkpoint_id,
-        trigger_id=(pending.savepoint.trigger_id or "") if pending.savepoint else "",
+        trigger_id=pending.savepoint.trigger.trigger_id if pending.savepoint else "",
         incarnation=group.incarnation,
         epoch=pending.epoch,
         watermarks=pending.watermarks,
@@ -109,6 +132,6 @@ def parts_of(
         committables=committables,
         slots=len(group),
         drained=pending.drained,
-        closed=bool(pending.savepoint and pending.savepoint.stop),
+        closed=bool(pending.savepoint and pending.savepoint.trigger.stop),
         trigger_ms=pending.trigger_ms,
     )

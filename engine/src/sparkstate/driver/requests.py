@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sparkstate.control import port
-from sparkstate.control.documents import SavepointPhase, SavepointRequest, SavepointStatus
+from sparkstate.control.documents import SavepointPhase, SavepointStatus
+from sparkstate.control.port import SavepointTrigger
 
 MOST_OPEN = 100
 """Savepoints that wait for their turn; more are refused."""
 MOST_ENDED = 1000
-"""Ended requests that are remembered. Completed ones stand in the log besides."""
+"""Ended requests that are remembered. The log lists completed ones besides."""
 
 
 @dataclass
-class PendingSavepoint:
+class RequestedSavepoint:
     """A request and what became of it."""
 
-    request: SavepointRequest
-    status: SavepointStatus
+    request: SavepointTrigger
+    answer: SavepointStatus
 
     @property
     def open(self) -> bool:
         """Whether it still waits for its end."""
-        return self.status.status in (SavepointPhase.PENDING, SavepointPhase.IN_PROGRESS)
+        return self.answer.status in (SavepointPhase.PENDING, SavepointPhase.IN_PROGRESS)
 
 
 class Requests:
@@ -32,7 +33,7 @@ class Requests:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._savepoints: dict[str, PendingSavepoint] = {}
+        self._savepoints: dict[str, RequestedSavepoint] = {}
         self._checkpoint = False
         self.cancelled = threading.Event()
         self.terminated = threading.Event()
@@ -40,12 +41,11 @@ class Requests:
         self.alone = threading.Event()
         """No driver of an earlier attempt runs any more."""
 
-    def add(self, request: SavepointRequest) -> SavepointStatus:
+    def add(self, request: SavepointTrigger) -> SavepointStatus:
         """Note a request, or answer for the one of the same trigger id.
 
         Raises ``TriggerConflict`` if that one asked for something else.
         """
-        assert request.trigger_id is not None
         with self._lock:
             known = self._savepoints.get(request.trigger_id)
             if known is None:
@@ -56,14 +56,14 @@ class Requests:
                     stop=request.stop,
                     drain=request.drain,
                 )
-                self._savepoints[request.trigger_id] = PendingSavepoint(request, status)
+                self._savepoints[request.trigger_id] = RequestedSavepoint(request, status)
                 return status
             if known.request != request:
+                asked = {name: value for name, value in asdict(known.request).items() if name != "trigger_id"}
                 raise port.TriggerConflict(
-                    f"trigger id {request.trigger_id!r} was used for another request "
-                    f"({known.request.model_dump(exclude={'trigger_id'})}); choose another id"
+                    f"trigger id {request.trigger_id!r} was used for another request ({asked}); choose another id"
                 )
-            return known.status
+            return known.answer
 
     def _make_room(self) -> None:
         ended = [trigger_id for trigger_id, pending in self._savepoints.items() if not pending.open]
@@ -76,9 +76,9 @@ class Requests:
         """The status for that trigger id, if it was asked for here."""
         with self._lock:
             known = self._savepoints.get(trigger_id)
-            return known.status if known else None
+            return known.answer if known else None
 
-    def next_open(self) -> SavepointRequest | None:
+    def next_open(self) -> SavepointTrigger | None:
         """The oldest request that is not done."""
         with self._lock:
             return next((pending.request for pending in self._savepoints.values() if pending.open), None)
@@ -87,20 +87,20 @@ class Requests:
         """The trigger ids of those that nobody has begun to serve."""
         with self._lock:
             found = self._savepoints.items()
-            return tuple(name for name, each in found if each.status.status is SavepointPhase.PENDING)
+            return tuple(name for name, each in found if each.answer.status is SavepointPhase.PENDING)
 
     def update(self, trigger_id: str, phase: SavepointPhase, **changes: object) -> None:
         """Note progress."""
         with self._lock:
             pending = self._savepoints[trigger_id]
-            pending.status = pending.status.model_copy(update={"status": phase, **changes})
+            pending.answer = pending.answer.model_copy(update={"status": phase, **changes})
 
     def fail_open(self, why: str) -> None:
         """The job ended: nobody will serve what is open."""
         with self._lock:
             for pending in self._savepoints.values():
                 if pending.open:
-                    pending.status = pending.status.model_copy(
+                    pending.answer = pending.answer.model_copy(
                         update={"status": SavepointPhase.FAILED, "failure": why}
                     )
 

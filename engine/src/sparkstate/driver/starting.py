@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from sparkstate import phases
-from sparkstate.control.documents import DriverPhase
+from sparkstate.control import driver_life
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
@@ -35,8 +35,8 @@ _LAST_EPOCH_S = 10.0
 
 @contextlib.contextmanager
 def started(parts: Parts, origin: Origin, homes: LastHomes) -> Iterator[Incarnation]:
-    """Slots that hold their state, and a query that runs. At the end no slot and no directory is left, whatever
-    happened.
+    """Slots that hold their state, and a query that runs. At the end no slot and no directory is
+    left, whatever happened.
 
     ``homes``: where this driver's slots have been until now; then where these are.
     """
@@ -55,7 +55,7 @@ def _start(
     last epoch has ended, its threads, the slots, and the query's folders go."""
     context = parts.context
     context.phases.enter(phases.ProcessPhase.RESTORE, incarnation=origin.number)
-    context.view.note_phase(DriverPhase.RESTORING)
+    context.view.happened(driver_life.RESTORES)
     directory = context.work_dir / "query" / f"{origin.number:05d}"
     ends.callback(_remove, directory)
     # Entered before there are slots: the end of the last epoch still needs them.
@@ -89,7 +89,7 @@ def _start(
     runner.end_rehearsal()
     loop = EpochLoop(parts, origin, running, runner, checkpoints, pauses, pipeline)
     # Before the first epoch, which may be told to stop the job, and is then not the one that says it runs.
-    context.view.note_phase(DriverPhase.RUNNING)
+    context.view.happened(driver_life.FILLED)
     first.filled(loop)
     return Incarnation(parts, slot_pool, running, loop, checkpoints, pipeline, loss, over)
 
@@ -99,7 +99,7 @@ def _query(
 ) -> query.Query:
     parts.job_storage.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
     prepared, context = parts.prepared, parts.context
-    made = query.Query(
+    running = query.Query.start(
         prepared.session,
         prepared.declared,
         directory,
@@ -107,9 +107,8 @@ def _query(
         first.on_epoch,
         context.clock,
     )
-    ends.callback(_stop, made)
-    made.start()
-    return made
+    ends.callback(_stop, running)
+    return running
 
 
 def _runner(parts: Parts, origin: Origin, slot_pool: SlotPool, pauses: Pauses) -> epochs.EpochRunner:

@@ -10,8 +10,9 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from sparkstate import errors
 from sparkstate.clock import Clock
@@ -133,8 +134,8 @@ class StorageOutages:
         *,
         needed: bool = True,
     ) -> None:
-        """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``. ``needed``: see
-        :meth:`failed`."""
+        """Call ``action`` until ``url`` answers. Raises ``StorageUnavailable`` once ``given_up``.
+        ``needed``: see :meth:`failed`."""
         try:
             while True:
                 try:
@@ -169,39 +170,30 @@ def _told(troubles: Mapping[str, _Trouble]) -> tuple[StorageAway, ...]:
     )
 
 
-@dataclass
-class _Result(Generic[T]):
-    value: T | None = None
-    error: BaseException | None = None
-
-
 def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
     """The result of ``action``, which runs in a thread of its own and may hang for as long as a storage lets it.
 
     Raises ``Ending`` as soon as the job is asked to end. The thread is then left to the end of the process.
     """
-    result, done = _Result[T](), threading.Event()
+    result: futures.Future[T] = futures.Future()
 
     def run() -> None:
         try:
-            result.value = action()
+            result.set_result(action())
         except BaseException as error:
-            result.error = error
-        finally:
-            done.set()
+            result.set_exception(error)
 
+    # No executor: at the end of the process Python waits for the threads of one.
     threading.Thread(target=run, name="heard", daemon=True).start()
-    while not done.wait(_LOOK_S):
+    while not futures.wait((result,), _LOOK_S).done:
         if ending():
             raise Ending("the job was asked to end while it waited")
-    if result.error is not None:
-        raise result.error
-    return result.value  # type: ignore[return-value]
+    return result.result()
 
 
 def briefly(action: Callable[[], object], clock: Clock) -> None:
-    """Call ``action``, and after 4 s leave it to the end of the process: somebody else does its work if it is not
-    done."""
+    """Call ``action``, and after 4 s leave it to the end of the process: somebody else does its work if it
+    is not done."""
     until = clock.monotonic() + _BRIEFLY_S
     with contextlib.suppress(Ending):
         heard(action, lambda: clock.monotonic() > until)

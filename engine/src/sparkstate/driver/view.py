@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
+from sparkstate.control.driver_life import Transition
 from sparkstate.driver import user_metrics
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
@@ -38,7 +39,7 @@ class _OpenRecovery:
 
 
 class JobView:
-    """Thread-safe. Every ``note_…`` is called by the driver, ``status`` by the endpoint."""
+    """Thread-safe. ``happened`` and every ``note_…`` are called by the driver, ``status`` by the endpoint."""
 
     def __init__(
         self, identity: documents.JobIdentity, name: str, namespace: str, backend: str, clock: Clock
@@ -83,12 +84,12 @@ class JobView:
 
     # -- notes of the driver ------------------------------------------------------------------------------------
 
-    def note_phase(self, phase: DriverPhase) -> None:
-        """Where the job is now."""
+    def happened(self, what: Transition) -> None:
+        """The row of the driver's life that has come about; its phase follows."""
         with self._lock:
-            if phase is not self._phase:
+            if what.after(self._phase) is not self._phase:
                 self._progress_at = self._clock.monotonic()
-            mistake = self._go(phase)
+            mistake = self._go(what)
         _log_mistake(mistake)
 
     def note_progress(self) -> None:
@@ -182,15 +183,15 @@ class JobView:
             if recovering:
                 self._restarts += 1
                 self._progress_at = self._clock.monotonic()
-                mistake = self._go(DriverPhase.RECOVERING)
+                mistake = self._go(driver_life.RECOVERS)
                 self._recovering = self._recovering or _OpenRecovery(now, f"{reason}: {message}")
         _log_mistake(mistake)
 
-    def _go(self, phase: DriverPhase) -> str:
+    def _go(self, what: Transition) -> str:
         """Along the table, or else with words for the log. A driver takes a step off the table too: it would help
         nobody to end a job over a word."""
-        mistake = "" if driver_life.known(self._phase, phase) else driver_life.told(self._phase, phase)
-        self._phase = phase
+        mistake = "" if what.is_known(self._phase) else driver_life.told(self._phase, what)
+        self._phase = what.after(self._phase)
         return mistake
 
     def _end_recovery(self, under_way: _OpenRecovery) -> None:

@@ -1,5 +1,5 @@
-"""The files of the newest completed checkpoint, on this disk until the next one is complete (Flink's
-``TaskLocalStateStore``).
+"""The files of the newest completed checkpoint, on this disk until the next one is
+complete (Flink's ``TaskLocalStateStore``).
 
 They are hard links of RocksDB's files, so they cost nothing while the store has the files too. Files that
 a compaction has since taken away from the store cost their size; they are kept up to a share of the checkpoint.

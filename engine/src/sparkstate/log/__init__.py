@@ -6,11 +6,12 @@ object stores and a clock. It opens none of the files that its records name: ``c
 
 from sparkstate.log.fence import FenceGuard, Verdict
 from sparkstate.log.lineage import JobName, Lineage, find, open_lineage
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog, LineageLog
 from sparkstate.log.records import Token
 from sparkstate.log.state import LogState
 
 __all__ = [
+    "ClaimedLog",
     "FenceGuard",
     "JobName",
     "Lineage",

@@ -55,7 +55,7 @@ def key_of(number: int) -> str:
 
 
 def listed(store: ObjectStore) -> Bases:
-    """What bases there are now: one listing, of two names in the usual case."""
+    """The bases that exist now: one listing, of two names in the usual case."""
     names = [info.key.removeprefix(_PREFIX) for info in store.list(_PREFIX)]
     return Bases(tuple(sorted(int(name) for name in names if name.isdigit())))
 

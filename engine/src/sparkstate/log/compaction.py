@@ -1,4 +1,4 @@
-"""What goes when the log is compacted: entries at and below the floor, and bases that nobody reads any more.
+"""Deletion of what a compacted log leaves behind: entries at and below the floor, and bases that nobody reads any more.
 
 The order is what makes it safe: the two newest bases are stored, listed and read back before the first entry that they
 stand for is deleted. Whatever a crash leaves lies below the floor, where nobody looks; the next incarnation's

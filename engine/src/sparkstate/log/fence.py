@@ -1,8 +1,7 @@
 """May this driver still act? Asked before every epoch and every call of a sink.
 
 The log makes commits safe by itself. The guard is for everything except commits: a driver that was cut off must
-stop feeding slots and calling sinks before its successor starts, and it knows that only by its own monotonic
-clock.
+stop feeding slots and calling sinks before its successor starts, and it knows that only by its own monotonic clock.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ import threading
 
 from sparkstate import errors
 from sparkstate.clock import Clock
-from sparkstate.log.log import LineageLog
+from sparkstate.log.log import ClaimedLog
 
 READS_PER_TIMEOUT = 3.0
 
 
 class Verdict(enum.Enum):
-    """GO: own the lineage as of less than ``fence_timeout`` ago. PAUSED: not known any more; wait, do not
-    exit.
-    """
+    """GO: own the lineage as of less than ``fence_timeout`` ago. PAUSED: not known any more; wait, do not exit."""
 
     GO = "go"
     PAUSED = "paused"
@@ -33,7 +30,7 @@ class FenceGuard:
     waits for the storage.
     """
 
-    def __init__(self, log: LineageLog, fence_timeout_s: float, clock: Clock) -> None:
+    def __init__(self, log: ClaimedLog, fence_timeout_s: float, clock: Clock) -> None:
         if fence_timeout_s <= 0:
             raise errors.SpecInvalid(f"fenceTimeout is {fence_timeout_s} s; it must be above 0")
         self._log = log
@@ -44,7 +41,7 @@ class FenceGuard:
         self._fenced: errors.Fenced | None = None
         self._cause: Exception | None = None
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="fence-guard", daemon=True)
 
     @property
     def interval_s(self) -> float:
@@ -62,9 +59,7 @@ class FenceGuard:
         return self._fenced is not None
 
     def poll(self) -> None:
-        """Read the log if it is time to. Swallows storage errors (they age the last success); raises
-        ``Fenced``.
-        """
+        """Read the log if it is time to. Swallows storage errors (they age the last success); raises ``Fenced``."""
         if self._clock.monotonic() - self._last_try >= self.interval_s:
             self.read()
 
@@ -84,17 +79,17 @@ class FenceGuard:
             self._last_success = begun
 
     def check(self) -> Verdict:
-        """Raises ``Fenced`` if a read found a newer claim; else GO or PAUSED, from what is known now."""
+        """Raises ``Fenced`` if a read found a newer claim; else GO or PAUSED, by the reads so far."""
         if self._fenced is not None:
             raise self._fenced
         age = self._clock.monotonic() - self._last_success
         return Verdict.GO if age < self._timeout_s else Verdict.PAUSED
 
     def reason_behind(self, error: errors.SparkstateError) -> errors.SparkstateError:
-        """What ended a driver: the fence, if there is one by now, else ``error``.
+        """The cause that ended a driver: the fence, if there is one by now, else ``error``.
 
-        Who slept in a restore finds files missing that another driver, rightly, has deleted since: nothing of its
-        checkpoint is damaged, and nobody has to help.
+        A driver that slept in a restore finds files missing that another driver, rightly, has deleted since: nothing
+        of its checkpoint is damaged, and nobody has to help.
         """
         try:
             self.read()
@@ -102,19 +97,14 @@ class FenceGuard:
             return fenced
         return error
 
-    def allow(self) -> bool:
-        """Whether an epoch or a sink's call may start now. Raises ``Fenced``."""
-        return self.check() is Verdict.GO
-
     def start(self) -> None:
         """Read in a daemon thread until :meth:`stop`."""
-        self._thread = threading.Thread(target=self._run, name="fence-guard", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; a read under way is waited for."""
+        """End the thread; wait for a read under way."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join()
 
     def _run(self) -> None:

@@ -64,8 +64,8 @@ def unframe(magic: bytes, version: int, data: bytes, name: str) -> bytes:
 
 
 def parse(decoder: msgspec.msgpack.Decoder[T], payload: bytes, name: str) -> T:
-    """msgpack to structs; a payload that does not fit is ``CorruptData`` (its checksum was right: a bug or a
-    forgery).
+    """msgpack to structs; a payload that does not fit is ``CorruptData`` (its checksum was right: a bug
+    or a forgery).
     """
     try:
         return decoder.decode(payload)

@@ -27,7 +27,7 @@ VERSION = 1
 
 
 class JobName(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job is called: unique within ``cluster`` and ``namespace``."""
+    """The name of a job: unique within ``cluster`` and ``namespace``."""
 
     cluster: str
     namespace: str

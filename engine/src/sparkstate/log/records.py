@@ -14,7 +14,7 @@ MAGIC = b"SSLG"
 VERSION = 1
 FOLDER = "log"
 COMPACTED = framing.frame(MAGIC, 2, b"\x80")
-"""What lies in the place of entry 1 once that is deleted. A reader gets there only if it knows of no base; a version
+"""The object in the place of entry 1 once that is deleted. A reader gets there only if it knows of no base; a version
 that knows no floor then refuses the log instead of taking it for an empty one."""
 
 
@@ -36,9 +36,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     attempt: int
     life: int
     driver: str
-    """Who it is, for people: host, pid or pod."""
+    """The driver's name for people: host, pid or pod."""
     released: bool = False
-    """The same driver's second record: it has done all that it will ever do, so who waits for its end may claim."""
+    """The same driver's second record: it has done all that it will ever do, so a driver that waits may claim."""
     knows_floor: bool = False
     """Whether this driver looks for the log's floor after each entry that it creates (``log.log``)."""
 
@@ -56,9 +56,7 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True, tag="incarnation"):
 
 
 class CheckpointCommitted(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
-    """A checkpoint is complete; this record is its commit. ``path`` of ``_metadata`` is relative to the
-    lineage.
-    """
+    """A checkpoint is complete; this record is its commit. ``path`` of ``_metadata`` is relative to the lineage."""
 
     checkpoint_id: int
     path: str
@@ -69,9 +67,7 @@ class CheckpointCommitted(msgspec.Struct, frozen=True, kw_only=True, tag="checkp
 
 
 class SavepointStarted(msgspec.Struct, frozen=True, kw_only=True, tag="savepoint-started"):
-    """Files may be written into ``url`` from now on. Names the folder, so that a crash leaves nothing
-    unknown.
-    """
+    """Files may be written into ``url`` from now on. Names the folder, so that a crash leaves nothing unknown."""
 
     trigger_id: str
     url: str
@@ -100,7 +96,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed"):
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True, tag="tombstone"):
-    """What this names may be deleted from now on and is referenced by nothing.
+    """A list of things that may be deleted from now on, because nothing refers to them.
 
     ``paths`` are objects relative to the lineage; ``checkpoints`` are the ids that cease to be completed
     checkpoints; ``savepoints`` are URLs of whole folders. ``published`` is the id of a checkpoint or savepoint: all

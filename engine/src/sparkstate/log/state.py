@@ -1,4 +1,4 @@
-"""What a lineage's log says, folded into one value. Pure: entries in, state out."""
+"""The contents of a lineage's log, folded into one value. Pure: entries in, state out."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     doomed_savepoints: tuple[str, ...] = ()
     """URLs under a tombstone whose deletion nobody has confirmed."""
     restore_point: CheckpointCommitted | SavepointCommitted | None = None
-    """The completed checkpoint or savepoint of the newest epoch: what a restart must go back to, whatever became of its
-    files.
+    """The completed checkpoint or savepoint of the newest epoch: what a restart must go back to,
+    whatever became of its files.
     """
     restore_point_deleted: bool = False
     closed: Closed | None = None

@@ -21,8 +21,7 @@ KIND = "StatefulSparkJob"
 
 @dataclass(frozen=True)
 class Manifest:
-    """One job as the user wrote it, valid by itself. ``spec`` holds only what was given, nothing is filled
-    in."""
+    """One job as the user wrote it, valid by itself. ``spec`` holds only what was given, nothing is filled in."""
 
     name: str
     namespace: str

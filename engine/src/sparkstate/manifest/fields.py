@@ -1,5 +1,5 @@
-"""The settings that the manifest's fields become, as one table. ``sparkstate_spec.fields`` says how a field's value is
-spelled."""
+"""The settings that the manifest's fields become, as one table. ``sparkstate_spec.fields`` says how a field's
+value is spelled."""
 
 from __future__ import annotations
 

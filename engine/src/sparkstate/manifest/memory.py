@@ -35,8 +35,7 @@ class MemorySum:
 
 
 def memory_sum(settings: JobSettings) -> MemorySum:
-    """The sum for the whole job; a cluster deployment has a driver and executors, a local one a single
-    container."""
+    """The sum for the whole job; a cluster deployment has a driver and executors, a local one a single container."""
     return MemorySum(memory.parts(_needs(settings)))
 
 

@@ -1,5 +1,5 @@
-"""From a manifest to the settings of one job, with the origin of each, and notices of fields that only a cluster can
-use."""
+"""From a manifest to the settings of one job, with the origin of each,
+and notices of fields that only a cluster can use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def resolve(
     """
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given), *_schedule(given)], manifest.source)
+    raise_if_any([*notices.impossible_here(given), *_missing(given), *_beside(given)], manifest.source)
     told = [] if in_cluster else notices.notices(given)
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
@@ -67,8 +67,8 @@ def _missing(given: Leaves) -> list[Problem]:
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
-def _schedule(given: Leaves) -> list[Problem]:
-    return rules.broken({"spec": nested(given)}, (rules.SCHEDULE_COMES,))
+def _beside(given: Leaves) -> list[Problem]:
+    return rules.broken({"spec": nested(given)}, rules.BESIDE)
 
 
 def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from sparkstate import errors
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys
-    refused."""
+    """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys refused."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -52,12 +51,28 @@ def _construct_mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = Fal
     }
 
 
+def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """JSON writes characters beyond U+FFFF as pairs of escapes, and the operator hands manifests over as JSON. PyYAML
+    leaves such a pair as two halves, which no encoding can write."""
+    text = str(loader.construct_scalar(node))
+    if not _HALF.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        line = node.start_mark.line + 1
+        raise errors.SpecInvalid(
+            f"line {line}: {ascii(text)[:80]} holds half of a character; write the whole character"
+        ) from error
+
+
+_HALF = re.compile(r"[\ud800-\udfff]")
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+_Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
 
 
 def read(source: Path | str) -> tuple[str, str, Path | None]:
-    """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a
-    file."""
+    """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a file."""
     if isinstance(source, str):
         return source, "manifest", None
     try:

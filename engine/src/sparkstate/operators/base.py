@@ -1,12 +1,12 @@
 """The contract of an operator: all that a slot, the commit of an epoch and a harness for tests know of one.
 
 An operator is a node of the job that keeps state in the stores of a slot. Operators are of several kinds, and each
-kind has a room of its own (``keyed``); ``kinds`` finds the kind that a spec asks for. Nothing outside a kind's room
-names its classes or asks which kind an operator is.
+kind has a room of its own (``keyed``, ``batches``); ``kinds`` finds the kind that a spec asks for. Nothing outside a
+kind's room names its classes or asks which kind an operator is.
 
 The work of an operator in an epoch lives in an *overlay*: ``begin`` gives an empty one, ``process_batch`` and
-``finish`` write to it alone, and ``epoch.commit_overlays`` makes it state. Several attempts of one task give several
-overlays of one epoch; those that do not win are dropped without a trace. The rest of an overlay is between an
+``finish`` write to it alone, and ``epoch.commit_overlays`` makes it state. Several attempts to bring its rows give
+several overlays of one epoch; those that do not win are dropped without a trace. The rest of an overlay is between an
 operator and its own overlays, so that a kind is free to choose its form.
 """
 
@@ -54,6 +54,11 @@ class Spec(Protocol):
     def emit_timestamps(self) -> bool:
         """Whether the main output has the hidden column ``columns.TIMESTAMP`` behind its own."""
 
+    @property
+    def rows_at_once(self) -> int:
+        """So many rows are worth waiting for, until the epoch ends: the operator does much once per batch. 0: rows are
+        worked on as soon as they are there."""
+
 
 class EpochOverlay(Protocol):
     """The work of one attempt in one epoch, by one operator in one slot: changes that are not state yet, and output."""
@@ -75,8 +80,7 @@ class EpochOverlay(Protocol):
         """Rows of the outputs that have no schema, as they were yielded, by tag (None: the main output)."""
 
     def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
-        """Batches of the main output (``None``) or of a side output, to be read once; complete after
-        ``finish``."""
+        """Batches of the main output (``None``) or of a side output, to be read once; complete after ``finish``."""
 
     def row_count(self, tag: str | None = None) -> int:
         """Rows of that output."""
@@ -85,7 +89,7 @@ class EpochOverlay(Protocol):
         """After the commit: keep the output alone."""
 
     def close(self) -> None:
-        """Give up memory and disk. Closing twice is no error."""
+        """Give up memory and disk. Closing twice is allowed."""
 
 
 E = TypeVar("E", bound=EpochOverlay)
@@ -119,8 +123,8 @@ class Operator(Protocol[E]):
     # --- one epoch
 
     def begin(self, epoch: int, watermark: int, processing_time: int) -> E:
-        """An empty overlay. ``watermark`` is that of the epoch before; both times are in ms and stand still until
-        ``finish``."""
+        """An empty overlay. ``watermark`` is that of the epoch before;
+        both times are in ms and stand still until ``finish``."""
 
     def process_batch(self, overlay: E, batch: pa.RecordBatch) -> None:
         """Run the user's code over a batch, which has the hidden columns of ``sparkstate.columns``. Does nothing to a

@@ -33,8 +33,7 @@ def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]
 
 
 def _merge(changed: Sequence[base.EpochChanges]) -> dict[int, _Calls]:
-    """The commits of every shard, as few as can be: one, unless two operators know one key by different key
-    groups.
+    """The commits of every shard, as few as can be: one, unless two operators know one key by different key groups.
 
     That happens when keys are equal in Python but not in Spark (the int 1 and the long 1 hash differently):
     then the operators' changes go to the store one after another.

@@ -1,4 +1,4 @@
-"""Finds the kind of operator that a spec asks for. A new kind has a room of its own, and one line here."""
+"""Finds the kind of operator that a function or a spec asks for. A new kind has its own rooms, and its lines here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from sparkstate.backends.base import ShardStore
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.clock import Clock
-from sparkstate.functions import KeyedProcessFunction
+from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import base
 from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
@@ -21,6 +21,12 @@ KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
     BatchOperatorSpec: KeyedBatchOperator,
 }
 """By the class of the spec. Each is called with what ``make`` is given."""
+
+SPECS: Final[dict[type[KeyedFunction], Callable[..., KeyedSpec]]] = {
+    KeyedProcessFunction: OperatorSpec,
+    KeyedBatchFunction: BatchOperatorSpec,
+}
+"""By the class of the function that a job's author extends."""
 
 
 def make(
@@ -38,8 +44,17 @@ def make(
     return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts)
 
 
-def spec(function: KeyedProcessFunction | KeyedBatchFunction, **fields: Any) -> KeyedSpec:
+def knows(function: object) -> bool:
+    """Whether ``function`` is of some kind. A class of functions is of none."""
+    return any(isinstance(function, kind) for kind in SPECS)
+
+
+def named() -> str:
+    """The kinds of functions, as an error tells them."""
+    return " or ".join(kind.__name__ for kind in SPECS)
+
+
+def spec(function: KeyedFunction, **fields: Any) -> KeyedSpec:
     """The spec of the kind that a function asks for. ``fields`` are those of ``KeyedSpec``."""
-    if isinstance(function, KeyedBatchFunction):
-        return BatchOperatorSpec(function=function, **fields)
-    return OperatorSpec(function=function, **fields)
+    kind = next(kind for kind in type(function).__mro__ if kind in SPECS)
+    return SPECS[kind](function=function, **fields)

@@ -57,8 +57,7 @@ class Runner:
     def run(self, options: Options) -> int:
         """Validate, say what has no effect here, run to the end; returns the exit code.
 
-        Raises ``SpecInvalid`` for a wrong manifest, ``JavaNotFound``, ``WorkDirInUse``, and what the
-        storage raises.
+        Raises ``SpecInvalid`` for a wrong manifest, ``JavaNotFound``, ``WorkDirInUse``, and what the storage raises.
         """
         resolved = manifest.resolve(manifest.load(options.manifest, options.overrides))
         job = resolved.settings
@@ -156,7 +155,7 @@ class Runner:
     def _await_storage(
         self, look_: Callable[[], lineages.FoundLineage | None], reporter: progress.Reporter
     ) -> lineages.FoundLineage | None:
-        """What ``look_`` finds. Waits for a storage that is away, until the owner asks to stop."""
+        """The lineage that ``look_`` finds. Waits for a storage that is away, until the owner asks to stop."""
         while True:
             try:
                 return look_()

@@ -23,7 +23,7 @@ class SavepointStore:
         return [] if found is None else kept(found.state)
 
     def delete(self, expired: retention.KeptSavepoint) -> None:
-        """Delete one with its files; that it is gone already is no error."""
+        """Delete one with its files; it may be gone already."""
         found = lineages.find(self._job, self._clock)
         if found is not None and expired in kept(found.state):
             opened = lineages.opener(self._job, self._clock)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import croniter
 
 from sparkstate import errors, settings
+from sparkstate_spec import periodic, rules
 
 PERIODIC_PREFIX = "periodic-"
 ON_STOP_PREFIX = "stop-"
@@ -57,23 +58,15 @@ Schedule = Interval | Cron
 def from_settings(savepoint: settings.SavepointSettings) -> Schedule | None:
     """The schedule that the manifest asks for; None if savepoints are taken only on request.
 
-    Raises :class:`errors.SpecInvalid` for a cron line that cannot be read or an interval that is not
-    positive.
+    Raises :class:`errors.SpecInvalid` for a cron line that names no time.
     """
     if savepoint.schedule is not None:
-        if not croniter.croniter.is_valid(savepoint.schedule):
-            raise errors.SpecInvalid(
-                f"the savepoint schedule {savepoint.schedule!r} is not a cron line; "
-                "write five fields (minute hour day month weekday), e.g. '0 */6 * * *'"
-            )
+        if problem := rules.schedule(savepoint.schedule):
+            raise errors.SpecInvalid(str(problem))
         return Cron(savepoint.schedule)
     if savepoint.interval_s is None:
         return None
-    if savepoint.interval_s < 1:
-        raise errors.SpecInvalid(
-            f"the savepoint interval is {savepoint.interval_s} s; it must be at least 1 s"
-        )
-    return Interval(round(savepoint.interval_s) * 1000)  # whole seconds, as the trigger ids are
+    return Interval(periodic.interval_s(savepoint.interval_s) * 1000)
 
 
 def trigger_id(slot_ms: int) -> str:

@@ -28,8 +28,8 @@ LOG_TAIL_LINES = 15
 class Supervisor:
     """Runs one job to its end; each run has its own.
 
-    ``launch`` starts the driver of an attempt, ``connect`` makes a client for its address. ``stop`` is asked from
-    outside.
+    ``launch`` starts the driver of an attempt, ``connect`` makes a client for its address.
+    ``stop`` is asked from outside.
     """
 
     def __init__(
@@ -62,17 +62,15 @@ class Supervisor:
         """Start, watch and restart until the job is done; the exit code for the command."""
         attempt = self._job.first_attempt
         while not self._stop.times:
-            watch = self._run_attempt(attempt)
+            ended = self._run_attempt(attempt)
             self._reporter.clear()
-            code = watch.killed_code()
-            if code is None:
-                code = self._after(attempt, watch)
+            code = watching.INTERRUPTED if ended.killed else self._after(attempt, ended)
             if code is not None:
                 return code
             attempt += 1
         return self._stopped_while_down()
 
-    def _run_attempt(self, attempt: int) -> watching.Watch:
+    def _run_attempt(self, attempt: int) -> watching.EndedAttempt:
         self._folder.forget_driver()
         self._folder.record_attempt(attempt)
         driver = self._launch(attempt)
@@ -85,32 +83,32 @@ class Supervisor:
             clock=self._clock,
             reporter=self._reporter,
         )
+        ended = None
         try:
-            while watch.exit_code is None:
-                watch.step(self._savepoints)
+            while ended is None:
+                ended = watch.step(self._savepoints)
                 self._clock.sleep(watching.TICK_S)
         finally:
-            if watch.exit_code is None:  # an error of our own: never leave a driver without a supervisor
+            if ended is None:  # an error of our own: never leave a driver without a supervisor
                 driver.kill()
-        self._last = watch.last_status or self._last
+        self._last = ended.last_status or self._last
         if self._savepoints is not None:
             self._savepoints.driver_ended()
-        return watch
+        return ended
 
-    def _after(self, attempt: int, watch: watching.Watch) -> int | None:
+    def _after(self, attempt: int, ended: watching.EndedAttempt) -> int | None:
         """The exit code if the job is done; None to start the next attempt (the delay is over then)."""
-        assert watch.exit_code is not None
         termination = verdict.read_termination(self._folder.termination_log)
-        match verdict.judge(verdict.DriverExit(watch.exit_code, termination)):
+        match verdict.judge(verdict.DriverExit(ended.exit_code, termination)):
             case verdict.Finished(message):
-                return self._finished(message, watch)
+                return self._finished(message, ended)
             case verdict.Failed(exit_code, reason, message):
                 self._show_log(attempt)
                 self._reporter.message(f"error: {reason or 'the driver failed'}: {message}")
                 return exit_code
             case verdict.Crashed(message) if self._stop.times:
-                if self._stop_savepoint(watch) is not None:
-                    return self._finished(message, watch)
+                if self._stop_savepoint(ended) is not None:
+                    return self._finished(message, ended)
                 self._reporter.message(
                     f"error: {message} while the job was being stopped; {self._left_off()}"
                 )
@@ -139,15 +137,15 @@ class Supervisor:
         self._reporter.message(f"{self._job.name} stopped {savepoint}while it was down; {self._left_off()}")
         return 1 if lost else 0
 
-    def _finished(self, message: str, watch: watching.Watch) -> int:
-        location = self._stop_savepoint(watch)
+    def _finished(self, message: str, ended: watching.EndedAttempt) -> int:
+        location = self._stop_savepoint(ended)
         if location is not None:
             self._reporter.message(
                 f"{self._job.name} stopped with savepoint {location}; `sparkstate run` goes on from there"
             )
             return 0
         self._reporter.message(f"{self._job.name} {self._how(message)}; {self._left_off()}")
-        return 1 if watch.savepoint_failed else 0
+        return 1 if ended.savepoint_failed else 0
 
     def _how(self, message: str) -> str:
         """Finished or stopped, in the driver's words where they say it (a stop may come from elsewhere)."""
@@ -157,17 +155,17 @@ class Supervisor:
             return "stopped"
         return f"finished: {message}" if message else "finished"
 
-    def _stop_savepoint(self, watch: watching.Watch) -> str | None:
+    def _stop_savepoint(self, ended: watching.EndedAttempt) -> str | None:
         """Where the savepoint of the stop lies: by the driver's word or, if the driver was gone too soon, the log's."""
-        if watch.savepoint is not None:
-            return watch.savepoint.location
-        if not watch.stop_trigger or watch.savepoint_failed:
+        if ended.savepoint is not None:
+            return ended.savepoint.location
+        if not ended.stop_trigger or ended.savepoint_failed:
             return None
         try:
             stored = self._savepoint_store.completed()
         except errors.StorageError:
             return None
-        made = [kept.url for kept in stored if kept.trigger_id == watch.stop_trigger]
+        made = [kept.url for kept in stored if kept.trigger_id == ended.stop_trigger]
         return made[0] if made else None
 
     def _left_off(self) -> str:

@@ -31,6 +31,22 @@ class Job:
     """With cluster and namespace."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EndedAttempt:
+    """The facts about an attempt whose driver has ended."""
+
+    exit_code: int
+    killed: bool
+    """The owner asked twice, and the driver was killed for it."""
+    last_status: documents.JobStatus | None
+    """The driver's last answer; None: it never answered."""
+    savepoint: documents.SavepointStatus | None
+    """The savepoint of the stop, where the driver has said that it is complete."""
+    savepoint_failed: bool
+    stop_trigger: str
+    """Of the savepoint that was asked for when the job was stopped; empty if none was."""
+
+
 class StopRequest:
     """How often the owner asked to stop: once means cleanly, twice means now. Set from a signal handler."""
 
@@ -72,51 +88,53 @@ class Watch:
         self._client: control.ControlClient | None = None
         self._stopping = _Stopping.NO
         self._next_status_s = 0.0
-        self._killed = False
         self._note_refused = False
         self._seen_running = False
-        self.exit_code: int | None = None
-        self.last_status: documents.JobStatus | None = None
-        self.savepoint: documents.SavepointStatus | None = None
-        self.savepoint_failed = False
-        self.stop_trigger = ""
-        """Of the savepoint that was asked for when the job was stopped; empty if none was."""
+        self._last_status: documents.JobStatus | None = None
+        self._savepoint: documents.SavepointStatus | None = None
+        self._savepoint_failed = False
+        self._stop_trigger = ""
 
-    def killed_code(self) -> int | None:
-        """The exit code if the owner asked twice and the driver was killed for it."""
-        return INTERRUPTED if self._killed else None
-
-    def step(self, savepoints: periodic.PeriodicSavepoints | None) -> None:
-        """Look at the process, at its status and at the owner's wish; do what is next."""
-        self.exit_code = self._driver.poll()
-        if self.exit_code is not None:
-            return
+    def step(self, savepoints: periodic.PeriodicSavepoints | None) -> EndedAttempt | None:
+        """Look at the process, at its status and at the owner's wish; do what is next. None: the driver goes on."""
+        exit_code = self._driver.poll()
+        if exit_code is not None:
+            return self._ended(exit_code)
         if self._stop.times > 1:
             self._reporter.message("killed at once; the state is that of the last completed checkpoint")
-            self._killed = True
-            self.exit_code = self._driver.kill()
-            return
+            return self._ended(self._driver.kill(), killed=True)
         if self._stop.times == 1 and self._stopping is _Stopping.NO:
             self._begin_stop()
         if self._clock.monotonic() >= self._next_status_s:
             # Before the first answer a person waits; after a stop with savepoint the driver ends soon.
-            hurry = self.last_status is None or self._stopping is _Stopping.SAVEPOINT
+            hurry = self._last_status is None or self._stopping is _Stopping.SAVEPOINT
             self._next_status_s = self._clock.monotonic() + (TICK_S if hurry else STATUS_PERIOD_S)
             self._look(savepoints)
+        return None
+
+    def _ended(self, exit_code: int, *, killed: bool = False) -> EndedAttempt:
+        return EndedAttempt(
+            exit_code=exit_code,
+            killed=killed,
+            last_status=self._last_status,
+            savepoint=self._savepoint,
+            savepoint_failed=self._savepoint_failed,
+            stop_trigger=self._stop_trigger,
+        )
 
     def _look(self, savepoints: periodic.PeriodicSavepoints | None) -> None:
         client = self._reach()
         if client is None:
             return
         try:
-            self.last_status = client.status()
-            if self.last_status.lineage:
-                self._note(self.last_status.lineage)
-            self._seen_running |= self.last_status.phase is documents.DriverPhase.RUNNING
-            self._reporter.progress(self.last_status)
+            self._last_status = client.status()
+            if self._last_status.lineage:
+                self._note(self._last_status.lineage)
+            self._seen_running |= self._last_status.phase is documents.DriverPhase.RUNNING
+            self._reporter.progress(self._last_status)
             if self._stopping is _Stopping.SAVEPOINT:
                 self._follow_savepoint(client)
-            elif savepoints is not None and self.last_status.phase is documents.DriverPhase.RUNNING:
+            elif savepoints is not None and self._last_status.phase is documents.DriverPhase.RUNNING:
                 savepoints.tick(client)
         except errors.SparkstateError:
             # The driver is busy, ending or recovering; the process itself tells if it is gone.
@@ -141,12 +159,12 @@ class Watch:
 
     def _begin_stop(self) -> None:
         client = self._reach()
-        running = self.last_status is not None and self.last_status.phase is documents.DriverPhase.RUNNING
+        running = self._last_status is not None and self._last_status.phase is documents.DriverPhase.RUNNING
         if self._job.savepoint_on_stop and client is not None and running:
             self._reporter.message("stopping with a savepoint; press Ctrl-C again to kill the job at once")
-            self.stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())
+            self._stop_trigger = schedule.on_stop_trigger_id(self._clock.now_ms())
             try:
-                client.trigger_savepoint(documents.SavepointRequest(trigger_id=self.stop_trigger, stop=True))
+                client.trigger_savepoint(documents.SavepointRequest(trigger_id=self._stop_trigger, stop=True))
                 self._stopping = _Stopping.SAVEPOINT
                 self._next_status_s = 0.0
                 return
@@ -159,19 +177,19 @@ class Watch:
         self._cancel()
 
     def _follow_savepoint(self, client: control.ControlClient) -> None:
-        if self.savepoint is not None:
+        if self._savepoint is not None:
             return
-        status = client.savepoint(self.stop_trigger)
+        status = client.savepoint(self._stop_trigger)
         if status is None:
             return
         if status.status is documents.SavepointPhase.COMPLETED:
-            self.savepoint = status
+            self._savepoint = status
         elif status.status is documents.SavepointPhase.FAILED:
             self._savepoint_lost(status.failure or "the driver gave no reason")
             self._cancel()
 
     def _savepoint_lost(self, why: str) -> None:
-        self.savepoint_failed = True
+        self._savepoint_failed = True
         self._reporter.message(f"the savepoint failed: {why}; stopping without it, from the last checkpoint")
 
     def _cancel(self) -> None:

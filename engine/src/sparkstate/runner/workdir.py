@@ -118,8 +118,8 @@ class WorkDir:
             return ""
 
     def record_lineage(self, storage: str, job: str, lineage: str) -> bool:
-        """Remember it, for the attempts and runs to come. Cheap where nothing has changed. Returns whether the disk has
-        it."""
+        """Remember it, for the attempts and runs to come. Cheap where nothing has changed.
+        Returns whether the disk has it."""
         note = {"storage": storage, "job": job, "lineage": lineage}
         if note != self._noted or not self._is_stored:
             self._noted, self._is_stored = note, False
@@ -129,7 +129,7 @@ class WorkDir:
         return self._is_stored
 
     def forget_lineage(self) -> None:
-        """The job is to begin empty."""
+        """Forget the lineage: the job begins empty."""
         self._noted = {}
         self.lineage_file.unlink(missing_ok=True)
 

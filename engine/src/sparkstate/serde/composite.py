@@ -13,8 +13,7 @@ text, bytes    the bytes with 0x00 written as 0x00 0xFF, ended by 0x00 0x00
 big numbers    as text: canonical decimal digits (unique, not ordered)
 =============  ================================================================================
 
-and a tuple is its fields one after another. A namespace tells its own type by its first byte (see
-``_AnyCodec``).
+and a tuple is its fields one after another. A namespace tells its own type by its first byte (see ``_AnyCodec``).
 """
 
 from __future__ import annotations

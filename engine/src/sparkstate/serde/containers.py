@@ -15,8 +15,7 @@ from sparkstate.serde.typeinfo import TypeInformation
 
 
 class TupleType(TypeInformation):
-    """TUPLE: a fixed number of fields of fixed types, none of them null. Immutable when all its fields
-    are."""
+    """TUPLE: a fixed number of fields of fixed types, none of them null. Immutable when all its fields are."""
 
     def __init__(self, fields: Sequence[TypeInformation]) -> None:
         self.fields = tuple(fields)
@@ -40,8 +39,7 @@ class TupleType(TypeInformation):
 
 
 class RowType(TypeInformation):
-    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken
-    too."""
+    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too."""
 
     def __init__(self, fields: Sequence[TypeInformation], names: Sequence[str] | None = None) -> None:
         if names is not None and (len(names) != len(fields) or len(set(names)) != len(names)):
@@ -82,8 +80,7 @@ class RowType(TypeInformation):
 
 
 class ListType(TypeInformation):
-    """LIST and the array types: a Python list. Arrays of objects may hold nulls, lists and primitive arrays
-    may not."""
+    """LIST and the array types: a Python list. Arrays of objects may hold nulls, lists and primitive arrays may not."""
 
     is_immutable = False
 
@@ -142,8 +139,7 @@ class MapType(TypeInformation):
 
 
 class PickledType(TypeInformation):
-    """PICKLED_BYTE_ARRAY: any Python object, by pickle. Reading it runs code, so it is used only where
-    declared.
+    """PICKLED_BYTE_ARRAY: any Python object, by pickle. Reading it runs code, so it is used only where declared.
 
     It is never a key, and tools that only read snapshots leave its bytes as they are.
     """

@@ -68,6 +68,5 @@ def _row_class(fields: tuple[str, ...]) -> type[Row]:
 
 
 def row_class(fields: Sequence[str]) -> type[Row]:
-    """The class of rows with these fields; the same class for the same names.
-    ``row_class(names)(values)``."""
+    """The class of rows with these fields; the same class for the same names. ``row_class(names)(values)``."""
     return _row_class(tuple(fields))

@@ -32,8 +32,7 @@ class ScalarType(TypeInformation):
 
 
 class IntegerType(ScalarType):
-    """BYTE, SHORT, INT, LONG: whole numbers of 8 to 64 bits. Numbers with ``__index__`` are taken, bool is
-    not."""
+    """BYTE, SHORT, INT, LONG: whole numbers of 8 to 64 bits. Numbers with ``__index__`` are taken, bool is not."""
 
     wire = int
 
@@ -43,16 +42,18 @@ class IntegerType(ScalarType):
         self.high = (1 << (bits - 1)) - 1
 
     def normalize(self, value: Any) -> int:
-        if type(value) is not int:
-            if isinstance(value, bool):
-                raise self.refuse(value)
-            try:
-                value = operator.index(value)
-            except TypeError:
-                raise self.refuse(value) from None
-        if self.low <= value <= self.high:
-            return int(value)
-        raise self.refuse(value)
+        number: int = value if type(value) is int else self._whole(value)
+        if self.low <= number <= self.high:
+            return number
+        raise self.refuse(number)
+
+    def _whole(self, value: Any) -> int:
+        if isinstance(value, bool):
+            raise self.refuse(value)
+        try:
+            return int(operator.index(value))  # a plain int, not a subclass of it
+        except TypeError:
+            raise self.refuse(value) from None
 
     freeze = normalize
 
@@ -61,8 +62,7 @@ class IntegerType(ScalarType):
 
 
 class FloatType(ScalarType):
-    """FLOAT and DOUBLE; both are kept in 64 bits, because Python has no shorter float. Whole numbers are
-    taken."""
+    """FLOAT and DOUBLE; both are kept in 64 bits, because Python has no shorter float. Whole numbers are taken."""
 
     wire = float
 

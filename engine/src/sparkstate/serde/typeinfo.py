@@ -44,13 +44,11 @@ class TypeInformation(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Stable description, e.g. ``TUPLE<LONG,STRING>``; ``types.parse`` is the inverse. Part of stored
-        formats."""
+        """Stable description, e.g. ``TUPLE<LONG,STRING>``; ``types.parse`` is the inverse. Part of stored formats."""
 
     @abstractmethod
     def normalize(self, value: Any) -> Any:
-        """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or
-        ``SerializationError``."""
+        """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or ``SerializationError``."""
 
     def pack(self, value: Any) -> Any:
         """A normalised value as msgpack's own types."""
@@ -74,7 +72,7 @@ class TypeInformation(ABC):
         return stored if self.is_immutable else self._decode_value(stored)
 
     def encode(self, stored: Any) -> bytes:
-        """Stored → bytes. None, which only entries of maps can be, is no bytes at all."""
+        """Stored → bytes. None, which only entries of maps can be, becomes an empty string."""
         if stored is None:
             return b""
         return SCHEMA_PREFIX + pack_bytes(self.pack(stored)) if self.is_immutable else stored

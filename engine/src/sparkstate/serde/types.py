@@ -1,5 +1,4 @@
-"""``Types``: PyFlink's names for the types of keys and values, and the parser of their stable
-descriptions."""
+"""``Types``: PyFlink's names for the types of keys and values, and the parser of their stable descriptions."""
 
 from __future__ import annotations
 

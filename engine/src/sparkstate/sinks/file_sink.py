@@ -273,8 +273,8 @@ def abort_uploads(
     """Drop what incarnations before ``before_incarnation`` had sent of files that they staged or published when they
     were killed, as far as it was begun before ``before_ms``. Returns the number of uploads.
 
-    Call it after the committables of the restored record were published: an upload may be the one by which a file is
-    to appear."""
+    Call it after the committables of the restored record were published: an upload may be the one by which a file
+    is to appear."""
     prefix = f"{STAGING}/{lineage}/"
     final = re.compile(rf"part-(\d+)-.*-{re.escape(lineage[:8])}\.[a-z]+")
 

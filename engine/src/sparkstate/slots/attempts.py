@@ -1,10 +1,10 @@
-"""The overlays and batches that task attempts brought to a slot, by epoch and operator, until they are state and their
+"""The overlays and batches of the attempts that came to a slot, by epoch and operator, until they are state and their
 output was read.
 
 The lock here is held for moments only. Neither the opening of an attempt nor the release of an output may wait for user
 code (RFC 0007): a task that may begin only between two batches of the epoch before brings nothing meanwhile, and the
 driver, which waits for the release, begins no further epoch. Nothing is closed under it either: an attempt that is
-given up has a lock of its own, under which it asks for the epochs.
+given up has a lock of its own, under which it writes to disk.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sparkstate import errors
 from sparkstate.operators.base import EpochOverlay
 from sparkstate.slots.incoming import Incoming
 
+_Made = tuple[EpochOverlay, Incoming]
 _Closing = list[Callable[[], None]]
 """Calls that are still to be made, once the lock is free."""
 
@@ -31,12 +32,13 @@ class _Epoch:
 
     def give_up(self) -> _Closing:
         """Forget those that did not win, and what they have on disk."""
-        closing: _Closing = [overlay.close for overlay in self.by_attempt.values()]
-        for incoming in self.incoming.values():
-            closing.append(functools.partial(incoming.give_up, errors.SlotLost("another attempt was taken")))
-        self.by_attempt.clear()
-        self.incoming.clear()
-        return closing
+        return [close for attempt in list(self.incoming) for close in self.give_up_one(attempt)]
+
+    def give_up_one(self, attempt: int) -> _Closing:
+        """Forget this one, and what it has on disk."""
+        told = errors.SlotLost("another attempt was taken")
+        incoming, overlay = self.incoming.pop(attempt), self.by_attempt.pop(attempt)
+        return [overlay.close, functools.partial(incoming.give_up, told)]
 
     def release(self) -> _Closing:
         """Forget the winner, and with it the output."""
@@ -47,31 +49,27 @@ class _Epoch:
 class Attempts:
     """All attempts of a slot; callable from any thread.
 
-    Only the caller that runs the operators may give attempts up (``take``, ``set_winner``, ``committed``): one that
-    came too late may be at work.
+    Only the caller that runs the operators may give attempts up (``take``, ``set_winner``, ``give_up_before``,
+    ``committed``): one that came too late may be at work.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[int, str], _Epoch] = {}
 
-    def open(self, epoch: int, uid: str, attempt: int, overlay: EpochOverlay, incoming: Incoming) -> None:
-        """A new attempt, and where its batches go."""
+    def join(self, epoch: int, uid: str, attempt: int, make: Callable[[], _Made]) -> Incoming:
+        """Where the batches of an attempt go. The first task that comes with it makes it; ``make`` must be quick."""
         with self._lock:
             its_epoch = self._known.setdefault((epoch, uid), _Epoch())
-            its_epoch.by_attempt[attempt] = overlay
-            its_epoch.incoming[attempt] = incoming
+            if attempt not in its_epoch.incoming:
+                its_epoch.by_attempt[attempt], its_epoch.incoming[attempt] = make()
+            return its_epoch.incoming[attempt]
 
-    def epochs(self) -> set[int]:
-        """The epochs that came here and are not forgotten."""
-        with self._lock:
-            return {epoch for epoch, _ in self._known}
-
-    def take_incoming(self, epoch: int, uid: str, attempt: int) -> Incoming | None:
+    def incoming(self, epoch: int, uid: str, attempt: int) -> Incoming | None:
         """The batches of that attempt, to be waited for; None if it never came."""
         with self._lock:
             its_epoch = self._known.get((epoch, uid))
-            return None if its_epoch is None else its_epoch.incoming.pop(attempt, None)
+            return None if its_epoch is None else its_epoch.incoming.get(attempt)
 
     def take(self, epoch: int, uid: str, attempt: int) -> EpochOverlay | None:
         """That attempt's overlay; the others are given up. None, and nothing happens, if it never came."""
@@ -80,9 +78,19 @@ class Attempts:
             if its_epoch is None or attempt not in its_epoch.by_attempt:
                 return None
             overlay = its_epoch.by_attempt.pop(attempt)
+            its_epoch.incoming.pop(attempt, None)
             closing = its_epoch.give_up()
         _close(closing)
         return overlay
+
+    def give_up_before(self, epoch: int, uid: str, attempt: int) -> None:
+        """Attempts with a lower number are worth nothing, and forgotten."""
+        closing: _Closing = []
+        with self._lock:
+            its_epoch = self._known.get((epoch, uid), _Epoch())
+            for lower in [number for number in its_epoch.incoming if number < attempt]:
+                closing += its_epoch.give_up_one(lower)
+        _close(closing)
 
     def set_winner(self, epoch: int, uid: str, overlay: EpochOverlay) -> None:
         """This overlay is the epoch's; the others are given up."""

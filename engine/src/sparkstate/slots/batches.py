@@ -18,23 +18,23 @@ class Sender:
     """Sends batches of one schema; :meth:`end` after the last."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
         self._begun = False
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send one batch."""
         if not self._begun:
             self.begin(batch.schema)
-        self._channel.send(view(batch.serialize()))
+        self.channel.send(view(batch.serialize()))
 
     def begin(self, schema: pa.Schema) -> None:
         """Send the schema; ``send`` does it by itself."""
         self._begun = True
-        self._channel.send(view(schema.serialize()))
+        self.channel.send(view(schema.serialize()))
 
     def end(self) -> None:
         """Say that this was all."""
-        self._channel.send(b"")
+        self.channel.send(b"")
 
 
 def send_all(channel: Channel, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

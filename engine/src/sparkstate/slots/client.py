@@ -15,6 +15,7 @@ from sparkstate.slots.channel import Channel
 
 _R = TypeVar("_R", bound=protocol.Message)
 _CONNECT_S = 30.0
+_AGAIN_S = 0.02
 
 _KINDS: dict[str, type[errors.SparkstateError]] = {
     kind.__name__: kind
@@ -34,6 +35,7 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
         errors.CorruptData,
         errors.UnknownFormat,
         errors.SlotLost,
+        errors.FeedBroken,
     )
 }
 
@@ -70,8 +72,8 @@ def connect(
 ) -> Channel:
     """Open a connection whose ends have proved themselves; raises ``SlotLost`` if there is nobody, or somebody else.
 
-    ``key``: the attempt's, for slots. ``began`` is given the socket before anything is sent: shutting that down ends
-    this try.
+    ``key``: the attempt's, for slots. ``began`` is given the socket before anything is sent: shutting that down
+    ends this try.
     """
     system_clock = clock.SystemClock()
     deadline = system_clock.monotonic() + timeout_s
@@ -79,7 +81,7 @@ def connect(
     try:
         connection.settimeout(timeout_s)
         began(connection)
-        connection.connect(target)
+        _call(connection, target, deadline, system_clock)
     except OSError as error:
         connection.close()
         raise errors.SlotLost(
@@ -96,6 +98,17 @@ def connect(
             f"slot {address.slot} (pid {address.pid}) did not prove itself: {error}"
         ) from error
     return channel
+
+
+def _call(connection: socket.socket, target: Any, deadline: float, time: clock.Clock) -> None:
+    """Connect, and wait where too many others do: the kernel then refuses a Unix socket's caller at once."""
+    while True:
+        try:
+            return connection.connect(target)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_AGAIN_S)
 
 
 def _socket_to(address: SlotAddress, local_host: str) -> tuple[socket.socket, Any]:
@@ -160,8 +173,8 @@ class SlotClient:
             self._drop()
 
     def interrupt(self) -> None:
-        """Make a call under way fail now, because its slot may be behind a network that no longer answers. Later calls
-        connect again."""
+        """Make a call under way fail now, because its slot may be behind a network that no longer answers.
+        Later calls connect again."""
         self._interrupted = True
         connection = self._connection
         if connection is not None:

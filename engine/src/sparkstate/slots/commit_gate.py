@@ -11,8 +11,8 @@ from sparkstate import clock
 
 
 class CommitGate:
-    """Held by one at a time: a commit, the acceptance of a snapshot, a look at the stores. Feeding and finishing go on
-    beside it.
+    """Held by one at a time: a commit, the acceptance of a snapshot, a look at the stores.
+    Feeding and finishing go on beside it.
 
     A commit waits until the snapshots that were accepted before it are prepared, as ``all_prepared`` says: that wait is
     the pause of a checkpoint.

@@ -34,33 +34,45 @@ class Epochs:
         self._phases = phases_
         self._run = threading.Lock()
         self._attempts = Attempts()
-        self.turns = Turns(self._attempts.epochs)
+        self.turns = Turns()
         self._numbers = itertools.count()
 
     def begin_feed(self, request: protocol.Feed) -> Incoming:
-        """A fresh overlay for this task attempt; where its batches go."""
+        """Where this task's batches go: to the overlay of its attempt. Raises ``FeedBroken``, or why the attempt
+        failed, for a task that comes with a part which another task brought."""
         operator = self._state.operator(request.operator)
         self._phases.enter(phases.ProcessPhase.FEED, epoch=request.epoch, incarnation=request.incarnation)
-        overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
-        incoming = Incoming(
-            functools.partial(self._process, operator, overlay),
-            self.turns.of(request.epoch),
-            self._state.directory / "incoming" / str(next(self._numbers)),
-            self._state.budget.waiting_bytes(LIMIT_BYTES),
-        )
-        self._attempts.open(request.epoch, request.operator, request.attempt, overlay, incoming)
+
+        def make() -> tuple[EpochOverlay, Incoming]:
+            overlay = operator.begin(request.epoch, request.watermark, request.processing_time)
+            incoming = Incoming(
+                functools.partial(self._process, operator, overlay, request),
+                self.turns.behind(request.follows),
+                self._state.directory / "incoming" / str(next(self._numbers)),
+                self._state.budget.waiting_bytes(LIMIT_BYTES),
+                operator.spec.rows_at_once,
+            )
+            return overlay, incoming
+
+        incoming = self._attempts.join(request.epoch, request.operator, request.attempt, make)
+        incoming.claim(request.part, request.task)
         return incoming
 
-    def _process(self, operator: Operator[Any], overlay: EpochOverlay, batch: pa.RecordBatch) -> None:
+    def _process(
+        self, operator: Operator[Any], overlay: EpochOverlay, request: protocol.Feed, batch: pa.RecordBatch
+    ) -> None:
         with self._run:
+            if request.anew:
+                self._attempts.give_up_before(request.epoch, request.operator, request.attempt)
             operator.process_batch(overlay, batch)
 
     def finish(self, request: protocol.Finish) -> protocol.Finished:
         """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
         operator = self._state.operator(request.operator)
         epoch, uid, attempt = request.epoch, request.operator, request.attempt
-        incoming = self._attempts.take_incoming(epoch, uid, attempt)
+        incoming = self._attempts.incoming(epoch, uid, attempt)
         if incoming is not None:
+            incoming.end(request.rows)
             incoming.wait()
         with self._run:
             self._phases.enter(phases.ProcessPhase.FINISH, epoch=epoch, incarnation=request.incarnation)
@@ -90,8 +102,8 @@ class Epochs:
         return schema, iter(overlay.output(request.tag))
 
     def commit(self, request: protocol.Commit) -> tuple[int | None, int | None]:
-        """Overlays become state, sinks hold the output, which stays readable. Returns the next timers, of event and of
-        processing time.
+        """Overlays become state, sinks hold the output, which stays readable. Returns the next timers,
+        of event and of processing time.
 
         The caller holds the gate, and calls ``turns.committed`` once it no longer does.
         """

@@ -43,8 +43,8 @@ class SlotGroup:
     def each(self, request: Callable[[int], protocol.Message], expect: type[_R]) -> list[_R]:
         """Send ``request(slot)`` to every slot at once and return the replies in order.
 
-        Waits for all; if some fail, the one whose error says most is raised (a lost slot last: it is often a
-        consequence).
+        Waits for all; if some fail, the one whose error says most is raised (a lost slot last: it is
+        often a consequence).
         """
         return self._all(self._epochs, request, expect, None)
 
@@ -59,7 +59,7 @@ class SlotGroup:
     ) -> dict[int, protocol.SnapshotState]:
         """The answers of these slots about a snapshot, each at its end or after the request's ``wait_s``.
 
-        A slot's answer at the end names every file of its state, so it is to be asked no more after that.
+        A slot's answer at the end names every file of its state, so nobody may ask it again after that.
         """
         asked = list(slots)
         clients = [self._snapshots[slot] for slot in asked]

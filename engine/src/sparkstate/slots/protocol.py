@@ -26,8 +26,8 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Configure(Message, frozen=True, kw_only=True, tag=True):
-    """First request of the driver, once in a slot's life: what it is. ``plan`` is a cloudpickle of
-    :class:`slots.plan.SlotPlan`."""
+    """First request of the driver, once in a slot's life: what it is.
+    ``plan`` is a cloudpickle of :class:`slots.plan.SlotPlan`."""
 
     plan: bytes
 
@@ -43,12 +43,21 @@ class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Feed(Message, frozen=True, kw_only=True, tag=True):
-    """A Spark task brings rows: an Arrow stream follows, then the reply :class:`FeedAck`."""
+    """A Spark task brings rows of one part of the epoch: an Arrow stream follows, then the reply :class:`FeedAck`.
+
+    Several tasks may bring parts to one attempt. A part belongs to the ``task`` that comes with it first.
+    """
 
     incarnation: int
     epoch: int
     operator: str
     attempt: int
+    anew: bool
+    """Whether the attempt brings all rows of those with a lower number anew, so that these are worth nothing."""
+    part: int
+    task: int
+    follows: int
+    """The epoch whose commit the rows wait for, because they must see the state that it leaves; -1: none."""
     watermark: int
     processing_time: int
 
@@ -60,6 +69,8 @@ class Finish(Message, frozen=True, kw_only=True, tag=True):
     epoch: int
     operator: str
     attempt: int
+    rows: int
+    """How many rows the tasks that Spark counts as successful brought to that attempt."""
     watermark_before: int
     watermark: int
     processing_time: int

@@ -16,13 +16,13 @@ def read_state(state: SlotState, gate: CommitGate, request: protocol.ReadState) 
     operator = state.operator(request.operator)
     key: Any = json.loads(request.key)
     namespace = None if request.namespace is None else json.loads(request.namespace)
-    kinds = {
-        spec.name: spec.kind.value
-        for store in state.stores.values()
-        for spec in store.tables()
-        if spec.uid == request.operator
-    }
     with gate.held():
+        kinds = {
+            spec.name: spec.kind.value
+            for store in state.stores.values()
+            for spec in store.tables()
+            if spec.uid == request.operator
+        }
         try:
             value = operator.read_state(
                 request.state, tuple(key) if isinstance(key, list) else key, namespace, request.key_group

@@ -17,8 +17,8 @@ from sparkstate.slots.slot_state import SlotState
 
 _log = logging.getLogger("sparkstate.slots")
 _GATE_S: Final = 0.1
-"""How long a question for sizes waits for a commit. One may take minutes; the answer is also the sign that the slot
-lives."""
+"""How long a question for sizes waits for a commit. One may take minutes;
+the answer is also the sign that the slot lives."""
 
 
 class Report:
@@ -58,8 +58,8 @@ class Report:
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:
-        """Say once that state on the heap outgrows the memory that the job was given for it: its only bound is the
-        process's."""
+        """Say once that state on the heap outgrows the memory that the job was given for it: its only bound
+        is the process's."""
         plan, overlays = self._state.plan, self._state.budget.used_bytes()
         backend = plan.backend
         if backend.type != "hashmap" or self._warned or state_bytes + overlays <= backend.heap_state_bytes:

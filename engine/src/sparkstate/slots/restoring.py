@@ -24,8 +24,8 @@ _SHARDS_AHEAD = 2
 of shards that nobody waits for yet."""
 _OPENED_AT_ONCE = 8
 """Shards whose databases are opened side by side: each waits several times for the disk, which is still busy with what
-the slots before have written. Rows in the canonical format keep a processor busy instead, and are loaded shard by
-shard."""
+the slots before have written. Rows in the canonical format keep a processor busy instead,
+and are loaded shard by shard."""
 
 
 def restore_shards(

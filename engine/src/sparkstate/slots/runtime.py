@@ -3,8 +3,8 @@
 Concurrency. Requests arrive on several connections. ``epochs`` guards user code and overlays, and lets the records of
 an epoch wait for the commit of every earlier one; an epoch's finish waits for its records. ``commit_gate`` orders
 commits and the synchronous part of snapshots: a commit waits until the snapshots accepted before it are prepared (this
-wait is the pause of a checkpoint). Feeding and finishing go on beside them. A thread that needs both takes the gate
-first.
+wait is the pause of a checkpoint). Feeding and finishing go on beside them.
+A thread that needs both takes the gate first.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SlotRuntime:
     # -- one epoch ----------------------------------------------------------------------------------------------
 
     def begin_feed(self, request: protocol.Feed) -> Incoming:
-        """A fresh overlay for this task attempt; where its batches go."""
+        """Where this task's batches go: to the overlay of its attempt."""
         self._check_incarnation(request.incarnation)
         return self._epochs.begin_feed(request)
 
@@ -125,7 +125,7 @@ class SlotRuntime:
         self._snapshots.end(request)
 
     def quiesce(self) -> None:
-        """The last snapshot is to come."""
+        """Told that the next snapshot is the last."""
         for store in self._state.stores.values():
             store.quiesce()
 

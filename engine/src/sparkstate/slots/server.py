@@ -1,4 +1,7 @@
-"""The slot's sockets: connections that have proved themselves, a thread each, requests answered in order."""
+"""The slot's sockets: connections that have proved themselves, a thread each, requests answered in order.
+
+``answers`` has the answers. They change once, when the plan comes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from typing import Final
 import cloudpickle
 
 from sparkstate import clock, errors
-from sparkstate.slots import batches, handshake, protocol
+from sparkstate.slots import handshake, protocol
+from sparkstate.slots.answers import ConfiguredSlot, UnconfiguredSlot
 from sparkstate.slots.channel import Channel
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
@@ -20,7 +24,9 @@ from sparkstate.slots.runtime import SlotRuntime
 _PROOF_S: Final = 10.0
 """For the whole handshake, however its bytes come."""
 MAX_UNPROVEN: Final = 64
-"""Connections that have not proved themselves, each of which holds a thread; one more ends the oldest."""
+"""Connections that have not proved themselves, each of which holds a thread; one more waits, or ends the oldest."""
+_PROMPT_S: Final = 1.0
+"""A connection younger than this is not ended for another one: all tasks of a large cluster may come at once."""
 
 
 class SlotServer:
@@ -42,10 +48,12 @@ class SlotServer:
         self._identity = identity
         self._clock = clock
         self._make_runtime = make_runtime
-        self._unproven: dict[socket.socket, None] = {}
+        self._unproven: dict[socket.socket, float] = {}
+        """With the time when each came, the oldest first."""
         self._lock = threading.Lock()
+        self._proven = threading.Condition(self._lock)
         self._was_configured = False
-        self._runtime: SlotRuntime | None = None
+        self.slot: UnconfiguredSlot | ConfiguredSlot = UnconfiguredSlot()
         self.stopped = threading.Event()
         self._listeners = [_listen_unix(unix_path)]
         self.tcp_port = 0
@@ -63,14 +71,12 @@ class SlotServer:
     def close(self) -> None:
         """Close listeners and runtime."""
         self._close_listeners()
-        if self._runtime is not None:
-            self._runtime.close()
+        self.slot.close()
 
     def end(self) -> None:
         """As :meth:`close`, for a process that ends at once."""
         self._close_listeners()
-        if self._runtime is not None:
-            self._runtime.end()
+        self.slot.end()
 
     def _close_listeners(self) -> None:
         for listener in self._listeners:
@@ -87,21 +93,26 @@ class SlotServer:
 
     def _make_room(self, connection: socket.socket) -> None:
         """Among those that have not proved themselves."""
-        with self._lock:
-            self._unproven[connection] = None
-            if len(self._unproven) > MAX_UNPROVEN:
-                oldest = next(iter(self._unproven))
+        with self._proven:
+            while len(self._unproven) >= MAX_UNPROVEN:
+                oldest, came = next(iter(self._unproven.items()))
+                young_s = came + _PROMPT_S - self._clock.monotonic()
+                if young_s > 0:
+                    self._proven.wait(young_s)
+                    continue
                 del self._unproven[oldest]
                 with contextlib.suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)  # its thread sees the end, and closes it
+            self._unproven[connection] = self._clock.monotonic()
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, errors.SlotLost), connection:
             try:
                 role, channel = self._prove(connection)
             finally:
-                with self._lock:
+                with self._proven:
                     self._unproven.pop(connection, None)
+                    self._proven.notify_all()
             self._serve_proven(role, channel)
 
     def _prove(self, connection: socket.socket) -> tuple[handshake.Role, Channel]:
@@ -132,19 +143,11 @@ class SlotServer:
         if isinstance(request, protocol.Configure):
             self._configure(request)
             protocol.send(connection, protocol.Ok())
-            return
-        if isinstance(request, protocol.Stop):
+        elif isinstance(request, protocol.Stop):
             protocol.send(connection, protocol.Ok())
             self.stopped.set()
-            return
-        if self._runtime is None:
-            raise errors.SlotLost("this slot has not been configured yet")
-        if isinstance(request, protocol.Feed):
-            self._feed(connection, self._runtime, request)
-        elif isinstance(request, protocol.ReadOutput):
-            self._send_output(connection, self._runtime, request)
         else:
-            protocol.send(connection, _reply(self._runtime, request))
+            self.slot.answer(connection, request)
 
     def _configure(self, request: protocol.Configure) -> None:
         """Unpickling runs code, so it is done for one plan in a slot's life, whatever becomes of it."""
@@ -161,60 +164,7 @@ class SlotServer:
             raise errors.DeclarationError(
                 f"{told}; what they import must be in the image, or in modules beside the job's file"
             ) from error
-        self._runtime = self._make_runtime(plan)
-
-    def _feed(self, connection: Channel, runtime: SlotRuntime, request: protocol.Feed) -> None:
-        try:
-            incoming = runtime.begin_feed(request)
-        except errors.SparkstateError:
-            for _ in batches.receive(connection):
-                pass  # drained, so that the task reads the answer instead of a broken pipe
-            raise
-        try:
-            for batch in batches.receive(connection):
-                incoming.put(batch)
-        except BaseException as error:
-            incoming.give_up(error)
-            raise
-        incoming.end()
-        if incoming.failure is not None:
-            raise incoming.failure
-        protocol.send(connection, protocol.FeedAck(rows=incoming.rows))
-
-    def _send_output(self, connection: Channel, runtime: SlotRuntime, request: protocol.ReadOutput) -> None:
-        schema, output = runtime.output(request)
-        protocol.send(connection, protocol.Ok())
-        batches.send_all(connection, schema, output)
-
-
-def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
-    match request:
-        case protocol.RestoreShards():
-            return runtime.restore(request)
-        case protocol.Finish():
-            return runtime.finish(request)
-        case protocol.Commit():
-            return runtime.commit(request)
-        case protocol.Release():
-            runtime.release(request)
-            return protocol.Ok()
-        case protocol.Snapshot():
-            runtime.snapshot(request)
-            return protocol.Ok()
-        case protocol.SnapshotPoll():
-            return runtime.snapshot_state(request)
-        case protocol.CheckpointDone():
-            runtime.checkpoint_done(request)
-            return protocol.Ok()
-        case protocol.Quiesce():
-            runtime.quiesce()
-            return protocol.Ok()
-        case protocol.Status():
-            return runtime.status()
-        case protocol.ReadState():
-            return runtime.read_state(request)
-        case _:
-            raise errors.SlotLost(f"a slot does not answer {type(request).__name__}")
+        self.slot = ConfiguredSlot(self._make_runtime(plan))
 
 
 def _listen_unix(path: Path) -> socket.socket:

@@ -3,52 +3,54 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 
 class Turns:
-    """The order of epochs in one slot. ``came``: the epochs of which something came here and is not forgotten."""
+    """The order of epochs in one slot.
 
-    def __init__(self, came: Callable[[], set[int]]) -> None:
-        self._came = came
+    The driver says which epoch the rows follow. A slot cannot know: an epoch of which it gets no rows changes its state
+    too, by the timers that become due.
+    """
+
+    def __init__(self) -> None:
         self._changed = threading.Condition()
         self._committed = -1
 
-    def of(self, epoch: int) -> Turn:
-        """The turn of this epoch, to be waited for."""
+    def behind(self, epoch: int) -> Turn:
+        """The turn of the rows that follow this epoch, to be waited for; -1: they follow none."""
         return Turn(self, epoch)
 
-    def has_come(self, epoch: int) -> bool:
-        """Whether every earlier epoch that was fed is committed."""
-        return not any(self._committed < earlier < epoch for earlier in self._came())
+    def has_come(self, behind: int) -> bool:
+        """Whether that epoch is committed."""
+        return behind <= self._committed
 
-    def wait_for(self, epoch: int) -> None:
-        """Until its turn has come."""
+    def wait_for(self, behind: int) -> None:
+        """Until it is."""
         with self._changed:
-            self._changed.wait_for(lambda: self.has_come(epoch))
+            self._changed.wait_for(lambda: self.has_come(behind))
 
     def any_committed(self) -> bool:
         """Whether an epoch was committed since this slot began."""
         return self._committed >= 0
 
     def committed(self, epoch: int) -> None:
-        """This epoch is state: the next one's turn begins."""
+        """This epoch is state: the turn of the rows that follow it begins."""
         with self._changed:
             self._committed = max(self._committed, epoch)
             self._changed.notify_all()
 
 
 class Turn:
-    """The turn of one epoch."""
+    """The turn of the rows that follow one epoch."""
 
-    def __init__(self, turns: Turns, epoch: int) -> None:
+    def __init__(self, turns: Turns, behind: int) -> None:
         self._turns = turns
-        self._epoch = epoch
+        self._behind = behind
 
     def has_come(self) -> bool:
-        """Whether records of the epoch may be processed."""
-        return self._turns.has_come(self._epoch)
+        """Whether they may be processed."""
+        return self._turns.has_come(self._behind)
 
     def wait(self) -> None:
         """Until they may."""
-        self._turns.wait_for(self._epoch)
+        self._turns.wait_for(self._behind)

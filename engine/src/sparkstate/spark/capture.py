@@ -51,7 +51,7 @@ class CapturedPosition:
         return CapturedPosition(self.epoch, kept=self.read())
 
     def read(self) -> Position:
-        """What is stored of it. May be called from any thread, until :meth:`release`."""
+        """The part of it that is stored. May be called from any thread, until :meth:`release`."""
         if self.kept is not None:
             return self.kept
         if not self.files:
@@ -85,8 +85,8 @@ def take(
 
     ``folders``: for each line of the offsets, the ``<i>`` of its source's ``sources/<i>``. Spark numbers the folders by
     source and the lines by use of a source, which differs where a job reads one frame twice. ``heartbeat``: the last
-    source is ours; it is left out, so that a bounded run can go on from an unbounded one's position and the other way
-    round.
+    source is ours; it is left out, so that a bounded run can go on from an unbounded one's position and the
+    other way round.
 
     Raises ``StateError`` outside of the callback, and ``DeclarationError`` where the offsets have a format whose lines
     are not the sources.

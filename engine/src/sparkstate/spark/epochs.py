@@ -1,8 +1,8 @@
 """One epoch: feed and finish for every operator in order, commit, output.
 
 The slots commit before the sinks are called, so that they process the next epoch meanwhile. When a sink fails, the
-epoch fails with its changes: all slots go back to the last checkpoint, and no checkpoint is taken before the sinks
-are done.
+epoch fails with its changes: all slots go back to the last checkpoint,
+and no checkpoint is taken before the sinks are done.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from sparkstate import clock, columns, errors, phases
+from sparkstate import clock, errors, phases
 from sparkstate.keygroups import KeySpace
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.slots import client, protocol
+from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, graph, plans
+from sparkstate.spark import feed, feeding, graph, plans
 from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
@@ -54,31 +53,24 @@ class FedEpoch:
     """An epoch whose rows the slots have taken; what :meth:`EpochRunner.complete` goes on with."""
 
     epoch: int
+    follows: int
+    """The epoch that is committed before it; -1: none in this incarnation."""
     before: int
     """Watermark of the epoch before."""
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
-    attempts: Mapping[str, Mapping[int, int]]
-    """By operator: the attempt that fed each slot."""
+    slots: Mapping[str, Mapping[int, feeding.FedSlot]]
+    """By operator, the slots that it has rows in."""
     nothing: bool
     """No rows, and no timer is due: there is nothing to complete."""
     started: float
 
 
-@dataclass(frozen=True)
-class _Feed:
-    """Prepared once per operator: the columns shipped and the slot of a row. Column objects are unresolved names."""
-
-    operator: graph.Operator
-    selected: tuple[Column, ...]
-    slot: Column
-
-
 class EpochRunner:
     """Runs epochs of one incarnation: :meth:`begin`, then :meth:`complete`, each for one epoch at a time and in order.
 
-    ``begin`` of an epoch may run beside ``complete`` of the one before, in another thread: Spark plans and shuffles
+    ``begin`` of an epoch may run beside ``complete`` of the one before, in another thread: Spark plans and reads
     while the slots still work. An epoch without rows must not, since whether timers are due is known after the commit.
     """
 
@@ -96,7 +88,6 @@ class EpochRunner:
     ) -> None:
         self._session = session
         self._graph = declared
-        self._key_space = key_space
         self._group = group
         self.watermarks = watermarks
         self._clock = clock_
@@ -104,46 +95,19 @@ class EpochRunner:
         self._may_go_on = may_go_on
         self.paused = PausedTime(clock_)
         self._sink_timeout_s = sink_timeout_s
-        self._feeds = {uid: self._prepare(operator) for uid, operator in declared.operators.items()}
+        self._feedings = {
+            uid: feeding.Feeding(session, declared, operator, key_space, group)
+            for uid, operator in declared.operators.items()
+        }
         self._sink_pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sink")
         self._next_event: int | None = None
         self._next_processing: int | None = None
         self._know_timers = False
+        self._last = -1
+        """The last epoch that was begun and will be committed."""
         self._held_bytes = 0
         self._rehearsed = threading.Event()
         self._worked = WorkTime(self.paused)
-
-    # -- planning -----------------------------------------------------------------------------------------------
-
-    def _prepare(self, operator: graph.Operator) -> _Feed:
-        struct = plans.input_type(self._graph, operator)
-        keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
-        group = plans.key_group(keys, self._key_space.max_parallelism).alias(columns.KEY_GROUP)
-        selected = [F.col(f"`{name}`") for name in struct.names]
-        hidden = hidden_keys(operator, struct)
-        selected += [
-            key.alias(name)
-            for key, name in zip(keys, hidden, strict=True)
-            if name.startswith(columns.KEY_PREFIX)
-        ]
-        selected.append(group)
-        if operator.event_time is not None:
-            selected.append(
-                plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType).alias(
-                    columns.TIMESTAMP
-                )
-            )
-        elif operator.upstream is not None and operator.upstream[1] is None:
-            selected.append(F.col(columns.TIMESTAMP))
-        if operator.upstream is None and len(self._graph.sources) > 1:
-            selected.append(F.col(columns.SOURCE))
-        slot = plans.slot_of(
-            F.col(columns.KEY_GROUP),
-            self._key_space.max_parallelism,
-            self._key_space.shards,
-            len(self._group),
-        )
-        return _Feed(operator, tuple(selected), slot)
 
     def rehearse(self, frame: DataFrame) -> None:
         """Take one row all the way to the Python workers and drop it there, so that the first epoch finds them, the
@@ -152,11 +116,11 @@ class EpochRunner:
         Errors are left to the epoch, which fails of them as well and reports them.
         """
         context = self._session.sparkContext
-        for prepared in self._feeds.values():
-            if prepared.operator.upstream is None and not self._rehearsed.is_set():
+        for each in self._feedings.values():
+            if each.operator.upstream is None and not self._rehearsed.is_set():
                 context.addJobTag(_REHEARSAL)
                 with contextlib.suppress(Exception):
-                    self._shipped(prepared, frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
+                    each.shipped(frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
                 context.removeJobTag(_REHEARSAL)
 
     def end_rehearsal(self) -> None:
@@ -182,14 +146,17 @@ class EpochRunner:
         self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
-        attempts: dict[str, dict[int, int]] = {}
-        for uid, prepared in self._feeds.items():
-            if batch is not None and prepared.operator.upstream is None:
-                acks = self._feed(prepared, batch, epoch, before, now)
-                attempts[uid] = {ack.slot: ack.attempt for ack in acks}
-                after = self._advance(after, acks, now, ended)
+        follows, self._last = self._last, self._last if nothing else epoch
+        slots: dict[str, dict[int, feeding.FedSlot]] = {}
+        for uid, each in self._feedings.items():
+            if batch is not None and each.operator.upstream is None:
+                self._enter(phases.ProcessPhase.FEED, epoch)
+                fed = each.run(batch, epoch, follows, before, now)
+                slots[uid] = fed.slots
+                after = self.watermarks.advance(fed.largest, now)
+                after = after.ended() if ended else after
         self.watermarks = after
-        return FedEpoch(epoch, before, after, now, attempts, nothing, started)
+        return FedEpoch(epoch, follows, before, after, now, slots, nothing, started)
 
     def _wait(self) -> None:
         with self.paused.measured():
@@ -207,13 +174,13 @@ class EpochRunner:
         if fed.nothing:
             return self._result(fed, totals, 0.0)
         rows_out: dict[tuple[str, str | None], int] = {}
-        for uid, prepared in self._feeds.items():
-            attempts = fed.attempts.get(uid) or self._feed_from_output(prepared, fed, rows_out)
-            for reply in self._finish(uid, fed.epoch, attempts, fed.before, fed.after.current, fed.now):
+        for uid, each in self._feedings.items():
+            slots = fed.slots.get(uid) or self._feed_from_output(each, fed, rows_out)
+            for reply in self._finish(uid, fed, slots):
                 for tag, rows in reply.rows_by_tag.items():
                     key = (uid, tag or None)
                     rows_out[key] = rows_out.get(key, 0) + rows
-                if prepared.operator.upstream is None:
+                if each.operator.upstream is None:
                     totals[0] += reply.rows_in
                 totals[1] += reply.late_rows
                 totals[2] += reply.timers_fired
@@ -228,22 +195,14 @@ class EpochRunner:
         self._group.each(lambda _: request, protocol.Ok)
 
     def _feed_from_output(
-        self, prepared: _Feed, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
-    ) -> dict[int, int]:
-        upstream = prepared.operator.upstream
+        self, each: feeding.Feeding, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
+    ) -> Mapping[int, feeding.FedSlot]:
+        upstream = each.operator.upstream
         if upstream is None or not rows_out.get(upstream):
             return {}
         frame = self._output(*upstream, fed.epoch, with_timestamps=upstream[1] is None)
-        acks = self._feed(prepared, frame, fed.epoch, fed.before, fed.now)
-        return {ack.slot: ack.attempt for ack in acks}
-
-    def _advance(self, after: Watermarks, acks: Sequence[feed.Ack], now: int, ended: bool) -> Watermarks:
-        largest: dict[tuple[int, str], int] = {}
-        for ack in acks:
-            for part, time in ack.largest.items():
-                largest[part] = max(time, largest.get(part, time))
-        advanced = self.watermarks.advance(largest, now)
-        return advanced.ended() if ended else advanced
+        self._enter(phases.ProcessPhase.FEED, fed.epoch)
+        return each.run(frame, fed.epoch, fed.follows, fed.before, fed.now).slots
 
     def _timers_due(self, before: int, watermark: int, now: int) -> bool:
         """Event-time timers fire at an advance of the watermark alone; one for the past may be waiting for that."""
@@ -263,58 +222,21 @@ class EpochRunner:
         frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
         return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
 
-    def _feed(self, prepared: _Feed, frame: DataFrame, epoch: int, before: int, now: int) -> list[feed.Ack]:
-        self._enter(phases.ProcessPhase.FEED, epoch)
-        task = feed.FeedTask(
-            addresses=self._group.addresses,
-            key=self._group.key_of_tasks,
-            incarnation=self._group.incarnation,
-            epoch=epoch,
-            operator=prepared.operator.uid,
-            watermark=before,
-            processing_time=now,
-            parts=self._parts_of_rows(prepared.operator),
-        )
-        rows = self._shipped(prepared, frame).mapInArrow(task.__call__, feed.ACK_DDL).collect()
-        acks = [
-            feed.Ack(
-                row.slot,
-                row.attempt,
-                row.rows,
-                feed.decode_largest(bytes(row.largest)),
-                row.reason,
-                row.message,
-            )
-            for row in rows
-        ]
-        for ack in acks:
-            if ack.reason is not None:
-                raise protocol_error(ack)
-        return acks
-
-    def _parts_of_rows(self, operator: graph.Operator) -> feed.Parts:
-        if operator.upstream is not None:
-            return feed.Parts()
-        sources = self._graph.sources
-        return feed.Parts(len(sources), sources[0].parts)
-
-    def _shipped(self, prepared: _Feed, frame: DataFrame) -> DataFrame:
-        """The columns that a slot needs of each row, partitioned by slot."""
-        return frame.select(*prepared.selected).repartitionById(len(self._group), prepared.slot)
-
     def _finish(
-        self, uid: str, epoch: int, attempts: Mapping[int, int], before: int, watermark: int, now: int
+        self, uid: str, fed: FedEpoch, slots: Mapping[int, feeding.FedSlot]
     ) -> list[protocol.Finished]:
-        self._enter(phases.ProcessPhase.FINISH, epoch)
+        self._enter(phases.ProcessPhase.FINISH, fed.epoch)
+        nothing = feeding.FedSlot(-1, 0)
         return self._group.each(
             lambda slot: protocol.Finish(
                 incarnation=self._group.incarnation,
-                epoch=epoch,
+                epoch=fed.epoch,
                 operator=uid,
-                attempt=attempts.get(slot, -1),
-                watermark_before=before,
-                watermark=watermark,
-                processing_time=now,
+                attempt=slots.get(slot, nothing).attempt,
+                rows=slots.get(slot, nothing).rows,
+                watermark_before=fed.before,
+                watermark=fed.after.current,
+                processing_time=fed.now,
             ),
             protocol.Finished,
         )
@@ -379,16 +301,3 @@ class EpochRunner:
     def close(self) -> None:
         """Let go of the thread that calls sinks; a call that hangs is not waited for."""
         self._sink_pool.shutdown(wait=False, cancel_futures=True)
-
-
-def hidden_keys(operator: graph.Operator, struct: Any) -> tuple[str, ...]:
-    """The column that holds each canonical key: the user's own, or a hidden one where they differ (floats)."""
-    return tuple(
-        f"{columns.KEY_PREFIX}{i}" if struct[name].dataType.typeName() in ("float", "double") else name
-        for i, name in enumerate(operator.keys)
-    )
-
-
-def protocol_error(ack: feed.Ack) -> errors.SparkstateError:
-    """The slot's error, as it was raised there."""
-    return client.error_of(ack.reason or "", ack.message or "")

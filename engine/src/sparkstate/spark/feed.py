@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,12 +21,11 @@ from sparkstate.slots import client, protocol
 from sparkstate.slots.handshake import Role
 from sparkstate.spark import watermarks
 
-ACK_DDL = "slot int, attempt bigint, rows bigint, largest binary, reason string, message string"
+ACK_DDL = "attempt bigint, rows array<bigint>, largest binary, reason string, message string"
 ACK_SCHEMA = pa.schema(
     [
-        ("slot", pa.int32()),
         ("attempt", pa.int64()),
-        ("rows", pa.int64()),
+        ("rows", pa.list_(pa.int64())),
         ("largest", pa.binary()),
         ("reason", pa.string()),
         ("message", pa.string()),
@@ -33,11 +35,10 @@ ACK_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Ack:
-    """One task's word: what it fed to which slot. ``largest``: largest event time by source number and part."""
+    """One task's word: how many ``rows`` it fed to each slot. ``largest``: largest event time by source and part."""
 
-    slot: int
     attempt: int
-    rows: int
+    rows: tuple[int, ...]
     largest: dict[tuple[int, str], int]
     reason: str | None
     message: str | None
@@ -95,13 +96,19 @@ class Parts:
 
 @dataclass(frozen=True)
 class FeedTask:
-    """Streams one partition to the slot of the same number and returns an acknowledgement row."""
+    """Streams each row of one partition to the slot of its key group, and returns an acknowledgement row."""
 
     addresses: tuple[client.SlotAddress, ...]
+    slot_of_group: bytes
+    """The slot of each key group, as 16-bit numbers of this machine's byte order."""
     key: str = field(repr=False)
     incarnation: int
     epoch: int
     operator: str
+    attempt: int | None
+    """Of all tasks of the job; None: each has one of its own, because Spark may run copies of it."""
+    follows: int
+    """The epoch whose commit the rows wait for in the slots; -1: none."""
     watermark: int
     processing_time: int
     parts: Parts
@@ -112,41 +119,107 @@ class FeedTask:
         context = TaskContext.get()
         if context is None:
             raise errors.SlotLost("FeedTask runs within a Spark task only")
-        slot, attempt = context.partitionId(), context.taskAttemptId()
-        rows, largest, reply = self._stream(self.addresses[slot], attempt, batches)
-        failed = reply if isinstance(reply, protocol.Failed) else None
+        task = context.taskAttemptId()
+        attempt = task if self.attempt is None else self.attempt
+        with contextlib.ExitStack() as connections:
+            stream = _Stream(self, connections, attempt, context.partitionId(), task)
+            for batch in batches:
+                stream.send(batch)
+            failed = stream.end()
         if failed is not None and failed.reason == "SlotLost":
             raise errors.SlotLost(failed.message)
-        values = [slot, attempt, rows, encode_largest(largest)]
+        values: list[Any] = [attempt, stream.rows, encode_largest(stream.largest)]
         values += [failed.reason, failed.message] if failed else [None, None]
         arrays = [pa.array([value], field.type) for value, field in zip(values, ACK_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=ACK_SCHEMA)
 
-    def _stream(
-        self, address: client.SlotAddress, attempt: int, batches: Iterator[pa.RecordBatch]
-    ) -> tuple[int, dict[tuple[int, str], int], protocol.Reply]:
-        rows, largest = 0, dict[tuple[int, str], int]()
-        with client.connect(address, keys.for_task(self.key), Role.TASK, socket.gethostname()) as connection:
-            protocol.send(
-                connection,
-                protocol.Feed(
-                    incarnation=self.incarnation,
-                    epoch=self.epoch,
-                    operator=self.operator,
-                    attempt=attempt,
-                    watermark=self.watermark,
-                    processing_time=self.processing_time,
-                ),
-            )
-            sender = slot_batches.Sender(connection)
-            for batch in batches:
-                sender.send(batch)
-                if not rows:
-                    _enter(phases.ProcessPhase.FEED, self.epoch, self.incarnation)
-                rows += batch.num_rows
-                self.parts.note_largest(batch, largest)
+
+class _Stream:
+    """The rows of one task on their way to the slots. A slot that gets none is not called."""
+
+    def __init__(
+        self, task: FeedTask, connections: contextlib.ExitStack, attempt: int, part: int, number: int
+    ) -> None:
+        self._task = task
+        self._connections = connections
+        self._key = keys.for_task(task.key)
+        self._request = protocol.Feed(
+            incarnation=task.incarnation,
+            epoch=task.epoch,
+            operator=task.operator,
+            attempt=attempt,
+            anew=task.attempt is not None,
+            part=part,
+            task=number,
+            follows=task.follows,
+            watermark=task.watermark,
+            processing_time=task.processing_time,
+        )
+        self._slot_of_group = np.frombuffer(task.slot_of_group, np.uint16)
+        self._senders: dict[int, slot_batches.Sender] = {}
+        self.rows = [0] * len(task.addresses)
+        """By slot."""
+        self.largest: dict[tuple[int, str], int] = {}
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Send each row to its slot."""
+        if batch.num_rows == 0:
+            return
+        for slot, piece in split(batch, self._slot_of_group, len(self.rows)):
+            sender = self._senders.get(slot) or self._connect(slot)
+            sender.send(piece)
+            if not any(self.rows):
+                _enter(phases.ProcessPhase.FEED, self._task.epoch, self._task.incarnation)
+            self.rows[slot] += piece.num_rows
+        self._task.parts.note_largest(batch, self.largest)
+
+    def end(self) -> protocol.Failed | None:
+        """Say that this was all, and hear whether the slots took it. An error of the user's code counts most."""
+        for sender in self._senders.values():
             sender.end()
-            return rows, largest, protocol.receive_reply(connection)
+        replies = [protocol.receive_reply(sender.channel) for sender in self._senders.values()]
+        failures = [reply for reply in replies if isinstance(reply, protocol.Failed)]
+        return min(failures, key=lambda failed: failed.reason in _OF_THE_FEED, default=None)
+
+    def _connect(self, slot: int) -> slot_batches.Sender:
+        address = self._task.addresses[slot]
+        connection = client.connect(address, self._key, Role.TASK, socket.gethostname())
+        self._connections.enter_context(connection)
+        protocol.send(connection, self._request)
+        sender = self._senders[slot] = slot_batches.Sender(connection)
+        return sender
+
+
+_OF_THE_FEED = ("FeedBroken", "SlotLost")
+
+
+def split(
+    batch: pa.RecordBatch, slot_of_group: npt.NDArray[np.uint16], slots: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each slot that has any, in their order. Raises ``StateError`` for a key group that the job lacks."""
+    slot = slot_of_group[_key_groups(batch, len(slot_of_group))]
+    if slots == 1 or (slot == slot[0]).all():
+        yield int(slot[0]), batch
+        return
+    # NumPy sorts 16-bit numbers by radix: a millisecond for 65,536 rows, and as much for all the copies.
+    by_slot = batch.take(pa.array(np.argsort(slot, kind="stable")))
+    counts = np.bincount(slot, minlength=slots)
+    starts = np.cumsum(counts) - counts
+    for number in np.flatnonzero(counts).tolist():
+        yield number, by_slot.slice(starts[number], counts[number])
+
+
+def _key_groups(batch: pa.RecordBatch, count: int) -> npt.NDArray[Any]:
+    """Checked, because NumPy would count a negative one from the end of a table."""
+    column = batch.column(columns.KEY_GROUP)
+    groups: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)  # nulls become NaN
+    if not (groups.min() >= 0 and groups.max() < count):
+        strange = [g for g in pc.unique(column).to_pylist() if g is None or not 0 <= g < count]
+        raise errors.StateError(
+            f"a batch has rows of key group {strange[0]}; the job has key groups 0 to {count - 1}. "
+            "This is a bug. Please report."
+        )
+    return groups
 
 
 def drop(rows: Iterator[Any]) -> Iterator[Any]:
@@ -158,7 +231,8 @@ def drop(rows: Iterator[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class OutputTask:
-    """Partition ``i`` reads the output that slot ``i`` finished in this epoch."""
+    """Reads the output that slots finished in this epoch: those whose numbers its rows are. A task may have several,
+    because a user's function may coalesce what it is given."""
 
     addresses: tuple[client.SlotAddress, ...]
     key: str = field(repr=False)
@@ -168,14 +242,11 @@ class OutputTask:
     tag: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+        for batch in batches:
+            for slot in batch.column(0).to_pylist():
+                yield from self._read(self.addresses[slot])
 
-        for _ in batches:
-            pass
-        context = TaskContext.get()
-        if context is None:
-            raise errors.SlotLost("OutputTask runs within a Spark task only")
-        address = self.addresses[context.partitionId()]
+    def _read(self, address: client.SlotAddress) -> Iterator[pa.RecordBatch]:
         request = protocol.ReadOutput(
             incarnation=self.incarnation, epoch=self.epoch, operator=self.operator, tag=self.tag
         )

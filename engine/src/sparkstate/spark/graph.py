@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkstate import errors
-from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedProcessFunction, OutputTag
+from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.state_backend import StateBackend
 
@@ -47,7 +46,7 @@ class Operator:
     """One ``keyed(…).process(…)``. ``upstream`` is (uid, tag), or None for the sources."""
 
     uid: str
-    function: KeyedProcessFunction | KeyedBatchFunction
+    function: KeyedFunction
     keys: tuple[str, ...]
     upstream: tuple[str, str | None] | None
     event_time: str | None

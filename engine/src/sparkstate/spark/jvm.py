@@ -148,7 +148,7 @@ class Jvm:
         pool.shutdown(wait=False)
 
     def gateway(self) -> Any:
-        """Py4J's gateway to it, when it has started; raises why it has not."""
+        """Py4J's gateway to it, once it has started; raises the error that kept it from starting."""
         return self._gateway.result()
 
 

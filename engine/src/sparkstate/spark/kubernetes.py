@@ -91,8 +91,8 @@ def conf(
 
 def owns_by_template(settings: JobSettings, pod: PodSettings) -> bool:
     """Whether the template says whose the executors are. Spark says it where it knows the driver's pod, but then also
-    waits a second for that pod to be ready before it asks for the first executor. The pod is ready only when the job
-    runs."""
+    waits a second for that pod to be ready before it asks for the first executor.
+    The pod is ready only when the job runs."""
     return bool(pod.uid) and not {TEMPLATE_FILE, DRIVER_POD} & settings.spark_conf.keys()
 
 
@@ -105,8 +105,8 @@ def owned(template: str, pod: PodSettings) -> str:
 
 
 def of_life(settings: JobSettings, pod: PodSettings, life: int, template: str = TEMPLATE) -> dict[str, str]:
-    """Settings for the executors of this life of the attempt, made from the file ``template``. The user's own settings
-    stay."""
+    """Settings for the executors of this life of the attempt, made from the file ``template``.
+    The user's own settings stay."""
     ours = {
         INSTANCES: str(settings.executors),
         TEMPLATE_FILE: template,

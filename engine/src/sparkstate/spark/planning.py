@@ -10,7 +10,7 @@ from sparkstate.operators.spec import KeyedSpec
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
-from sparkstate.spark import epochs, graph, plans
+from sparkstate.spark import feeding, graph, plans
 from sparkstate.storage import naming
 
 
@@ -30,7 +30,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         operator.function,
         uid=operator.uid,
         row_columns=tuple(struct.names),
-        key_columns=epochs.hidden_keys(operator, struct),
+        key_columns=feeding.hidden_keys(operator, struct),
         key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),

@@ -18,7 +18,7 @@ from sparkstate import errors
 
 ARCHIVE_VERSION: Final = 2
 PART_BYTES: Final = 20 * 1024
-"""What is larger than this is stored as a file of its own, to which later checkpoints refer."""
+"""A part that is larger than this is stored as a file of its own, to which later checkpoints refer."""
 _COMPRESSION: Final = 1
 """Entries are lines of JSON with a path each: zlib's fastest level leaves about a tenth."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent import futures
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = ["DataFrame", "OnEpoch", "Query"]
 OnEpoch = Callable[[DataFrame | None, int], None]
 
 _AGAIN_S = 0.5
+_PATIENCE_S = 10.0
 _COMPACT_INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 
 
@@ -30,8 +32,57 @@ class _Stopping(Exception):
     """Ends the query from within its callback: the one place where no epoch is half done."""
 
 
+class _EpochCalls:
+    """The function that Spark calls for every epoch. Its first call may come before Spark's start has returned."""
+
+    def __init__(
+        self, session: SparkSession, directory: Path, on_epoch: OnEpoch, clock: Clock, *, beats: bool
+    ) -> None:
+        self._session = session
+        self._directory = directory
+        self._on_epoch = on_epoch
+        self._beats = beats
+        self._started: futures.Future[StreamingQuery] = futures.Future()
+        self.stopping = threading.Event()
+        self.running = threading.Lock()
+        """Held while an epoch runs."""
+        self.seen = seen_files.SeenFiles(directory, lambda: sources.of_files(self._execution()), clock.now_ms)
+        self.failure: BaseException | None = None
+
+    def started(self, query: StreamingQuery) -> None:
+        """Spark's start has returned."""
+        self._started.set_result(query)
+
+    def __call__(self, frame: DataFrame, epoch: int) -> None:
+        with self.running:
+            if self.stopping.is_set():
+                raise _Stopping
+            idle = self._beats and capture.only_heartbeat(self._directory, epoch)
+            try:
+                self.seen.check()
+                self._on_epoch(None if idle else frame, epoch)
+                self.seen.forget()
+                if epoch % exit_hook.EVERY == 0:
+                    exit_hook.forget_sockets(self._session._jvm)
+            except BaseException as error:
+                self.failure = error
+                self.stopping.set()
+                raise
+
+    @cached_property
+    def folders(self) -> tuple[int, ...]:
+        """The folder of each source of the plan, see :func:`sparkstate.spark.capture.take`."""
+        return sources.folders(self._execution())
+
+    def _execution(self) -> Any:
+        while not futures.wait((self._started,), 0.2).done:
+            if self.stopping.is_set():
+                raise _Stopping
+        return self._started.result()._jsq.streamingQuery()
+
+
 class Query:
-    """Starts epochs until the input ends, a callback fails, or :meth:`stop`.
+    """A query that runs: it starts epochs until the input ends, a callback fails, or :meth:`stop`.
 
     Idle sources start no epochs, so a heartbeat (a rate source whose rows are filtered out) is added unless the input
     is bounded; an epoch that only the heartbeat started calls back without a DataFrame and costs no Spark job.
@@ -40,146 +91,129 @@ class Query:
     def __init__(
         self,
         session: SparkSession,
+        query: StreamingQuery,
+        calls: _EpochCalls,
+        directory: Path,
+        *,
+        beats: bool,
+    ) -> None:
+        self._session = session
+        self._query = query
+        self._calls = calls
+        self.directory = directory
+        self._beats = beats
+
+    @classmethod
+    def start(
+        cls,
+        session: SparkSession,
         declared: graph.Graph,
         directory: Path,
         trigger: TriggerSettings,
         on_epoch: OnEpoch,
         clock: Clock,
-    ) -> None:
-        self._session = session
-        self._sources = declared.sources
-        self.directory = directory
-        self._trigger = trigger
-        self._on_epoch = on_epoch
-        self._stopping = threading.Event()
-        self._in_callback = threading.Lock()
-        self._query: StreamingQuery | None = None
-        self._begun = threading.Event()
-        self._seen = seen_files.SeenFiles(
-            directory, lambda: sources.of_files(self._execution()), clock.now_ms
-        )
-        self.failure: BaseException | None = None
+    ) -> Query:
+        """Start a query; a seeded directory resumes after its epoch. ``on_epoch`` may be called before this returns."""
         _quiet(session)
-
-    def start(self) -> None:
-        """Start the query; a seeded directory resumes after its epoch."""
-        source_log.align_all(self.directory, int(self._session.conf.get(_COMPACT_INTERVAL) or 0))
-        self._seen.begin()
+        beats = not trigger.available_now
+        calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats)
+        source_log.align_all(directory, int(session.conf.get(_COMPACT_INTERVAL) or 0))
+        calls.seen.begin()
         arguments: dict[str, Any] = (
-            {"availableNow": True}
-            if self._trigger.available_now
-            else {"processingTime": f"{self._trigger.processing_time_ms} milliseconds"}
+            {"processingTime": f"{trigger.processing_time_ms} milliseconds"}
+            if beats
+            else {"availableNow": True}
         )
-        self._query = (
-            self._input()
-            .writeStream.foreachBatch(self._callback)
-            .option("checkpointLocation", str(self.directory))
-            .trigger(**arguments)
-            .start()
-        )
-        self._begun.set()
+        try:
+            query = (
+                _input(session, declared.sources, beats=beats)
+                .writeStream.foreachBatch(calls.__call__)
+                .option("checkpointLocation", str(directory))
+                .trigger(**arguments)
+                .start()
+            )
+        except BaseException:
+            calls.stopping.set()
+            raise
+        calls.started(query)
+        return cls(session, query, calls, directory, beats=beats)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it has failed; None while it runs well."""
+        return self._calls.failure
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end; whether it has come. Look at :attr:`failure` then."""
-        assert self._query is not None
         try:
             return bool(self._query.awaitTermination(timeout_s))
         except Exception as error:
-            if self.failure is None and not self._stopping.is_set():
-                self.failure = error
+            if self.failure is None and not self._calls.stopping.is_set():
+                self._calls.failure = error
             return True
 
-    def stop(self, patience_s: float = 10.0) -> None:
+    def stop(self, patience_s: float = _PATIENCE_S) -> None:
         """End between epochs. Stopping while a callback runs can overflow the stream thread's stack, so the next
         callback ends the query from within; only if none comes the query is stopped from outside.
         """
-        self._stopping.set()
-        if self._query is None or self.wait(patience_s):
+        self._calls.stopping.set()
+        if self.wait(patience_s):
             return
-        with self._in_callback, contextlib.suppress(Exception):
+        with self._calls.running, contextlib.suppress(Exception):
             self._query.stop()
 
     def position(self, epoch: int, watermark_ms: int) -> capture.CapturedPosition:
-        """What has been read up to ``epoch``: within that epoch's callback, or after the query's end for its last one.
+        """The position up to ``epoch``: within that epoch's callback, or after the query's end for its last one.
 
         Raises as :func:`sparkstate.spark.capture.take`.
         """
-        return capture.take(
-            self.directory, epoch, watermark_ms, self._folders, heartbeat=not self._trigger.available_now
-        )
+        return capture.take(self.directory, epoch, watermark_ms, self._calls.folders, heartbeat=self._beats)
 
     def hold(self) -> None:
         """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
         which ends it: nobody waits for that where the next pod waits for this driver's end (RFC 0008)."""
-        self._stopping.set()
-        with self._in_callback:
+        self._calls.stopping.set()
+        with self._calls.running:
             pass
 
-    def abandon(self, interrupt: Callable[[], None], patience_s: float = 10.0) -> None:
+    def abandon(self, interrupt: Callable[[], None], patience_s: float = _PATIENCE_S) -> None:
         """End at once, because an epoch waits for something that will not come: Spark's jobs fail, and ``interrupt``
         makes all other waits fail.
 
         Both again and again: an epoch that is being planned has no job yet that could be cancelled, and the tasks of
         one that comes later looked for a lost slot for 50 seconds.
         """
-        self._stopping.set()
-        query, rounds = self._query, 0
-        while query is not None:
+        self._calls.stopping.set()
+        rounds = 0
+        while True:
             with contextlib.suppress(Exception):  # a JVM that has ended has no jobs either
                 self._session.sparkContext.cancelAllJobs()
             interrupt()
             if self.wait(_AGAIN_S):
                 return
             rounds += 1
-            if rounds * _AGAIN_S >= patience_s and self._in_callback.acquire(blocking=False):
+            if rounds * _AGAIN_S >= patience_s and self._calls.running.acquire(blocking=False):
                 with contextlib.suppress(Exception):
-                    query.stop()
-                self._in_callback.release()
+                    self._query.stop()
+                self._calls.running.release()
                 return
 
-    def _callback(self, frame: DataFrame, epoch: int) -> None:
-        with self._in_callback:
-            if self._stopping.is_set():
-                raise _Stopping
-            idle = not self._trigger.available_now and capture.only_heartbeat(self.directory, epoch)
-            try:
-                self._seen.check()
-                self._on_epoch(None if idle else frame, epoch)
-                self._seen.forget()
-                if epoch % exit_hook.EVERY == 0:
-                    exit_hook.forget_sockets(self._session._jvm)
-            except BaseException as error:
-                self.failure = error
-                self._stopping.set()
-                raise
 
-    @cached_property
-    def _folders(self) -> tuple[int, ...]:
-        return sources.folders(self._execution())
+def _input(session: SparkSession, declared: Sequence[graph.Source], *, beats: bool) -> DataFrame:
+    frames = []
+    several = len(declared) > 1
+    names = declared[0].frame.columns
+    for number, source in enumerate(declared):
+        frame = source.frame.select(*[f"`{name}`" for name in names])
+        frames.append(frame.withColumn(columns.SOURCE, F.lit(number)) if several else frame)
+    if beats:
+        frames.append(_heartbeat(session, frames[0]))
+    return reduce(DataFrame.union, frames)
 
-    def _execution(self) -> Any:
-        while not self._begun.wait(0.2):  # the first callback may come before Spark's start has returned
-            if self._stopping.is_set():
-                raise _Stopping
-        assert self._query is not None
-        return self._query._jsq.streamingQuery()
 
-    def _input(self) -> DataFrame:
-        frames = []
-        several = len(self._sources) > 1
-        names = self._sources[0].frame.columns
-        for number, source in enumerate(self._sources):
-            frame = source.frame.select(*[f"`{name}`" for name in names])
-            frames.append(frame.withColumn(columns.SOURCE, F.lit(number)) if several else frame)
-        if not self._trigger.available_now:
-            frames.append(self._heartbeat(frames[0]))
-        return reduce(DataFrame.union, frames)
-
-    def _heartbeat(self, like: DataFrame) -> DataFrame:
-        beats = self._session.readStream.format("rate").option("rowsPerSecond", 1).load().where(F.lit(False))
-        return beats.select(
-            *[F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema.fields]
-        )
+def _heartbeat(session: SparkSession, like: DataFrame) -> DataFrame:
+    beats = session.readStream.format("rate").option("rowsPerSecond", 1).load().where(F.lit(False))
+    return beats.select(*[F.lit(None).cast(field.dataType).alias(field.name) for field in like.schema.fields])
 
 
 def _quiet(session: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""What a file source remembers of the files that it has read, and how long.
+"""The memory of a file source: which files it has read, and how long it remembers them.
 
 In memory Spark keeps files for ``maxFileAge`` (seven days unless the source says otherwise), reckoned back from the
 newest file; what is older it takes for read. In its log it keeps every file for ever, and writes the whole list anew
@@ -42,7 +42,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct):
-    """What is read of a line; the names are Spark's."""
+    """The fields of a line that are read; the names are Spark's."""
 
     timestamp: int
     batchId: int
@@ -88,8 +88,8 @@ class SeenFiles:
         """Compare with what an earlier run has forgotten; does so once.
 
         Raises ``RestoreBlocked`` if files that were read could be read again. The epoch's files are chosen then, and
-        nothing is done with them: the source's present horizon has gone on with the newest of them, so it is the
-        horizon that they were chosen by that is compared.
+        nothing is done with them: the source's present horizon has gone on with the newest of them, so the check
+        compares the horizon by which they were chosen.
         """
         if self._sources is not None:
             return

@@ -39,15 +39,16 @@ class Beginning:
         pool.shutdown(wait=False)
 
     def claimed(self, life: int) -> None:
-        """The state is this driver's: in a cluster, ask for executors, which come later, as those of the attempt's
-        ``life``."""
+        """The state is this driver's: in a cluster, ask for executors, which come later,
+        as those of the attempt's ``life``."""
         pod = self._settings.pod
         if self._settings.deployment == "cluster" and pod is not None:
             conf = kubernetes.of_life(self._settings, pod, life, _template(self._settings, pod))
             _ask_for_executors(self._context.result(), conf, self._settings.executors)
 
     def session(self) -> SparkSession:
-        """The session, when it has started, as the calling thread's active one; raises why it has not."""
+        """The session, once it has started, as the calling thread's active one;
+        raises the error that kept it from starting."""
         session = self._session.result()
         SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
         return session
@@ -88,8 +89,8 @@ def _ask_for_executors(context: SparkContext, conf: Mapping[str, str], count: in
 
 def begin_workers(session: SparkSession) -> None:
     """Spark starts its daemon of Python workers when a task needs one. This one does, in the background, so that the
-    daemon loads its modules while the job declares itself. Call it after :func:`ship`: each environment has a daemon of
-    its own."""
+    daemon loads its modules while the job declares itself. Call it after :func:`ship`: each environment has a daemon
+    of its own."""
     context = session.sparkContext
     threading.Thread(target=_first_task, args=(context,), name="first-task", daemon=True).start()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sparkstate import errors
-from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedProcessFunction, OutputTag
+from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, plans
 from sparkstate.state_backend import StateBackend, from_value
@@ -152,7 +152,7 @@ class KeyedStream:
 
     def process(
         self,
-        function: KeyedProcessFunction | KeyedBatchFunction,
+        function: KeyedFunction,
         *,
         uid: str,
         output_schema: str,
@@ -175,18 +175,15 @@ class KeyedStream:
                 f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
                 "letter or digit"
             )
-        if not isinstance(function, (KeyedProcessFunction, KeyedBatchFunction)):
+        if not kinds.knows(function):
             raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is not a KeyedProcessFunction or KeyedBatchFunction object"
+                f"process({function!r}) of {uid!r} is not a {kinds.named()} object"
                 + ("; create an instance of the class" if isinstance(function, type) else "")
             )
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
-        if on_error == "side-output" and isinstance(function, KeyedBatchFunction):
-            raise errors.SpecInvalid(
-                f"process(on_error='side-output') of {uid!r}: a KeyedBatchFunction sees many records at once, so no "
-                "single one can be undone; yield the rows that it rejects to a side output of its own"
-            )
+        if on_error == "side-output" and function.undo_refusal:
+            raise errors.SpecInvalid(f"process(on_error='side-output') of {uid!r}: {function.undo_refusal}")
         if sort_by_event_time and self._event_time is None:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(

@@ -42,8 +42,7 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Set the value; ``None`` removes it. Raises ``SerializationError`` if it does not fit the declared
-        type."""
+        """Set the value; ``None`` removes it. Raises ``SerializationError`` if it does not fit the declared type."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
@@ -90,8 +89,7 @@ class ListState(MergingState[T, Iterable[T]]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map per key. Map keys are of a key type; values may be None, which ``get`` cannot tell from a missing
-    entry."""
+    """A map per key. Map keys are of a key type; values may be None, which ``get`` cannot tell from a missing entry."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -115,8 +113,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V | None]]:
-        """All entries. Like ``keys`` and ``values``, over the state as it is now: changing it meanwhile is
-        allowed."""
+        """All entries. Like ``keys`` and ``values``, over the state as it is now: changing it meanwhile is allowed."""
 
     @abstractmethod
     def keys(self) -> Iterator[K]:

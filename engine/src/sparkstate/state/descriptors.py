@@ -104,8 +104,7 @@ class _CallableReduce(ReduceFunction):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """One value per key, to which added values are reduced by a ``ReduceFunction`` or a function of two
-    arguments."""
+    """One value per key, to which added values are reduced by a ``ReduceFunction`` or a function of two arguments."""
 
     kind = "reducing"
 

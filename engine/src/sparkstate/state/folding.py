@@ -27,7 +27,7 @@ class AggregateFunction(ABC):
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """What ``AggregatingState.get`` returns for this accumulator."""
+        """The result of ``AggregatingState.get`` for this accumulator."""
 
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         """One accumulator out of two. Needed only where windows merge."""

@@ -1,5 +1,5 @@
-"""Where the files of a lineage lie, as in Flink: ``chk-N/``, ``shared/``, ``taskowned/``, ``savepoint-…/``,
-``_metadata``.
+"""Where the files of a lineage lie, as in Flink: ``chk-N/``, ``shared/``,
+``taskowned/``, ``savepoint-…/``, ``_metadata``.
 
 Data files carry ``<incarnation>-<checkpoint>-<unique id>`` in their names. Names are so never used twice, and
 whose leftovers a file is can be told from its name alone.
@@ -14,7 +14,7 @@ SHARED = "shared"
 TASK_OWNED = "taskowned"
 SAVEPOINTS = "savepoints"
 DATA_PREFIXES = ("chk-", f"{SHARED}/", f"{TASK_OWNED}/")
-"""What the names of all files of checkpoints begin with: to list these leaves out the log."""
+"""Prefixes of the names of all files of checkpoints: a listing of these leaves out the log."""
 
 _DATA_FILE = re.compile(r"(?:chk-\d+|shared|taskowned)/(\d+)-(\d+)-[0-9a-zA-Z._-]+")
 _METADATA_FILE = re.compile(r"chk-(\d+)/_metadata")

@@ -36,8 +36,8 @@ class CheckpointMetadataOutputStream:
         return -1 if self._closed else len(self._buffer)
 
     def flush(self) -> None:
-        """Nothing leaves the buffer: ``_metadata`` appears whole, or not at all. ``StorageError("closed")`` after
-        close.
+        """Nothing leaves the buffer: ``_metadata`` appears whole, or not at all.
+        ``StorageError("closed")`` after close.
         """
         self._require_open()
 
@@ -56,7 +56,7 @@ class CheckpointMetadataOutputStream:
     def close_and_finalize_checkpoint(self) -> str:
         """Create ``_metadata``, never over another one, and return the external pointer (the folder's URL).
 
-        Found in storage with the very same bytes, it is ours, written by a try whose answer was lost.
+        Found in storage with the same bytes, it is ours, written by a try whose answer was lost.
         """
         if self._closed:
             raise errors.StorageError("Stream has already been closed and discarded.")

@@ -9,7 +9,6 @@ from urllib.parse import quote, unquote, urlsplit
 
 from sparkstate import errors
 
-SCHEMES = ("file", "s3")
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 """Bytes, NAME_MAX and PATH_MAX of Linux."""
 
@@ -20,8 +19,7 @@ def random_id() -> str:
 
 
 def normalise_url(url: str) -> str:
-    """The URL in the one form we compare and store: ``file:///absolute/path`` or ``s3://bucket/prefix``, no
-    end slash.
+    """The URL in the one form we compare and store: ``file:///absolute/path`` or ``s3://bucket/prefix``, no end slash.
 
     A plain path is taken relative to the working directory; ``s3a://`` and ``s3n://`` (Hadoop's spellings)
     mean S3. Raises :class:`errors.SpecInvalid` for other schemes.
@@ -97,7 +95,7 @@ def local_path(url: str) -> Path:
 
 
 def too_long(path: Path) -> str:
-    """What makes a path longer than Linux allows, in words; empty where nothing does. Linux answers requests for such a
+    """The reason in words why a path is longer than Linux allows; empty if it is not. Linux answers requests for such a
     path with ``ENAMETOOLONG``, which ``Path.exists`` raises."""
     for name in path.parts:
         if len(os.fsencode(name)) > _LONGEST_NAME:
@@ -110,9 +108,7 @@ def too_long(path: Path) -> str:
 
 
 def check_key(key: str) -> str:
-    """``key`` itself, if it is a relative ``/``-separated name that cannot leave its root; else
-    ``StorageError``.
-    """
+    """``key`` itself, if it is a relative ``/``-separated name that cannot leave its root; else ``StorageError``."""
     segments = key.split("/")
     if not key or any(segment in ("", ".", "..") for segment in segments) or "\0" in key or "\\" in key:
         raise errors.StorageError(

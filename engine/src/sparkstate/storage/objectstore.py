@@ -2,8 +2,7 @@
 
 Keys are relative, ``/``-separated names without a leading slash; the store's ``url`` is their root.
 Errors are ours: :class:`errors.NotFound`, :class:`errors.AlreadyExists`, :class:`errors.StorageUnavailable`
-(try again), :class:`errors.StorageError` (repair access: the message names URL, operation and what the server
-said).
+(try again), :class:`errors.StorageError` (repair access: the message names URL, operation and what the server said).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class Upload(Protocol):
     """An object under way, in parts. It appears whole, with :meth:`complete`, or not at all."""
 
     def part(self, number: int, offset: int, data: bytes | bytearray) -> None:
-        """Store part ``number`` (from 1), which begins at ``offset``. Several threads may, in any order; to repeat one
-        with the same bytes is no error. At least 5 MiB each but the last (S3's rule)."""
+        """Store part ``number`` (from 1), which begins at ``offset``. Several threads may, in any order, and a part may
+        be repeated with the same bytes. At least 5 MiB each but the last (S3's rule)."""
 
     def complete(self, parts: int, size: int) -> None:
-        """All ``parts`` are stored, ``size`` bytes in all: make the object. To repeat it is no error."""
+        """All ``parts`` are stored, ``size`` bytes in all: make the object. May be repeated."""
 
     def abort(self) -> None:
         """Drop what is stored, as far as that can be; raises nothing."""
@@ -45,9 +44,7 @@ class ObjectStore(Protocol):
         """``file:///…`` or ``s3://bucket/prefix``, without a trailing slash and without credentials."""
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Create the object durably; raise ``AlreadyExists`` if there is one. Atomic: never half an
-        object.
-        """
+        """Create the object durably; raise ``AlreadyExists`` if there is one. Atomic: never half an object."""
 
     def put_file(self, key: str, source: Path) -> None:
         """Store a local file under a name never used before; large files in parts."""
@@ -84,7 +81,7 @@ class ObjectStore(Protocol):
         """The ticket will not be used; raises nothing."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete; missing objects are no error."""
+        """Delete; objects may be missing."""
 
     def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
         """Drop what killed writers stored of objects under ``prefix`` that never became whole; the number of uploads.

@@ -28,9 +28,8 @@ def open_store(
     """The store of a ``file://`` or ``s3://`` URL (or a plain path), with retries.
 
     ``check`` proves first that create-if-absent is honoured (two writes and a delete): the driver and the
-    commands that write to the log ask for it, slots and readers need not. ``create=False``: a missing local
-    folder is ``NotFound`` and not made. Raises ``SpecInvalid`` for another scheme, ``StorageError`` if access
-    is refused.
+    commands that write to the log ask for it, slots and readers need not. ``create=False``: a missing local folder is
+    ``NotFound`` and not made. Raises ``SpecInvalid`` for another scheme, ``StorageError`` if access is refused.
     """
     store = retrying.RetryingStore(
         _plain_store(naming.normalise_url(url), s3 or S3Settings(), create),
@@ -134,8 +133,8 @@ class OpenStores:
         return self._kept(url, lambda: open_made(url, self._s3))
 
     def make(self, url: str, *, again: bool = False) -> ObjectStore:
-        """As :meth:`get`, and a local folder is made the first time that its URL is seen; ``again``: each time that it
-        is missing."""
+        """As :meth:`get`, and a local folder is made the first time that its URL is seen;
+        ``again``: each time that it is missing."""
         seen = naming.normalise_url(url) in self._seen
         if seen and again:
             open_store(url, self._s3)  # the store that is open has its folder again

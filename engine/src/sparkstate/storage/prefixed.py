@@ -11,9 +11,7 @@ from sparkstate.storage.objectstore import ObjectInfo, ObjectStore, Upload
 
 
 class PrefixedStore:
-    """The objects of ``store`` under ``prefix``, by their names without it. Shares the store's
-    connections.
-    """
+    """The objects of ``store`` under ``prefix``, by their names without it. Shares the store's connections."""
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
         self._store = store

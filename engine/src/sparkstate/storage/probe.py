@@ -48,7 +48,7 @@ def require_conditional_create(store: ObjectStore, ids: Callable[[], str] = nami
         except errors.AlreadyExists:
             return
         raise errors.StorageError(
-            f"{store.url} overwrote an object that was to be created only if absent (If-None-Match: *), so "
+            f"{store.url} overwrote an object that had to be created only if absent (If-None-Match: *), so "
             "two drivers "
             "of one job could both commit. Use a storage with conditional writes: Amazon S3, MinIO, Ceph "
             "(Squid or "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Renamed(enum.Enum):
-    """What came of it."""
+    """The outcome of a renaming."""
 
     NOW = "it had the old name, and has the new one"
     BEFORE = "there is no file of the old name"

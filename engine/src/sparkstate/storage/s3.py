@@ -40,9 +40,7 @@ READ_TIMEOUT_S = 30.0
 
 
 class S3Store:
-    """An :class:`ObjectStore` on ``s3://bucket/prefix``. ``threads`` bounds the parts sent at once by this
-    store.
-    """
+    """An :class:`ObjectStore` on ``s3://bucket/prefix``. ``threads`` bounds the parts sent at once by this store."""
 
     def __init__(
         self, url: str, settings: S3Settings, threads: int = 4, ids: Callable[[], str] = naming.random_id

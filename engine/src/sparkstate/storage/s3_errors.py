@@ -1,4 +1,4 @@
-"""What an S3 server's answer means to us: a pure table, so that it can be tested without a server."""
+"""The meaning of an S3 server's answer to us: a pure table, so that it can be tested without a server."""
 
 from __future__ import annotations
 

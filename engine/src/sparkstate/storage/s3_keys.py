@@ -34,7 +34,7 @@ class Keys:
 
     def may_replace(self, old: Keys) -> bool:
         """Whether a store that has ``old`` goes on with these. None, or those of another source, are what boto3 finds
-        while a file is written or a metadata service is slow; who took them would keep them."""
+        while a file is written or a metadata service is slow; a store that took them would keep them."""
         return self != old and self.source != "" and old.source in ("", self.source)
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     Run = Callable[[Callable[[int], CompletedPartTypeDef], Iterable[int]], Iterable[CompletedPartTypeDef]]
 
 PART_SIZE = 16 * MIB
-"""Bytes that the server copies for one request, which must not take longer than a read may, though it is one of many at
-once."""
+"""Bytes that the server copies for one request, which must not take longer than a read may,
+though it is one of many at once."""
 
 
 def copy_parts(

@@ -24,9 +24,7 @@ def require_length(found: int, promised: int) -> None:
 
 
 def add_content_md5(params: dict[str, Any], **_: Any) -> None:
-    """Older servers require Content-MD5 for the multi-object delete and do not know CRC32, botocore's new
-    choice.
-    """
+    """Older servers require Content-MD5 for the multi-object delete and do not know CRC32, botocore's new choice."""
     body = params["body"]
     data = body if isinstance(body, bytes) else str(body).encode()
     params["headers"] = {

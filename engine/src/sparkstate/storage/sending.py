@@ -17,8 +17,8 @@ PART_BYTES: Final = 8 * MIB
 LARGE_PART_BYTES: Final = 64 * MIB
 LARGE_FROM: Final = 5001
 MOST_PARTS: Final = 10_000
-"""S3 takes 10,000 parts, and some of its kind want them all of one size. So the first 5,000 are, 39 GiB in all; beyond,
-who has so much to store has the memory for larger ones, up to 351 GiB an object."""
+"""S3 takes 10,000 parts, and some of its kind want them all of one size. So the first 5,000 are, 39 GiB in all; a slot
+that stores more has the memory for larger ones, up to 351 GiB an object."""
 _LOOK_BACK: Final = 16
 """Parts among which is looked for one that has failed, before the next is made."""
 
@@ -29,8 +29,8 @@ def part_bytes(number: int) -> int:
 
 
 class Sender:
-    """Sends objects with ``threads`` parts at once, over all objects: as many are in memory, and one more for each
-    object. Thread-safe."""
+    """Sends objects with ``threads`` parts at once, over all objects: as many are in memory,
+    and one more for each object. Thread-safe."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -40,7 +40,7 @@ class Sender:
     def send(self, store: ObjectStore, key: str, chunks: Iterable[bytes | bytearray]) -> tuple[int, str]:
         """Store ``chunks`` under a name never used before; their size in bytes, and ``sha256:`` with the hex digest.
 
-        Whatever is raised, by the storage or by who makes the chunks: no part goes on, and there is no object.
+        Whatever the storage or the maker of the chunks raises: no part goes on, and there is no object.
         """
         sending = _Sending(store, key, self._submit)
         digest, size = hashlib.sha256(), 0

@@ -37,12 +37,10 @@ class StateScope(enum.Enum):
 
 
 class CheckpointStreamFactory:
-    """Makes the streams of one checkpoint. Light and thread-safe: it holds configuration and does no I/O
-    itself.
+    """Makes the streams of one checkpoint. Light and thread-safe: it holds configuration and does no I/O itself.
 
     ``exclusive`` and ``shared`` are folders in ``store``; ``new_name`` gives the last segment of an object's
-    path, a new one at each call. ``threshold`` (bytes, default 20 KiB): up to this size the bytes stay
-    inline.
+    path, a new one at each call. ``threshold`` (bytes, default 20 KiB): up to this size the bytes stay inline.
     """
 
     def __init__(
@@ -122,9 +120,7 @@ class CheckpointStateOutputStream:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """Append ``data``. Writes of half the buffer and more are not copied into it, unless all still fits
-        inline.
-        """
+        """Append ``data``. Writes of half the buffer and more are not copied into it, unless all still fits inline."""
         self._require_open()
         self._digest.update(data)
         self._position += len(data)
@@ -141,25 +137,19 @@ class CheckpointStateOutputStream:
         return self._position
 
     def flush(self) -> None:
-        """Move the buffer to the file, which is begun with the first flush. ``StorageError("closed")`` after
-        close.
-        """
+        """Move the buffer to the file, which is begun with the first flush. ``StorageError("closed")`` after close."""
         self._require_open()
         if self._buffer:
             self._file().write(self._buffer)
             self._buffer.clear()
 
     def sync(self) -> None:
-        """As :meth:`flush`; an object is durable when :meth:`close_and_get_handle` returns. Safe before any
-        write.
-        """
+        """As :meth:`flush`; an object is durable when :meth:`close_and_get_handle` returns. Safe before any write."""
         if self._spool is not None:
             self.flush()
 
     def close_and_get_handle(self) -> FileHandle | None:
-        """The handle of what was written, None if that was nothing. A second call, or one after close, is an
-        error.
-        """
+        """The handle of the written data, None if there is none. A second call, or one after close, is an error."""
         if self._closed:
             raise errors.StorageError("Stream has already been closed and discarded.")
         try:

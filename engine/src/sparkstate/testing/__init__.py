@@ -1,5 +1,9 @@
-"""For tests of jobs and of backends: a harness without Spark, and the kit that every state backend must
-pass."""
+"""For tests of jobs and of backends: a harness for one function, and the kit that every state backend must pass.
+
+A real operator runs here over a real backend, without Spark and without processes. The room knows operators, backends
+and types. It knows neither ``spark`` nor ``control`` nor the driver, so a user's test needs no Java; and nothing
+published imports it.
+"""
 
 from __future__ import annotations
 

@@ -10,17 +10,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from sparkstate import errors
 from sparkstate.backends import canonical
 from sparkstate.backends.base import (
     DELETED,
+    ColumnarStore,
     ListChange,
     MapChange,
     NamespacedCell,
     ShardStore,
     StateKind,
+    TableChanges,
     TableSpec,
 )
+from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
 from sparkstate.testing.conformance_kit import (
@@ -29,6 +34,7 @@ from sparkstate.testing.conformance_kit import (
     KEYS,
     LISTS,
     MAPS,
+    NUMBERS,
     TABLES,
     VALUES,
     Kit,
@@ -127,6 +133,40 @@ def check_changes_can_be_reused_by_the_writer(kit: Kit) -> None:
     _equal(table(store, MAPS).items(0, "a"), {1: 1.0}, "a map after its change was reused")
 
 
+def check_whole_number_keys_of_numbers(kit: Kit) -> None:
+    """Values by whole-number keys, null among them, one by one, and as columns where the store takes them."""
+    store = kit.store()
+    keys = [0, -(2**63), 2**63 - 1, 7, None]
+    groups = dict(zip(keys, range(5), strict=True))
+    values = dict(zip(keys, [1.5, -0.0, float("inf"), 2.5, 9.0], strict=True))
+    cells: dict[Any, Any] = {**values, NamespacedCell(7, "window"): 77.0}
+    store.commit([TableChanges(NUMBERS, cells)], groups)
+    found = table(store, NUMBERS)
+    _equal(found.get_many(list(range(5)), keys), list(values.values()), "values of whole numbers")
+    _equal(found.get(3, NamespacedCell(7, "window")), 77.0, "a value in a namespace")
+    if isinstance(store, ColumnarStore) and store.takes_columns:
+        _check_columns(store, found)
+    store.commit([TableChanges(NUMBERS, {0: DELETED, None: DELETED, 5: 5.0})], {**groups, 5: 9})
+    wanted = [None, -0.0, float("inf"), 2.5, None]
+    _equal(found.get_many(list(range(5)), keys), wanted, "values after deletions")
+    for in_canonical, target in ((True, kit.store()), (False, kit.store()), (True, kit.reference())):
+        kit.copy(store, target, in_canonical=in_canonical)
+        _equal(table(target, NUMBERS).get_many([*range(5), 9], [*keys, 5]), [*wanted, 5.0], "restored values")
+
+
+def _check_columns(store: ShardStore, found: Any) -> None:
+    """Values written as columns are read singly, and the other way round; all is as before in the end."""
+    keys, groups = np.array([7, 8, 0]), np.array([3, 8, 0], np.int32)
+    written = ValueColumns(keys, groups, np.array([7.5, 8.5, 0.0]), np.array([True, True, False]))
+    store.commit([TableChanges(NUMBERS, columns=written)], {})
+    _equal(found.get_many([3, 8, 0], [7, 8, 0]), [7.5, 8.5, None], "values written as columns")
+    read, present = found.get_columns(groups, keys)
+    _equal(read[present].tolist(), [7.5, 8.5], "columns")
+    _equal(present.tolist(), [True, True, False], "whether there is a value")
+    before = ValueColumns(keys, groups, np.array([2.5, 0.0, 1.5]), np.array([True, False, True]))
+    store.commit([TableChanges(NUMBERS, columns=before)], {})
+
+
 def check_commit_is_atomic(kit: Kit) -> None:
     """A commit that fails (here: a key without key group) changes nothing, whatever stands before it."""
     store = kit.store()
@@ -160,7 +200,7 @@ def _refused(store: ShardStore, changed: TableSpec) -> None:
         store.table(changed)
     except errors.StateMigrationError:
         return
-    raise AssertionError(f"table() accepted {changed} in place of what is stored")
+    raise AssertionError(f"table() accepted {changed} in place of the stored table")
 
 
 def _check_snapshot_is_isolated(kit: Kit, in_canonical: bool) -> None:

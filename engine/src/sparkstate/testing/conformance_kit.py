@@ -1,5 +1,5 @@
-"""The tools of the conformance checks: stores to try, state of every kind to fill them with, and a look at all of their
-content."""
+"""The tools of the conformance checks: stores to try, state of every kind to fill them with,
+and a look at all of their content."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ OTHER: Final = TableSpec(
     Types.TUPLE([Types.LONG(), Types.STRING()]),
     Types.LIST(Types.LONG()),
 )
+NUMBERS: Final = TableSpec("numbers", "values", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
+"""A columnar table. No part of ``fill`` and ``content``."""
 TABLES: Final = (VALUES, LISTS, MAPS, EVENT_TIMERS, OTHER)
 
 KEYS: Final[dict[Any, int]] = {"a": 0, "b": 5, "": 5, "zero\0inside": 63, "ü": 64, "z": 127, None: 100}

@@ -18,8 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from sparkstate.backends import base, canonical, loader
-from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, TimeDomain
+from sparkstate.functions import MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.base import EpochOverlay
@@ -75,7 +74,7 @@ class KeyedProcessHarness:
 
     def __init__(
         self,
-        function: KeyedProcessFunction | KeyedBatchFunction,
+        function: KeyedFunction,
         *,
         key: Callable[[Any], Any],
         key_type: TypeInformation,
@@ -107,8 +106,7 @@ class KeyedProcessHarness:
     # --- pushing
 
     def process_element(self, row: Any, timestamp: int | None = None) -> None:
-        """Push one row: a ``Row``, a tuple, a dict (which becomes a ``Row``), or anything the key function
-        takes."""
+        """Push one row: a ``Row``, a tuple, a dict (which becomes a ``Row``), or anything the key function takes."""
         self.process_elements([(row, timestamp)])
 
     def process_elements(
@@ -162,8 +160,8 @@ class KeyedProcessHarness:
         self._outputs.clear()
 
     def state(self, name: str, key: Any, namespace: Any = None) -> Any:
-        """The content of a state under a key: a value, list or dict; None if nothing (an accumulator, if
-        aggregating)."""
+        """The content of a state under a key: a value, list or dict;
+        None if nothing (an accumulator, if aggregating)."""
         key = self._normal_key(key)
         return self._operator.read_value(name, key, namespace, self.key_group(key))
 
@@ -198,8 +196,7 @@ class KeyedProcessHarness:
     # --- life
 
     def snapshot(self) -> HarnessSnapshot:
-        """All state, timers and times, for ``restore`` into this or another harness, also with the other
-        backend."""
+        """All state, timers and times, for ``restore`` into this or another harness, also with the other backend."""
         files = []
         for number, store in self._stores.items():
             directory = self._directory(f"snapshot-{number}")

@@ -1,5 +1,6 @@
-"""Judges a spec with the defaults merged in: the API server has judged the job alone, and two layers that are each
-valid may break a rule together. It also says which fields a job cannot run without."""
+"""Judges a spec as the engine will judge it, first the job alone, then with the defaults merged in. The API server has
+judged the job alone, but two layers that are each valid may break a rule together, and one of Flink's keys may give a
+field a value that the schema refuses there. It also says which fields a job cannot run without."""
 
 from __future__ import annotations
 
@@ -7,15 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pydantic
-
+from sparkstate_operator.core import shapes
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
-from sparkstate_operator.model.spec import StatefulSparkJobSpec
 from sparkstate_spec import layers, memory, rules
-from sparkstate_spec.fields import REFUSED_ON_HEAP
-from sparkstate_spec.given import JOB, GivenValue, Leaves, below, join, leaves, nested
-from sparkstate_spec.rules import job
+from sparkstate_spec.given import JOB, GivenValue, Leaves, join, leaves, nested
+from sparkstate_spec.rules import flink, job
 from sparkstate_spec.rules.rule import Rule, View
 
 HELM = "helm"
@@ -27,26 +25,37 @@ def _value(given: Leaves, path: str, default: Any = None) -> Any:
 
 
 def _told(given: Leaves, path: str) -> str:
+    """The value where it may be shown, and who gave it if the job's own field did not."""
     leaf = given[path]
-    return f"{leaf.value}" if leaf.origin == JOB else f"{leaf.value}, from {_source(path, leaf)}"
+    return _with_source(f"{leaf.value}" if shapes.is_harmless(path, leaf.value) else "", path, leaf)
+
+
+def _with_source(value: str, path: str, leaf: GivenValue) -> str:
+    source = _source(path, leaf)
+    return ", ".join(filter(None, (value, source and f"from {source}")))
 
 
 def _source(path: str, leaf: GivenValue) -> str:
+    if leaf.key:
+        return f"configuration['{leaf.key}']"
+    if leaf.origin == JOB:
+        return ""
     return f"Helm value defaults.{path}" if leaf.origin == HELM else "the built-in value"
 
 
-def _noted(given: Leaves, rule: Rule) -> str:
-    """What the layers say of a rule's fields: the values, and who gave those that the job did not."""
+def _noted(given: Leaves, rule: Rule, view: View) -> str:
+    """The words of the layers on a rule's fields. A rule on a section or a map has words of its own."""
     first, *others = (path.removeprefix("spec.") for path in (rule.path, rule.beside) if path)
-    leaf = next(path for path in given if below(path, first))
-    return "; ".join((_told(given, leaf), *(f"spec.{path} is {_told(given, path)}" for path in others)))
+    if first not in given:
+        return rule.note(view).removeprefix("it is ")
+    return "; ".join((_told(given, first), *(f"spec.{path} is {_told(given, path)}" for path in others)))
 
 
 def _broken(given: Leaves, judged: Iterable[Rule]) -> Iterator[Problem]:
     view = View({"spec": nested(given)})
     for rule in judged:
         if rule.broken(view):
-            yield Problem(rule.path, rule.message, _noted(given, rule))
+            yield Problem(rule.path, rule.message, _noted(given, rule, view))
 
 
 def _image(given: Leaves) -> Iterator[Problem]:
@@ -62,10 +71,8 @@ def _storage(given: Leaves) -> Iterator[Problem]:
             f"is missing; name a URL such as s3://bucket/prefix, or set Helm value defaults.{path}",
         )
         return
-    plain = "://" not in given[path].value
-    if plain and _value(given, "deployment") == "cluster":
-        yield from _broken(given, [rules.BY_NAME["storage for a cluster"]])
-    elif plain and not given[path].value.startswith("/"):
+    told = given[path].value
+    if "://" not in told and not told.startswith("/") and _value(given, "deployment") != "cluster":
         yield Problem(
             f"spec.{path}",
             "a relative path has no meaning in a pod; write an absolute one",
@@ -80,30 +87,43 @@ def _overhead(given: Leaves) -> Iterator[Problem]:
         try:
             text is None or memory.spark_bytes(text)
         except ValueError:
-            yield Problem(f"spec.{path}", memory.OVERHEAD_HINT, _told(given, path))
+            yield Problem(
+                f"spec.{path}", memory.OVERHEAD_HINT, _with_source(f"{text[:80]!r}", path, given[path])
+            )
 
 
-def _named(*names: str) -> tuple[Rule, ...]:
-    return tuple(rules.BY_NAME[name] for name in names)
+def own(spec: Mapping[str, Any]) -> list[Problem]:
+    """All findings about the job alone that have to be known before it is merged: types, and the values of Flink's
+    keys. The API server has asked for both, but perhaps by the CRD of another version."""
+    found = list(shapes.problems(spec))
+    if found or not spec.get("configuration"):
+        return found
+    return [Problem(one.path, one.message, one.note) for one in rules.broken({"spec": spec}, flink.ALL)]
 
 
-OF_TWO_LAYERS = (
-    *_named("slots fit shards", "slots fit key groups", "shards fit key groups", "backoffs agree"),
-    *_named(*(f"{field} for rocksdb" for field in REFUSED_ON_HEAP), "heap timers on the heap", "ratios fit"),
-    rules.SCHEDULE_COMES,
-)
-"""Rules that the API server has judged for the job alone, and that the chart's defaults may break together with it."""
+def shaped(given: Leaves) -> list[Problem]:
+    """All findings about the types and bounds of merged and filled leaves."""
+    found = []
+    for problem in shapes.problems(nested(given)):
+        path = problem.field.removeprefix("spec.").partition("[")[0]
+        told = _with_source(problem.value, path, given[path]) if path in given else problem.value
+        found.append(replace(problem, value=told))
+    return found
 
 
-def _two_layers(given: Leaves) -> Iterator[Problem]:
-    yield from _broken(given, OF_TWO_LAYERS)
+OF_MERGED = (*(rule for rule in rules.ALL if rule is not job.NAME and rule not in flink.ALL), *rules.BESIDE)
+"""The rules on a spec in which Flink's keys have become fields. The engine asks them of the spec that it is handed."""
 
 
-MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (_image, _storage, _two_layers, _overhead)
+def _rules(given: Leaves) -> Iterator[Problem]:
+    yield from _broken(given, OF_MERGED)
+
+
+MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (_image, _storage, _rules, _overhead)
 
 
 def merged(given: Leaves) -> list[Problem]:
-    """All findings about merged and filled leaves."""
+    """All findings about merged and filled leaves whose types are right."""
     return [problem for check in MERGED for problem in check(given)]
 
 
@@ -114,10 +134,8 @@ def defaults(values: Mapping[str, Any]) -> list[Problem]:
         for path, _ in leaves(values)
         if not helm.has_value(path)
     ]
-    try:
-        StatefulSparkJobSpec.model_validate(dict(values))
-    except pydantic.ValidationError as error:
-        return [*own, *(_typed(found) for found in error.errors())]
+    if wrong := list(shapes.problems(values, "defaults")):
+        return [*own, *wrong]
     given = layers.fold(values, HELM)
     found = [*_secret(given, PLACES), *_broken(given, OF_DEFAULTS)]
     return [*own, *(_of_chart(problem) for problem in found)]
@@ -134,6 +152,10 @@ def _of_chart(found: Problem) -> Problem:
     return replace(found, field=field, message=found.message.replace("spec.", ""))
 
 
+def _named(*names: str) -> tuple[Rule, ...]:
+    return tuple(rules.BY_NAME[name] for name in names)
+
+
 PLACES = _named(
     *(
         f"spec.{path} {name}"
@@ -144,12 +166,7 @@ PLACES = _named(
 OF_DEFAULTS = (
     *_named("fence timeout", "spec.sinkTimeout is positive", "spec.checkpointing.interval is positive"),
     *_named(*(f"{path} is large enough" for path in job.LEAST_MEMORY), "ratios fit"),
-    rules.SCHEDULE_COMES,
+    *rules.BESIDE,
 )
-"""What is asked of the chart's defaults by themselves, once at the start. An operator that refuses them manages no job,
-so the list holds only rules without which no job could run."""
-
-
-def _typed(found: Any) -> Problem:
-    path = ".".join(str(part) for part in found["loc"])
-    return Problem(f"defaults.{path}", found["msg"], repr(found["input"])[:80])
+"""Rules for the chart's defaults by themselves, checked once at the start. An operator that refuses them manages no
+job, so the list holds only rules without which no job could run."""

@@ -33,6 +33,8 @@ TRACED = Cause(
     "Starting",
     frozenset({NEW}),
 )
+RECOVER = "recover"
+"""The intent's action while the engine is asked what the storage holds."""
 ASKED_STORAGE = Cause(
     # Nothing may start before the storage has answered, so it is as if nobody had judged the job yet.
     Actor.OPERATOR,
@@ -143,7 +145,7 @@ CHANGED = Cause(
     _of(*ATTEMPT),
     stale=_STALE - _of("Upgrading"),
 )
-TO_REST = Cause(
+SUSPENDED = Cause(
     Actor.USER,
     "state is suspended",
     "Suspending",
@@ -172,5 +174,6 @@ DELETED = Cause(
 
 TABLE: Final = (
     CREATED, TRACED, ASKED_STORAGE, STORAGE_ANSWERED, WORKED_THROUGH, BEGUN, MADE, PREPARES, WAITS, RUNS, RECOVERS,
-    TAKEN_AWAY, AGAIN, FINISHED, NOT_RESTORED, GIVEN_UP, NOT_THERE, CHANGED, TO_REST, STOPPED, NOTHING_TO_STOP, DELETED,
+    TAKEN_AWAY, AGAIN, FINISHED, NOT_RESTORED, GIVEN_UP, NOT_THERE, CHANGED, SUSPENDED, STOPPED, NOTHING_TO_STOP,
+    DELETED,
 )  # fmt: skip

@@ -18,7 +18,7 @@ Role = templates.Role
 
 @dataclass(frozen=True)
 class PodSum:
-    """What each of ``count`` pods of one role needs. Its container is named like the role."""
+    """The needs of each of ``count`` pods of one role. Its container is named like the role."""
 
     role: Role
     cores: int

@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 
 LIMIT = 63
 MAX_ATTEMPT = 999_999
-"""With the longest job name, an executor's prefix then has the 47 characters that Spark allows."""
+"""With the longest job name, the prefix of executors' names (``spark.kubernetes.executor_prefix`` of the engine) then
+has the 47 characters that Spark allows."""
+TRACE = 0
+"""Attempts begin at 1. This is the number of the ConfigMap that a command gets where no attempt has made one."""
 
 
 def _attempt(attempt: int) -> int:
@@ -20,11 +23,6 @@ def _attempt(attempt: int) -> int:
 def driver_pod(job: str, attempt: int) -> str:
     """A pod of its own for every attempt: attempts never share a name."""
     return f"{job}-driver-{_attempt(attempt)}"
-
-
-def executor_prefix(job: str, attempt: int) -> str:
-    """``spark.kubernetes.executor.podNamePrefix``; Spark adds ``-exec-N``."""
-    return f"{job}-{_attempt(attempt)}"
 
 
 def config_map(job: str, attempt: int) -> str:

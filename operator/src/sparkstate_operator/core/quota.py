@@ -22,7 +22,7 @@ _BARE = ("cpu", "memory", "ephemeral-storage")
 
 
 def asks(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What a pod's containers ask for, as quotas name it; a name comes once per container."""
+    """The requests of a pod's containers, as quotas name them; a name comes once per container."""
     return (("pods", "1"), ("count/pods", "1"), *_asks(spec.get("containers") or ()))
 
 

@@ -24,7 +24,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What retention looks at. ``time`` is when it completed, for a failed one when it was created."""
+    """A snapshot as retention sees it. ``time`` is when it completed, for a failed one when it was created."""
 
     name: str
     phase: str

@@ -22,7 +22,7 @@ ORDER = tuple(ChangeKind)
 
 @dataclass(frozen=True)
 class Change:
-    """What differs: the strongest kind of all changed fields, and their paths."""
+    """The difference: the strongest kind of all changed fields, and their paths."""
 
     kind: ChangeKind | None
     paths: tuple[str, ...]
@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 
 def change(old: Resolved, new: Resolved) -> Change:
-    """What taking over ``new`` means for a job that runs ``old``. ``kind`` None: nothing differs."""
+    """The difference that ``new`` makes to a job that runs ``old``. ``kind`` None: nothing differs."""
     before, after = (dict(given.leaves(each.spec)) for each in (old, new))
     paths = sorted(
         path for path in before.keys() | after.keys() if _plain(before.get(path)) != _plain(after.get(path))
@@ -74,7 +74,7 @@ def kind_of(path: str) -> ChangeKind:
     above = (".".join(names[:length]) for length in range(1, len(names) + 1))
     found = [kind for name in above if (kind := _kinds().get(name)) is not None]
     if not found:
-        raise KeyError(f"{path} is no field of a job's spec")
+        raise KeyError(f"{path} is not a field of a job's spec")
     return max(found, key=ORDER.index)
 
 

@@ -17,7 +17,7 @@ import croniter
 
 from sparkstate_operator.core import naming
 from sparkstate_operator.core.settings import Resolved
-from sparkstate_spec import units
+from sparkstate_spec import periodic, units
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 MAX_CRON_JITTER_S = 60
@@ -49,12 +49,12 @@ def plan(resolved: Resolved, uid: str, created: datetime) -> Plan | None:
     interval, cron = resolved.get("savepoints.interval"), resolved.get("savepoints.schedule")
     if interval is None and cron is None:
         return None
-    seconds = None if interval is None else max(units.duration_s(interval), 1.0)
+    seconds = None if interval is None else periodic.interval_s(units.duration_s(interval))
     return Plan(uid, created, seconds, cron)
 
 
 def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> DueSavepoint | None:
-    """What is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
+    """The savepoint that is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
     ``in_flight``: whether any savepoint of the job is under way, then nothing is."""
     point = _newest(plan, now)
     if in_flight or point in done:

@@ -12,13 +12,14 @@ from sparkstate_operator.core import checks
 from sparkstate_operator.core.problems import Problem, raise_if_any
 from sparkstate_spec import built_in, executors, layers
 from sparkstate_spec.given import JOB, Leaves, nested
+from sparkstate_spec.problems import beyond_shards
 
 Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class KeySpace:
-    """What a job's first checkpoint has fixed for ever. None: not known."""
+    """The numbers that a job's first checkpoint has fixed for ever. None: not known."""
 
     shards: int
     max_parallelism: int | None = None
@@ -62,15 +63,16 @@ def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = N
     """Decide every field. ``spec`` has passed the CRD's schema and rules, ``defaults`` (the chart's
     ``defaults.*``, shaped as a spec) ``check_defaults``.
 
-    ``fixed`` is the key space that the job's state has, if it has state. Raises ``SpecInvalid`` with all
-    findings.
+    ``fixed`` is the key space that the job's state has, if it has state. Raises ``SpecInvalid`` with all findings.
     """
+    raise_if_any(checks.own(spec))
     given = layers.merge(layers.fold(spec, JOB), layers.fold(defaults or {}, checks.HELM))
     filled = built_in.fill(given)
     resolved = Resolved(
         MappingProxyType(nested(filled)),
         MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
     )
+    raise_if_any(checks.shaped(filled))
     raise_if_any([*checks.merged(filled), *_fixed(filled, fixed)])
     return resolved
 
@@ -86,8 +88,7 @@ def _fixed(given: Leaves, fixed: KeySpace | None) -> list[Problem]:
         if value is not None and path in given and (told := given[path].value) != value
     ]
     if given["slots"].value > fixed.shards:
-        text = f"must lie between 1 and the job's {fixed.shards} shards, which were fixed by its state"
-        found.append(Problem("spec.slots", text, f"{given['slots'].value}"))
+        found.append(Problem("spec.slots", beyond_shards(fixed.shards), f"{given['slots'].value}"))
     return found
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,7 +24,7 @@ NEW: Final = ""
 
 
 class Actor(enum.StrEnum):
-    """Who causes a transition."""
+    """The party that causes a transition."""
 
     USER = "user"
     OPERATOR = "operator"
@@ -39,7 +38,7 @@ class Cause:
 
     who: Actor
     when: str
-    """What happens, in words for people; the diagram in docs/operator.md has them on its arrow."""
+    """The event in words for people; the diagram in docs/operator.md has them on its arrow."""
     to: str
     """The phase that follows."""
     ends: frozenset[str]
@@ -53,7 +52,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Step:
-    """What a cause made of a phase."""
+    """One change of a phase, with its cause."""
 
     before: str
     after: str
@@ -66,16 +65,9 @@ class Step:
 
 
 def step(before: str, cause: Cause) -> Step:
-    """Where ``cause`` leads from ``before``. Raises LookupError for a step that is not in the table, if that is
-    :data:`STRICT`."""
+    """Where ``cause`` leads from ``before``. Raises LookupError for a step that is not in the table,
+    if that is :data:`STRICT`."""
     found = Step(before, before if before in cause.keeps else cause.to, cause)
     if STRICT and not found.known:
         raise LookupError(f"no table has {before or 'new'} -> {found.after} ({cause.when})")
     return found
-
-
-def every(causes: tuple[Cause, ...]) -> Iterator[Step]:
-    """All that a table has: transitions, and phases that go on in spite of a cause."""
-    for cause in causes:
-        yield from (Step(before, cause.to, cause) for before in sorted(cause.ends | cause.stale))
-        yield from (Step(before, before, cause) for before in sorted(cause.keeps))

@@ -2,8 +2,8 @@
 
 One fence is ordinary: a job that was deleted and made again meets the attempts of its predecessor, and goes above them.
 Two clusters of one name on one storage fence each other without end, and neither makes progress. So each fence within
-the hour is followed by a longer pause, and after :data:`MOST` the job stops; the other one then has the lineage to
-itself.
+the hour is followed by a longer pause, and after :data:`MOST` the job stops;
+the other one then has the lineage to itself.
 """
 
 from __future__ import annotations

@@ -1,30 +1,32 @@
 """Deletion of a job: by its policy as long as that is possible, and always over by its deadline.
 
 The finalizer holds the job. The job owns nothing that a last savepoint needs, so a foreground deletion cannot take the
-driver away first. In a namespace that is being deleted nothing can be created, and pods go by themselves: the policy is
-then ``retain``.
+driver away first. In a namespace that is being deleted nothing can be created,
+and pods go by themselves: the policy is then ``retain``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 
-from sparkstate_operator import actions, kept_name, labels, observed
+from sparkstate_operator import actions, custom_resources, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import commanding, precedence, starting, stopping
+from sparkstate_operator.core import deadlines, job_life, naming
+from sparkstate_operator.decide import commanding, precedence, predecessors, removing, stopping
 from sparkstate_operator.decide.commanding import Stage
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import POLL_S, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
-from sparkstate_spec import built_in, units
+from sparkstate_spec import built_in
 
+Command = observed.Command
 Step = Callable[[Draft, Config], None]
-POLL_S = 2.0
-PURGE = "purge"
-DEADLINE = built_in.value("deletion.deadline")
+PurgeStep = Callable[[Draft, Revision], None]
 MARGIN_S = 2.0
+"""A savepoint is given up this long before the deadline. At the deadline ``_is_late`` comes before all other rules, and
+nobody would be told that the savepoint failed."""
 
 
 def go_on(draft: Draft, config: Config) -> None:
@@ -39,21 +41,21 @@ def go_on(draft: Draft, config: Config) -> None:
 def overdue(seen: observed.ObservedState) -> bool:
     """Whether a deletion's deadline has passed, by the spec alone."""
     begun = seen.job.deleting_at
-    told = (seen.job.spec.get("deletion") or {}).get("deadline") or DEADLINE
-    return begun is not None and seen.now >= begun + timedelta(seconds=units.duration_s(str(told)))
+    limit = deadlines.of_deletion(custom_resources.told(seen.job.spec, "deletion.deadline"))
+    return begun is not None and seen.now >= begun + limit
 
 
 def by_force(seen: observed.ObservedState, config: Config, why: str) -> actions.Decision:
-    """The end of a deletion whose deadline passed while no decision could be made. The job goes with its status as it
-    is.
+    """The end of a deletion whose deadline passed while no decision could be made.
+    The job goes with its status as it is.
 
     Without this, a status or spec that a decision trips over would hold the object, and its namespace, for ever.
     """
     draft = Draft(seen, {}, None)
-    told = f"the deletion's deadline passed, and no decision was possible ({why}): {_kept(draft)}"
+    told = f"the deletion's deadline passed, and no decision was possible ({why}): {removing.kept(draft)}"
     draft.note("DeletionDegraded", told, warning=True)
-    _tell_name(draft, config)
-    _remove_all(draft)
+    removing.tell_name(draft, config)
+    removing.remove_all(draft, purged=_purges(draft))
     return draft.decision(seen.job.status)
 
 
@@ -79,9 +81,10 @@ def _attempt_may_write(draft: Draft) -> Step | None:
 
 def _data_is_there(draft: Draft) -> Step | None:
     """While the job is there: the command belongs to it. In a namespace that is being deleted none can be made."""
-    if draft.intent.get("policy") != PURGE or draft.seen.namespace_terminating or _of_attempt(draft) is None:
+    revision = _of_attempt(draft)
+    if not _purges(draft) or draft.seen.namespace_terminating or revision is None:
         return None
-    return None if _stage(draft, _command(draft)) is Stage.DONE else _purge
+    return None if _stage(draft, _command(draft)) is Stage.DONE else partial(_purge, revision=revision)
 
 
 def _driver_may_live(draft: Draft) -> Step | None:
@@ -90,7 +93,7 @@ def _driver_may_live(draft: Draft) -> Step | None:
     revision = draft.revision or draft.wanted
     alive = (pod for pod in draft.seen.drivers if pod.death is not Death.CONFIRMED)
     dangerous = any(
-        pod.deleting_at is None or revision is None or draft.now < starting.harmless_at(pod, revision)
+        pod.deleting_at is None or revision is None or draft.now < predecessors.harmless_at(pod, revision)
         for pod in alive
     )
     return _clear if dangerous else None
@@ -114,11 +117,11 @@ def _begin(draft: Draft, _: Config) -> None:
     if draft.seen.namespace_terminating and policy != "retain":
         draft.note(
             "DeletionDegraded",
-            f"the namespace is being deleted, so policy {policy} is not possible: {_kept(draft)}",
+            f"the namespace is being deleted, so policy {policy} is not possible: {removing.kept(draft)}",
             warning=True,
         )
         policy = "retain"
-    if policy == PURGE and draft.attempt == 0 and not draft.seen.job.status.get("phase"):
+    if policy == actions.PURGE and draft.attempt == 0 and not draft.seen.job.status.get("phase"):
         told = "the status was lost, and no attempt has left a trace: everything in storage stays there"
         draft.note("DeletionDegraded", told, warning=True)
     stopping.begin(draft, "delete", savepoint=policy == "savepoint")
@@ -126,9 +129,12 @@ def _begin(draft: Draft, _: Config) -> None:
 
 
 def _give_up(draft: Draft, config: Config) -> None:
-    draft.note("DeletionDegraded", f"the deletion's deadline passed: {_kept(draft)}", warning=True)
-    _tell_name(draft, config)
-    _remove_all(draft)
+    # The object goes with its conditions; of what hindered the purge, this Event is all that is left.
+    why = commanding.hindrance(_command(draft)) if _purges(draft) else ""
+    told = f"the deletion's deadline passed{f' ({why})' if why else ''}: {removing.kept(draft)}"
+    draft.note("DeletionDegraded", told, warning=True)
+    removing.tell_name(draft, config)
+    removing.remove_all(draft, purged=_purges(draft))
 
 
 def _stop(draft: Draft, _: Config) -> None:
@@ -136,20 +142,13 @@ def _stop(draft: Draft, _: Config) -> None:
     draft.wait_until(_deadline(draft))
 
 
-def _purge(draft: Draft, _: Config) -> None:
+def _purge(draft: Draft, _: Config, revision: Revision) -> None:
     """The engine deletes what the lineage has in storage."""
     _end_attempt(draft)
-    task, revision = _command(draft), draft.revision or draft.wanted
-    stage = _stage(draft, task)
-    if stage is Stage.MISSING and revision is not None:
-        draft.acts.append(actions.EnsureChildren(revision.name))
-        draft.acts.append(actions.CreateTask(_command_name(draft), PURGE, (PURGE, "--json")))
-    elif stage is Stage.DUE and task is not None:
-        draft.acts.append(actions.DeleteTask(task))
-    elif stage is Stage.PAUSES and task is not None:
-        why = f"the data could not be deleted: {commanding.why(task)}; the operator tries again until the deadline"
-        draft.say(why)
-        draft.note("PurgeFailed", why, warning=True)
+    command = _command(draft)
+    draft.degraded = commanding.trouble(command) or draft.degraded
+    step = precedence.first(PURGED, draft, command) or _wait
+    step(draft, revision)
     draft.wait(POLL_S)
     draft.wait_until(_deadline(draft))
 
@@ -157,24 +156,72 @@ def _purge(draft: Draft, _: Config) -> None:
 def _clear(draft: Draft, _: Config) -> None:
     """Every pod is asked to end."""
     _end_attempt(draft)
-    _delete_pods(draft)
+    removing.delete_pods(draft)
     draft.wait(POLL_S)
     draft.wait_until(_deadline(draft))
 
 
 def _end(draft: Draft, config: Config) -> None:
     _end_attempt(draft)
-    if draft.intent.get("policy") != PURGE:
-        _tell_name(draft, config)
-    _remove_all(draft)
+    if not _purges(draft):
+        removing.tell_name(draft, config)
+    removing.remove_all(draft, purged=_purges(draft))
+
+
+# -- the purge: which step, in this order ------------------------------------------------------------------------------
+
+
+def _is_not_asked_for(_: Draft, command: Command | None) -> PurgeStep | None:
+    """Every later rule is about the command."""
+    return _ask if command is None else None
+
+
+def _is_due(draft: Draft, command: Command | None) -> PurgeStep | None:
+    """Before it is told that it failed, which was told when it did."""
+    if command is None or _stage(draft, command) is not Stage.DUE:
+        return None
+    return partial(_ask_anew, command=command)
+
+
+def _has_failed(draft: Draft, command: Command | None) -> PurgeStep | None:
+    """Last. It is tried again after a pause: the obstacle between the engine and the data may pass."""
+    if command is None or _stage(draft, command) is not Stage.PAUSES:
+        return None
+    return partial(_complain, command=command)
+
+
+PURGED = (_is_not_asked_for, _is_due, _has_failed)
+"""None of them: the command runs."""
+
+
+def _ask(draft: Draft, revision: Revision) -> None:
+    draft.acts.append(actions.EnsureChildren(revision.name))
+    limit_s = commanding.limit_s((draft.now - _wanted_since(draft)).total_seconds())
+    draft.acts.append(
+        actions.CreateCommand(_command_name(draft), actions.PURGE, (actions.PURGE, "--json"), limit_s)
+    )
+
+
+def _ask_anew(draft: Draft, _: Revision, command: Command) -> None:
+    draft.acts.append(actions.DeleteCommand(command))
+
+
+def _complain(draft: Draft, _: Revision, command: Command) -> None:
+    why = f"the data could not be deleted: {commanding.why(command)}; the operator tries again until the deadline"
+    draft.say(why)
+    draft.note("PurgeFailed", why, warning=True)
+
+
+def _wait(_: Draft, _revision: Revision) -> None:
+    """Nothing is decided until the command has ended."""
 
 
 # -- what steps have in common -----------------------------------------------------------------------------------------
 
 
 def _end_attempt(draft: Draft) -> None:
-    """What brings the newest attempt's end nearer. In the steps after its end: its last word, which may name a
-    savepoint."""
+    """Bring the newest attempt's end nearer. In the steps after its end: take its last word,
+    which may name a savepoint."""
     revision = _of_attempt(draft)
     if revision is not None:
         left_s = (_deadline(draft) - draft.now).total_seconds() - MARGIN_S
@@ -182,71 +229,34 @@ def _end_attempt(draft: Draft) -> None:
 
 
 def _command_name(draft: Draft) -> str:
-    return naming.command_job(draft.seen.job.name, draft.seen.job.uid, PURGE)
+    return naming.command_job(draft.seen.job.name, draft.seen.job.uid, actions.PURGE)
 
 
-def _command(draft: Draft) -> observed.Task | None:
-    return draft.seen.task(_command_name(draft))
+def _command(draft: Draft) -> Command | None:
+    return draft.seen.command(_command_name(draft))
 
 
-def _stage(draft: Draft, task: observed.Task | None) -> Stage:
-    return commanding.stage(task, draft.seen.job.deleting_at or draft.now, draft.now)
+def _stage(draft: Draft, command: Command | None) -> Stage:
+    return commanding.stage(command, _wanted_since(draft), draft.now)
+
+
+def _wanted_since(draft: Draft) -> datetime:
+    return draft.seen.job.deleting_at or draft.now
+
+
+def _purges(draft: Draft) -> bool:
+    """Whether the policy that counts is the end of the data."""
+    return bool(draft.intent.get("policy") == actions.PURGE)
 
 
 def _told(draft: Draft, name: str) -> str:
     """A field of ``deletion``: the spec's value of now, otherwise that of the running revision."""
     revision = draft.revision or draft.wanted
-    told = (draft.seen.job.spec.get("deletion") or {}).get(name)
+    told = custom_resources.told(draft.seen.job.spec, f"deletion.{name}")
     return str(
         told or (revision.get(f"deletion.{name}") if revision else None) or built_in.value(f"deletion.{name}")
     )
 
 
 def _deadline(draft: Draft) -> datetime:
-    begun = draft.seen.job.deleting_at or draft.now
-    return begun + timedelta(seconds=units.duration_s(_told(draft, "deadline")))
-
-
-def _kept(draft: Draft) -> str:
-    state = draft.status.get("lastSavepoint") or draft.status.get("lastCheckpoint") or {}
-    return (
-        f"the state stays in storage ({state['uri']})"
-        if state.get("uri")
-        else "everything in storage stays there"
-    )
-
-
-def _tell_name(draft: Draft, config: Config) -> None:
-    """Write an Event about the name under which the state lies, if that differs from the operator's. The next job of
-    this name is another object: it knows nothing of that name, and would begin empty without a word."""
-    name = kept_name.of_state(config, draft.job)
-    if draft.attempt == 0 or name == config.cluster:
-        return
-    pin = f"the annotation {labels.CLUSTER_KEPT}: {kept_name.pinned(config, draft.job, name)}, or "
-    told = (
-        f"the state stays under the cluster's name {name}, and a new job of this name begins under {config.cluster}, "
-        f"without it. To go on from it, create the job with {pin if config.cluster_id else ''}restoreFrom"
-    )
-    draft.note("StateUnderOtherName", told, warning=True)
-
-
-def _delete_pods(draft: Draft) -> None:
-    pods = (*draft.seen.drivers, *draft.seen.executors)
-    draft.acts.extend(actions.DeletePod(pod, "the job is deleted") for pod in pods if pod.deleting_at is None)
-
-
-def _remove_all(draft: Draft) -> None:
-    """Every child, and the finalizer last: with the finalizer the job is gone, and children
-    left then belong to nobody."""
-    seen = draft.seen
-    _delete_pods(draft)
-    draft.acts.extend(actions.DeleteTask(task) for task in seen.tasks)
-    if draft.intent.get("policy") == PURGE:
-        own = (one for one in seen.snapshots if one.labels.get(labels.JOB_UID) == seen.job.uid)
-        draft.acts.extend(
-            actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
-        )
-    draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
-    draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
-    draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
-    draft.acts.append(actions.RemoveFinalizer())
+    return _wanted_since(draft) + deadlines.of_deletion(_told(draft, "deadline"))

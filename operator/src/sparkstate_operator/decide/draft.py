@@ -14,6 +14,11 @@ from sparkstate_operator.plan import Revision
 
 TERMINAL = ("Finished", "Failed", "RestoreBlocked")
 """Phases that only a change of the spec ends."""
+IDLE = (*TERMINAL, "Suspended")
+"""Phases in which no attempt is meant to run."""
+POLL_S = 2.0
+"""The operator looks this often at an act under way. Only its driver knows the state of a savepoint, and no watch shows
+a driver's answer. Acts that thousands of objects may wait for at once have a longer time (``commanding.RUNS_S``)."""
 
 
 class Pending:
@@ -50,6 +55,10 @@ class Pending:
     def note(self, reason: str, message: str, *, warning: bool = False) -> None:
         """Record an Event."""
         self.notes.append(actions.Note(reason, message, warning))
+
+    def wait(self, seconds: float) -> None:
+        """Look again after this time at the latest."""
+        self.wait_s = seconds if self.wait_s is None else min(self.wait_s, seconds)
 
     def decision(self, status: Mapping[str, Any]) -> actions.Decision:
         """All of it, frozen."""
@@ -120,16 +129,12 @@ class Draft(Pending):
         """The status' sentence for people; empty removes it."""
         self.put("message", message)
 
-    def wait(self, seconds: float) -> None:
-        """Look again after this time at the latest."""
-        self.wait_s = seconds if self.wait_s is None else min(self.wait_s, seconds)
-
     def wait_until(self, moment: datetime) -> None:
         """Look again at this time at the latest."""
         self.wait(max(0.2, (moment - self.now).total_seconds()))
 
     def begin(self, action: str, **fields: Any) -> None:
-        """Write the intent of an act. What follows from it is decided by the next look."""
+        """Write the intent of an act. The next look decides what follows from it."""
         given = {name: value for name, value in fields.items() if value is not None}
         self.status["intent"] = {"action": action, "since": clock.text(self.now), **given}
         self.wait(0.0)

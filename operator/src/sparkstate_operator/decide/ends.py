@@ -1,4 +1,4 @@
-"""What follows the end of an attempt: another one, or none until a person does something."""
+"""The step after the end of an attempt: another one, or none until a person does something."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
 POLL_S = 30.0
+"""The operator looks this often whether the missing state is there."""
 _INSTRUCTIONS = ("startEmpty", "restoreFrom")
 
 
@@ -25,7 +26,7 @@ class MissingState:
 
 
 def instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actions.Start | MissingState:
-    """What the spec says about the state to start from."""
+    """The spec's instruction about the state to start from."""
     if wanted.get("startEmpty"):
         return actions.Start(empty=True)
     if wanted.get("restoreFrom.latest"):

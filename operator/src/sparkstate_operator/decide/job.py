@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparkstate_operator import actions, errors, kept_name, labels, observed
@@ -12,6 +12,7 @@ from sparkstate_operator.decide import (
     deletion,
     instructing,
     job_steps,
+    precedence,
     progress,
     rebuilding,
     refusing,
@@ -20,6 +21,8 @@ from sparkstate_operator.decide import (
 )
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
+
+Step = Callable[[Draft], None]
 
 
 def decide(
@@ -54,7 +57,8 @@ def decide(
     if not draft.phase:
         draft.happened(job_life.CREATED)
     progress.count_restarts(draft)
-    _judge(draft)
+    step = precedence.first(SPECS, draft) or _accept
+    step(draft)
     _step(draft)
     sweeping.sweep(draft, config.driver_role)
     _name_attempt(draft, config)
@@ -72,31 +76,52 @@ def _name_attempt(draft: Draft, config: Config) -> None:
         draft.status["selector"] = labels.pods_of(draft.job.uid)
 
 
-def _judge(draft: Draft) -> None:
-    """Take note of a new generation: a valid one becomes what is wanted, an invalid one changes nothing."""
-    job, status = draft.seen.job, draft.status
-    new = status.get("observedGeneration") != job.generation
-    if draft.wanted is None:
-        status["observedGeneration"] = job.generation
-        if new:
-            draft.note("SpecInvalid", draft.invalid, warning=True)
-        draft.wanted = draft.revision
-        return
-    if not new and draft.revision is not None:
-        # Only a new generation asks for a change. If a new default of the chart did, or one of a newer operator, an
-        # upgrade of the operator would restart every job.
-        draft.wanted = draft.revision
-        if draft.intent.get("revision"):
-            draft.wanted = draft.revisions.get(str(draft.intent["revision"]), draft.revision)
-        elif again := refusing.due(draft):
-            draft.wanted = again
-        return
-    if (status.get("refused") or {}).get("revision") != draft.wanted.name:
-        status.pop("refused", None)
-    draft.before.append(actions.CreateRevision(draft.wanted.name))
-    status["observedGeneration"] = job.generation
+# -- the spec: which step, in this order -------------------------------------------------------------------------------
+
+
+def _is_invalid(draft: Draft) -> Step | None:
+    """First: a spec that cannot run changes nothing, old or new."""
+    return _keep_running if draft.wanted is None else None
+
+
+def _is_known(draft: Draft) -> Step | None:
+    """Only a new generation asks for a change. If a new default of the chart did, or one of a newer operator, an
+    upgrade of the operator would restart every job."""
+    return _go_on if not _is_new(draft) and draft.revision is not None else None
+
+
+SPECS = (_is_invalid, _is_known)
+"""None of them: the spec is accepted, and becomes what is wanted."""
+
+
+def _is_new(draft: Draft) -> bool:
+    return bool(draft.status.get("observedGeneration") != draft.seen.job.generation)
+
+
+def _keep_running(draft: Draft) -> None:
+    if _is_new(draft):
+        draft.note("SpecInvalid", draft.invalid, warning=True)
+    draft.status["observedGeneration"] = draft.seen.job.generation
+    draft.wanted = draft.revision
+
+
+def _go_on(draft: Draft) -> None:
+    aimed = draft.intent.get("revision")
+    if aimed:
+        draft.wanted = draft.revisions.get(str(aimed), draft.revision)
+    else:
+        draft.wanted = refusing.due(draft) or draft.revision
+
+
+def _accept(draft: Draft) -> None:
+    wanted = draft.wanted
+    assert wanted is not None  # a spec that cannot run is never accepted
+    if (draft.status.get("refused") or {}).get("revision") != wanted.name:
+        draft.status.pop("refused", None)
+    draft.before.append(actions.CreateRevision(wanted.name))
+    draft.status["observedGeneration"] = draft.seen.job.generation
     if draft.intent.get("action") in job_steps.STOPS:
-        _aim_at(draft, draft.wanted)
+        _aim_at(draft, wanted)
 
 
 def _aim_at(draft: Draft, wanted: Revision) -> None:

@@ -35,7 +35,7 @@ def take(draft: Draft, wanted: Revision) -> None:
 
 def _storage_is_asked(draft: Draft, _: Revision) -> Step | None:
     """First, because nothing else is known of the job: nothing may be decided before the storage has answered."""
-    return recovering.go_on if draft.intent.get("action") == recovering.RECOVER else None
+    return recovering.go_on if draft.intent.get("action") == job_life.RECOVER else None
 
 
 def _attempt_is_made(draft: Draft, _: Revision) -> Step | None:
@@ -48,8 +48,8 @@ def _attempt_is_stopped(draft: Draft, _: Revision) -> Step | None:
     return _stop if draft.intent.get("action") in STOPS else None
 
 
-def _is_to_rest(draft: Draft, _: Revision) -> Step | None:
-    """Before every rule that would begin an attempt: a change to a job that shall rest waits until the job goes on."""
+def _is_suspended(draft: Draft, _: Revision) -> Step | None:
+    """Before every rule that would begin an attempt: a change to a suspended job waits until the job goes on."""
     return _suspend if _suspended(draft) else None
 
 
@@ -73,12 +73,12 @@ STEPS = (
     _storage_is_asked,
     _attempt_is_made,
     _attempt_is_stopped,
-    _is_to_rest,
+    _is_suspended,
     _is_to_begin,
     _is_to_change,
     _is_done,
 )
-"""None of them: an attempt is to run, and is watched."""
+"""None of them: an attempt runs, and the operator watches it."""
 
 
 def _suspended(draft: Draft) -> bool:
@@ -97,7 +97,7 @@ def _start(draft: Draft, _: Revision) -> None:
     if _suspended(draft) and draft.pod is None:
         draft.settle()
         draft.begin("suspend", attempt=draft.attempt)
-        draft.happened(job_life.TO_REST)
+        draft.happened(job_life.SUSPENDED)
         return
     starting.go_on(draft)
     if draft.wanted is not None and draft.status.get("revision") != draft.wanted.name:
@@ -123,13 +123,13 @@ def _first(draft: Draft, wanted: Revision) -> None:
 
 
 def _stop(draft: Draft, wanted: Revision) -> None:
-    """An attempt is being stopped: once it is over, start the next one or rest."""
+    """An attempt is being stopped: once it is over, start the next one, or leave the job suspended."""
     running = draft.revision or wanted
     if not stopping.stopped(draft, running, running.savepoint_s):
         return
-    rests = draft.intent.get("action") == "suspend" and _suspended(draft)
+    suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
     draft.settle()
-    if rests:
+    if suspended:
         draft.happened(job_life.STOPPED)
         draft.say("")
         draft.note("Suspended", "the job is suspended, and its state is kept")
@@ -137,7 +137,7 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     starting.begin(draft, wanted, draft.start)
 
 
-def _suspend(draft: Draft, wanted: Revision) -> None:
+def _suspend(draft: Draft, _: Revision) -> None:
     if draft.phase in ("Suspended", "Finished"):
         return
     if draft.pod is None and (draft.attempt == 0 or draft.phase in TERMINAL):

@@ -1,4 +1,4 @@
-"""What a driver's end means, by its exit code, its last word, and whether somebody took its pod away."""
+"""The meaning of a driver's end, by its exit code, its last word, and whether somebody took its pod away."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ STOPPED_WORDS = frozenset({"Suspended", "Cancelled", "Terminated"})
 
 
 class Meaning(enum.Enum):
-    """What follows from an end."""
+    """The consequence of an end."""
 
     TAKEN_AWAY = "another attempt, which does not count against the restart strategy"
     FINISHED = "nothing: the job is done"
     FENCED = "another attempt above the one that has claimed the lineage"
-    STOPPED = "another attempt: the job is to run"
+    STOPPED = "another attempt: the job has to run"
     FAILED = "as the failure of its container says"
 
 
 class Failure(enum.Enum):
-    """What follows from the failure of a container."""
+    """The consequence of a container's failure."""
 
     NOT_RESTORED = "a person says what to start from"
     FINAL = "a person changes the spec"

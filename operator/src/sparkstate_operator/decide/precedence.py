@@ -14,5 +14,5 @@ _T = TypeVar("_T")
 
 
 def first(rules: Iterable[Callable[_P, _T | None]], *seen: _P.args, **more: _P.kwargs) -> _T | None:
-    """What the first rule gives that applies; None if none does."""
+    """The result of the first rule that applies; None if none does."""
     return next((found for rule in rules if (found := rule(*seen, **more)) is not None), None)

@@ -9,9 +9,6 @@ from sparkstate_operator import answers, clock
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_spec import units
 
-PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage")
-"""Written at most once a minute unless something else changes too."""
-
 
 def take(draft: Draft) -> None:
     """Everything that the report says about the state."""

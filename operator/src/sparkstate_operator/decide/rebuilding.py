@@ -10,12 +10,27 @@ import json
 from typing import Any
 
 from sparkstate_operator import actions, labels, observed
-from sparkstate_operator.core import job_life
+from sparkstate_operator.core import job_life, naming
 from sparkstate_operator.decide import recovering
 from sparkstate_operator.decide.draft import Draft
 
 
 def fill(draft: Draft) -> None:
+    """Fill in each field that the status lacks.
+
+    This is a sequence and no choice: each step fills a field of its own, and none excludes another. The attempt comes
+    first, because the phase depends on it, and the selector last, because a job without a phase gets none.
+    """
+    _fill_attempt(draft)
+    if not draft.status.get("cluster"):
+        draft.put("cluster", _cluster(draft))
+    if not draft.phase:
+        _fill_phase(draft)
+    if draft.phase and not draft.status.get("selector"):
+        draft.status["selector"] = labels.pods_of(draft.seen.job.uid)
+
+
+def _fill_attempt(draft: Draft) -> None:
     """Raise ``attempt`` to the newest that left a trace; fill in revision and start instruction from there."""
     newest = draft.seen.newest_config_map
     traces = [*(pod.attempt for pod in draft.seen.drivers), newest.attempt if newest else 0]
@@ -26,24 +41,24 @@ def fill(draft: Draft) -> None:
         pod = draft.pod
         draft.put("revision", pod.revision if pod is not None else _revision(newest))
         draft.put("start", _start(newest) if newest and newest.attempt == highest else None)
-    if not draft.status.get("cluster"):
-        draft.put("cluster", _cluster(draft))
-    if not draft.phase:
-        _without_phase(draft)
-    if draft.phase and not draft.status.get("selector"):
-        draft.status["selector"] = labels.pods_of(draft.seen.job.uid)
 
 
-def _without_phase(draft: Draft) -> None:
-    """A job with our finalizer was seen before: its status is lost, whatever is left of its children."""
+def _fill_phase(draft: Draft) -> None:
+    """An attempt that left a trace comes first: its phase stays while the storage is asked. Nobody asks the storage for
+    a new job, nor while a driver is left that can be asked about the state."""
     if draft.attempt:
         draft.happened(job_life.TRACED)
-    if labels.FINALIZER not in draft.seen.job.finalizers or draft.seen.unwritten:
+    if not _is_lost(draft):
         return
     if _accepted_for(draft) == draft.seen.job.generation:
         draft.status["observedGeneration"] = draft.seen.job.generation
     if not draft.seen.drivers:
         recovering.begin(draft)
+
+
+def _is_lost(draft: Draft) -> bool:
+    """A job with our finalizer was seen before: its status is lost, whatever is left of its children."""
+    return labels.FINALIZER in draft.seen.job.finalizers and not draft.seen.unwritten
 
 
 def _accepted_for(draft: Draft) -> int | None:
@@ -57,12 +72,12 @@ def _cluster(draft: Draft) -> str:
     """The name in storage that the newest attempt was given, of those that say it; empty if none does.
 
     ConfigMaps of older operators do not say it. One that was made for a command after the status was lost
-    (:data:`recovering.TRACE`) knows no more than we do.
+    (:data:`naming.TRACE`) knows no more than we do.
     """
     told = [(pod.attempt, pod.cluster) for pod in draft.seen.drivers]
-    told += [(child.attempt or recovering.TRACE, _noted(child)) for child in draft.seen.config_maps]
+    told += [(child.attempt or naming.TRACE, _noted(child)) for child in draft.seen.config_maps]
     return max(
-        ((attempt, name) for attempt, name in told if attempt > recovering.TRACE and name), default=(0, "")
+        ((attempt, name) for attempt, name in told if attempt > naming.TRACE and name), default=(0, "")
     )[1]
 
 

@@ -13,23 +13,20 @@ from functools import partial
 
 from sparkstate_operator import actions, answers, clock, observed
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import instructing, precedence, progress
+from sparkstate_operator.decide import commanding, instructing, precedence, progress
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
-Task = observed.Task
+Command = observed.Command
 Step = Callable[[Draft, Revision], None]
-RECOVER = "recover"
-"""The intent's action."""
 RESTORE_INFO = "restore-info"
 POLL_S = 5.0
-TRACE = 0
-"""Number of the ConfigMap that is made for the command alone, where there is none of an attempt."""
+"""The operator looks this often whether the storage has answered."""
 
 
 def begin(draft: Draft) -> None:
     """Write down that the engine has to ask the storage."""
-    draft.begin(RECOVER)
+    draft.begin(job_life.RECOVER)
     draft.happened(job_life.ASKED_STORAGE)
 
 
@@ -38,33 +35,65 @@ def go_on(draft: Draft, wanted: Revision) -> None:
     if draft.revision is None:
         draft.put("revision", wanted.name)
     draft.wait(POLL_S)
-    task = draft.seen.task(_command_name(draft))
-    step = precedence.first(STEPS, draft, task) or _wait
+    command = draft.seen.command(_command_name(draft))
+    draft.degraded = commanding.trouble(command) or draft.degraded
+    step = precedence.first(STEPS, draft, wanted, command) or _wait
     step(draft, wanted)
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------
 
 
-def _is_not_asked(_: Draft, task: Task | None) -> Step | None:
+def _is_not_asked(_: Draft, _wanted: Revision, command: Command | None) -> Step | None:
     """Every later rule is about the command."""
-    return _ask if task is None else None
+    return _ask if command is None else None
 
 
-def _has_answered(_: Draft, task: Task | None) -> Step | None:
-    """Before the failures: a command that succeeded has answered only if its answer can be read."""
-    if task is None or not task.succeeded or "found" not in task.result:
+def _state_is_missing(draft: Draft, wanted: Revision, command: Command | None) -> Step | None:
+    """Before the rules that take the answer. The command stays, so that the next look decides by the same answer."""
+    start = _instruction(draft, wanted, command)
+    return partial(_wait_for_state, missing=start) if isinstance(start, instructing.MissingState) else None
+
+
+def _spec_says_where(draft: Draft, wanted: Revision, command: Command | None) -> Step | None:
+    """Before the next rule, which takes the state and leaves the start instruction as it is."""
+    start = _instruction(draft, wanted, command)
+    if command is None or not isinstance(start, actions.Start):
         return None
-    return partial(_take, task=task) if answers.fits(task.result, answers.RESTORE_INFO) else None
+    return partial(_start_by_spec, command=command, start=start)
 
 
-def _has_not_answered(_: Draft, task: Task | None) -> Step | None:
-    """What kept the engine from the storage may pass."""
-    return partial(_ask_anew, task=task) if task is not None and (task.failed or task.succeeded) else None
+def _has_answered(_: Draft, _wanted: Revision, command: Command | None) -> Step | None:
+    """Before the failures: a command that succeeded has answered only if its answer can be read."""
+    return partial(_take, command=command) if command is not None and _can_be_read(command) else None
 
 
-STEPS = (_is_not_asked, _has_answered, _has_not_answered)
+def _has_not_answered(_: Draft, _wanted: Revision, command: Command | None) -> Step | None:
+    """Last: the obstacle between the engine and the storage may pass."""
+    if command is None or not (command.failed or command.succeeded):
+        return None
+    return partial(_ask_anew, command=command)
+
+
+STEPS = (_is_not_asked, _state_is_missing, _spec_says_where, _has_answered, _has_not_answered)
 """None of them: the command runs."""
+
+
+def _can_be_read(command: Command) -> bool:
+    return (
+        command.succeeded and "found" in command.result and answers.fits(command.result, answers.RESTORE_INFO)
+    )
+
+
+def _instruction(
+    draft: Draft, wanted: Revision, command: Command | None
+) -> actions.Start | instructing.MissingState | None:
+    """If nothing was ever completed, the spec says what to start from, as for a new job. None if the state counts, or
+    nobody has answered yet."""
+    if command is None or not _can_be_read(command):
+        return None
+    completed = command.result.get("restore_point") or command.result.get("problem")
+    return instructing.instruction(draft, wanted) if draft.attempt == 0 and not completed else None
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -74,20 +103,45 @@ def _ask(draft: Draft, wanted: Revision) -> None:
     if not draft.status.get("message"):
         draft.say("the status was lost; the engine looks in storage for the state to go on from")
     draft.acts.append(actions.EnsureChildren((draft.revision or wanted).name))
-    draft.acts.append(actions.CreateTask(_command_name(draft), RESTORE_INFO, (RESTORE_INFO, "--json")))
+    limit_s = commanding.limit_s(draft.since())
+    draft.acts.append(
+        actions.CreateCommand(_command_name(draft), RESTORE_INFO, (RESTORE_INFO, "--json"), limit_s)
+    )
 
 
-def _take(draft: Draft, wanted: Revision, task: Task) -> None:
-    if _fill(draft, wanted, task.result):
-        _tidy(draft, task)
+def _wait_for_state(draft: Draft, _: Revision, missing: instructing.MissingState) -> None:
+    instructing.wait_for(draft, missing)
 
 
-def _ask_anew(draft: Draft, _: Revision, task: Task) -> None:
-    told = task.result.get("message", "its pod left no message")
-    why = f"the storage could not be read ({told}); the operator tries again"
+def _start_by_spec(draft: Draft, wanted: Revision, command: Command, start: actions.Start) -> None:
+    draft.put("start", start.document() or None)
+    _take(draft, wanted, command)
+
+
+def _take(draft: Draft, _: Revision, command: Command) -> None:
+    """Fill the status from the storage's answer. This is a sequence and no choice: no statement excludes another. The
+    message comes after the phases that it depends on."""
+    found = command.result
+    if found.get("found"):
+        draft.status["attempt"] = max(draft.attempt, int(found.get("attempt") or 0))
+        draft.put("lineage", found.get("lineage"))
+        if found.get("restore_point"):
+            _take_point(draft, found["restore_point"])
+    draft.settle()
+    if draft.phase == "RestoreBlocked":
+        # RestoreBlocked is a phase that only a change of the spec ends: the job would count as over, and never start.
+        draft.happened(job_life.STORAGE_ANSWERED)
+    draft.say("all of the input has been processed" if draft.phase == "Finished" else "")
+    draft.note("StatusRebuilt", f"the status was lost and has been rebuilt; found in storage: {_told(found)}")
+    draft.wait(0.0)
+    _tidy(draft, command)
+
+
+def _ask_anew(draft: Draft, _: Revision, command: Command) -> None:
+    why = f"the storage could not be read ({commanding.why(command)}); the operator tries again"
     draft.say(why)
     draft.note("StorageUnknown", why, warning=True)
-    _tidy(draft, task)
+    _tidy(draft, command)
 
 
 def _wait(_: Draft, _wanted: Revision) -> None:
@@ -101,36 +155,10 @@ def _command_name(draft: Draft) -> str:
     return naming.command_job(draft.seen.job.name, draft.seen.job.uid, RESTORE_INFO)
 
 
-def _tidy(draft: Draft, task: Task) -> None:
-    draft.acts.append(actions.DeleteTask(task))
-    made = (child for child in draft.seen.config_maps if child.attempt == TRACE)
+def _tidy(draft: Draft, command: Command) -> None:
+    draft.acts.append(actions.DeleteCommand(command))
+    made = (child for child in draft.seen.config_maps if child.attempt == naming.TRACE)
     draft.acts.extend(actions.DeleteAttempt(child) for child in made)
-
-
-def _fill(draft: Draft, wanted: Revision, found: observed.Document) -> bool:
-    """Fill the status from the storage's answer; False where what the spec starts from is not there yet."""
-    untouched = draft.attempt == 0
-    point = found.get("restore_point")
-    if untouched and not point and not found.get("problem"):
-        # Nothing was ever completed, so the spec says what to start from, as for a new job.
-        start = instructing.instruction(draft, wanted)
-        if isinstance(start, instructing.MissingState):
-            instructing.wait_for(draft, start)
-            return False
-        draft.put("start", start.document() or None)
-    if found.get("found"):
-        draft.status["attempt"] = max(draft.attempt, int(found.get("attempt") or 0))
-        draft.put("lineage", found.get("lineage"))
-        if point:
-            _take_point(draft, point)
-    draft.settle()
-    if draft.phase == "RestoreBlocked":
-        # RestoreBlocked is a phase that only a change of the spec ends: the job would count as over, and never start.
-        draft.happened(job_life.STORAGE_ANSWERED)
-    draft.say("all of the input has been processed" if draft.phase == "Finished" else "")
-    draft.note("StatusRebuilt", f"the status was lost and has been rebuilt; found in storage: {_told(found)}")
-    draft.wait(0.0)
-    return True
 
 
 def _take_point(draft: Draft, point: observed.Document) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 from sparkstate_operator import actions
 from sparkstate_operator.core import conditions
 from sparkstate_operator.decide.draft import TERMINAL, Draft
-from sparkstate_operator.decide.progress import PROGRESS_FIELDS
-from sparkstate_operator.model.status import Condition
+from sparkstate_operator.model.status import PROGRESS_FIELDS, Condition
 
 
 def finished(draft: Draft) -> actions.Decision:

@@ -67,7 +67,7 @@ def _strategy(revision: Revision) -> str:
 def _none(
     _revision: Revision, _failures: Sequence[datetime], _now: datetime, _spread: str
 ) -> Restart | NoRestart:
-    return NoRestart("restart.strategy is none: the first failure ends the job")
+    return NoRestart("with restart.strategy none, the first failure ends the job")
 
 
 def _fixed_delay(
@@ -115,11 +115,6 @@ def _exponential_delay(
         place = int(naming.digest(f"{spread}/{len(failures)}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
         delay_s = max(shortest_s, delay_s * (1 + jitter * (2 * place - 1)))
     return Restart(min(delay_s, longest_s))
-
-
-def kubelet_restarts(revision: Revision) -> bool:
-    """Whether the kubelet may start a crashed driver again in its pod."""
-    return str(revision.effective("restart.strategy")) != "none"
 
 
 def kubelet_is_too_slow(

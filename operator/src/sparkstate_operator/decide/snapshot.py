@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions
+from sparkstate_operator.core import conditions, snapshot_life
 from sparkstate_operator.decide import (
     precedence,
     snapshot_asking,
@@ -15,12 +15,13 @@ from sparkstate_operator.decide import (
     snapshot_following,
     snapshot_registering,
 )
-from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
+from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT, SnapshotDraft
 from sparkstate_operator.model.status import Condition
 from sparkstate_operator.plan import Revision
 
 Step = Callable[[SnapshotDraft], None]
-DONE = ("Completed", "Failed")
+LONGEST = 2000
+"""Characters of the message about a spec's faults."""
 
 
 def decide(seen: observed.ObservedSnapshot, revision: Revision | None, config: Config) -> actions.Decision:
@@ -67,17 +68,22 @@ def _marks(draft: SnapshotDraft) -> dict[str, str]:
 
 def _is_late(draft: SnapshotDraft) -> Step | None:
     """Before what is settled: it has failed, but its savepoint may exist yet."""
-    return snapshot_following.follow_late if late(draft.snapshot) else None
+    return snapshot_following.follow_late if draft.snapshot.late else None
 
 
 def _is_settled(draft: SnapshotDraft) -> Step | None:
     """Before whatever would begin something: what has ended is not begun again."""
-    return _leave if settled(draft.snapshot) else None
+    return _leave if draft.snapshot.settled else None
+
+
+def _cannot_be_read(draft: SnapshotDraft) -> Step | None:
+    """Before whatever reads it, unless a driver has been asked already: that savepoint is followed."""
+    return _refuse if draft.wrong and draft.phase not in IN_FLIGHT else None
 
 
 def _names_its_data(draft: SnapshotDraft) -> Step | None:
     """No job has a part in it, so none is asked, whatever the phase."""
-    return snapshot_registering.register if draft.snapshot.spec.get("uri") else None
+    return snapshot_registering.register if draft.spec.get("uri") else None
 
 
 def _is_not_asked_for(draft: SnapshotDraft) -> Step | None:
@@ -85,20 +91,14 @@ def _is_not_asked_for(draft: SnapshotDraft) -> Step | None:
     return snapshot_asking.intend if draft.phase in ("", "Pending") else None
 
 
-STEPS = (_is_late, _is_settled, _names_its_data, _is_not_asked_for)
+STEPS = (_is_late, _is_settled, _cannot_be_read, _names_its_data, _is_not_asked_for)
 """None of them: its trigger is written down, and is followed."""
 
 
-def late(one: observed.Snapshot) -> bool:
-    """Whether it was not complete in time, and may still complete. It is not settled: an operator that passed over it
-    left a savepoint that no object owned."""
-    return one.phase == "Failed" and one.status.get("reason") == "Timeout"
-
-
-def settled(one: observed.Snapshot) -> bool:
-    """Whether there is nothing to do about it until it is deleted."""
-    again = one.phase == "Failed" and snapshot_registering.is_changed(one)
-    return one.phase in DONE and not late(one) and not again
+def _refuse(draft: SnapshotDraft) -> None:
+    draft.happened(snapshot_life.CHANGED if draft.phase == "Failed" else snapshot_life.CREATED)
+    why = "; ".join(str(problem) for problem in draft.wrong)[:LONGEST]
+    snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, "SpecInvalid", why)
 
 
 def _leave(_: SnapshotDraft) -> None:

@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from sparkstate_operator import clock, observed
 from sparkstate_operator.core import naming, snapshot_life
 from sparkstate_operator.decide import precedence, snapshot_deletion, snapshot_following
+from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT, SnapshotDraft
 from sparkstate_operator.plan import Revision
 
-POLL_S = 2.0
 WAIT_S = 15.0
+"""The longest pause between two looks. The first is short, because a recovery takes seconds; a suspension takes days.
+When every pause was this long, a job that had recovered waited up to 15 s for its savepoint."""
 IN_FLIGHT_S = 4.0
 
 
 @dataclass(frozen=True)
 class Hindrance:
-    """Why it cannot be asked for yet. ``look_s``: look again after so long; None: the longer it has waited, the
-    later."""
+    """Why it cannot be asked for yet. ``look_s``: look again after so long;
+    None: the longer it has waited, the later."""
 
     reason: str
     message: str
@@ -56,7 +58,7 @@ def _job_is_gone(draft: SnapshotDraft) -> Hindrance | None:
     """Everything else is said of the job. One that is being deleted takes the savepoint of its own policy only."""
     if draft.named is not None and draft.named.deleting_at is None:
         return None
-    name = (draft.snapshot.spec.get("jobRef") or {}).get("name")
+    name = (draft.spec.get("jobRef") or {}).get("name")
     return Hindrance("JobNotFound", f"there is no job {name} to take a savepoint from")
 
 
@@ -119,7 +121,7 @@ def _wait(draft: SnapshotDraft, hindrance: Hindrance) -> None:
 
 
 def _trigger(draft: SnapshotDraft, driver: _RunningDriver) -> None:
-    spec, job, revision = draft.snapshot.spec, driver.job, driver.revision
+    spec, job, revision = draft.spec, driver.job, driver.revision
     account = spec.get("serviceAccountName") or revision.service_account or naming.service_account(job.name)
     draft.happened(snapshot_life.TRIGGERED)
     draft.fill(

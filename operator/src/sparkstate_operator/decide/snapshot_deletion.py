@@ -11,15 +11,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, labels, observed
-from sparkstate_operator.core import snapshot_life
-from sparkstate_operator.decide import commanding, precedence
-from sparkstate_operator.decide.commanding import Stage
+from sparkstate_operator.core import deadlines, snapshot_life
+from sparkstate_operator.decide import commanding, precedence, snapshot_commanding
+from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
-from sparkstate_spec import units
 
 Step = Callable[[SnapshotDraft], None]
-POLL_S = 2.0
-DEADLINE = "5m"
+DEADLINE_S = 300.0
 RETAINED_DEADLINE_S = 604_800.0
 """A week, for a periodic snapshot whose job exists: nobody waits for the object, and nobody
 else would delete the data."""
@@ -50,12 +48,12 @@ def go_on(draft: SnapshotDraft) -> None:
 
 def _begin(draft: SnapshotDraft) -> None:
     unknown = draft.unknown
-    if unknown and draft.snapshot.spec.get("deletionPolicy") != "Delete":
+    if unknown and draft.spec.get("deletionPolicy") != "Delete":
         trigger = draft.status["triggerId"]
         told = f"the savepoint with the trigger id {trigger} may exist, or may still be taken; it stays in storage"
         draft.note("DataKept", told, warning=True)
     if not draft.status.get("uri") and draft.phase != "Failed":
-        draft.put("uri", draft.snapshot.spec.get("uri"))
+        draft.put("uri", draft.spec.get("uri"))
     draft.happened(snapshot_life.DELETED)
     draft.fill(
         deletionStartedTime=clock.text(draft.seen.now),
@@ -78,7 +76,7 @@ def _know_access(draft: SnapshotDraft) -> None:
 
 def _data_is_retained(draft: SnapshotDraft) -> Step | None:
     """First, because every later rule is about the end of the data."""
-    return _end if draft.snapshot.spec.get("deletionPolicy") != "Delete" else None
+    return _end if draft.spec.get("deletionPolicy") != "Delete" else None
 
 
 def _has_no_data(draft: SnapshotDraft) -> Step | None:
@@ -149,7 +147,7 @@ def _driver_says(draft: SnapshotDraft) -> str:
 
 
 def _end(draft: SnapshotDraft) -> None:
-    draft.acts.extend(actions.DeleteTask(task) for task in draft.seen.tasks)
+    draft.acts.extend(actions.DeleteCommand(command) for command in draft.seen.commands)
     draft.acts.append(actions.RemoveFinalizer())
 
 
@@ -205,31 +203,11 @@ def _let_others_pass(draft: SnapshotDraft) -> None:
 
 
 def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> None:
-    """What brings the command's success nearer; after it the object goes."""
-    begun = clock.parse(draft.status.get("deletionStartedTime")) or draft.seen.now
-    task = draft.task(verb)
-    stage = commanding.stage(task, begun, draft.seen.now)
-    draft.wait_s = POLL_S
-    if stage is Stage.DONE and task is not None:
-        deleted = task.result.get("deleted")
-        told = ", ".join(map(str, deleted)) if isinstance(deleted, list) else str(draft.status.get("uri"))
-        draft.note("DataDeleted", f"deleted: {told or 'nothing, because there was no data'}")
+    """Bring the command's success nearer; after it the object goes."""
+    if snapshot_commanding.has_deleted(draft, verb, arguments, _deadline(draft)):
         _end(draft)
-    elif stage is Stage.MISSING:
-        draft.command(verb, *arguments)
-    elif stage is Stage.DUE and task is not None:
-        draft.acts.append(actions.DeleteTask(task))
-    elif task is not None and (task.failed or task.result.get("ok") is False):
-        # The Job has not failed yet, because Kubernetes still makes a pod or two (backoffLimit); its pod's word is
-        # told.
-        draft.put(
-            "message", f"the data could not be deleted ({commanding.why(task)}); the operator tries again"
-        )
-    if stage is Stage.PAUSES and task is not None:
-        again = min(commanding.again_at(task, begun), _deadline(draft))
-        draft.wait_s = max(POLL_S, (again - draft.seen.now).total_seconds())
-        if draft.reason == IN_FLIGHT:
-            draft.wait_s = min(draft.wait_s, ASK_S)
+    elif draft.reason == IN_FLIGHT:
+        draft.wait(ASK_S)
 
 
 def _keep(draft: SnapshotDraft, why: str) -> None:
@@ -244,15 +222,15 @@ def _where(draft: SnapshotDraft) -> str:
 
 
 def _last_word(draft: SnapshotDraft) -> str:
-    failed = [task for task in draft.seen.tasks if task.failed or task.result.get("ok") is False]
-    if failed:
-        return commanding.why(failed[-1])
+    told = [hindrance for command in draft.seen.commands if (hindrance := commanding.hindrance(command))]
+    if told:
+        return told[-1]
     return str(draft.status.get("message") or "no command has ended")
 
 
 def _deadline(draft: SnapshotDraft) -> datetime:
     begun = draft.snapshot.deleting_at or draft.seen.now
-    told = draft.snapshot.spec.get("deadline")
+    told = draft.spec.get("deadline")
     if told is None and draft.snapshot.periodic and draft.job is not None:
         return begun + timedelta(seconds=RETAINED_DEADLINE_S)
-    return begun + timedelta(seconds=units.duration_s(str(told or DEADLINE)))
+    return begun + deadlines.of_deletion(str(told or ""), DEADLINE_S)

@@ -7,8 +7,10 @@ from typing import Any
 
 from sparkstate_operator import actions, clock, kept_name, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, placing, templates
+from sparkstate_operator.core import naming, placing, shapes, templates
+from sparkstate_operator.decide import commanding
 from sparkstate_operator.decide.draft import Pending
+from sparkstate_operator.model.snapshot import StateSnapshotSpec
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import units
 
@@ -24,6 +26,8 @@ class SnapshotDraft(Pending):
         super().__init__(seen.snapshot.status)
         self.seen, self.revision, self.config = seen, revision, config
         self.snapshot = seen.snapshot
+        self.spec, self.wrong = shapes.fitting(seen.snapshot.spec, StateSnapshotSpec)
+        """The readable part of its spec, and the faults of the rest."""
 
     def fill(self, **fields: Any) -> None:
         """Several fields at once."""
@@ -36,7 +40,7 @@ class SnapshotDraft(Pending):
 
     def timeout_s(self) -> float:
         """How long the savepoint may take."""
-        told = self.snapshot.spec.get("timeout")
+        told = self.spec.get("timeout")
         if told:
             return units.duration_s(str(told))
         return self.revision.savepoint_s if self.revision else 600.0
@@ -55,11 +59,11 @@ class SnapshotDraft(Pending):
     @property
     def named(self) -> observed.Job | None:
         """The job that its spec names; None if there is none, or another one has its name by now."""
-        job, reference = self.seen.job, self.snapshot.spec.get("jobRef") or {}
+        job, reference = self.seen.job, self.spec.get("jobRef") or {}
         return job if job is not None and reference.get("uid") in (None, job.uid) else None
 
     def answer(self) -> observed.Document:
-        """What the driver says about the trigger; empty if it does not answer, or knows nothing of it."""
+        """The driver's answer about the trigger; empty if it does not answer, or knows nothing of it."""
         report = self.seen.report
         return (report.savepoint or {}) if report is not None else {}
 
@@ -70,7 +74,7 @@ class SnapshotDraft(Pending):
         return bool(told) and (self.phase in IN_FLIGHT or self.reason in UNKNOWN)
 
     def access(self, s3: Any, service_account: Any) -> dict[str, Any] | None:
-        """How the data is reached, to be written down: the job may be gone when it is to be deleted."""
+        """How the data is reached, to be written down: the job may be gone when the data has to be deleted."""
         names = ("endpoint", "region", "pathStyle", "secretRef")
         address = {
             name: dict(s3[name]) if name == "secretRef" else s3[name]
@@ -82,11 +86,11 @@ class SnapshotDraft(Pending):
 
     def _of_job(self) -> dict[str, Any]:
         job, revision = self.seen.job, self.revision
-        if job is None or revision is None or not self.snapshot.spec.get("jobRef"):
+        if job is None or revision is None or not self.spec.get("jobRef"):
             return {}
         urls = (
             *placing.urls_of(revision.resolved),
-            self.snapshot.spec.get("storage"),
+            self.spec.get("storage"),
             self.status.get("uri"),
         )
         return {
@@ -95,25 +99,26 @@ class SnapshotDraft(Pending):
             "job": f"{kept_name.of_state(self.config, job)}/{job.namespace}/{job.name}",
         }
 
-    def task(self, verb: str) -> observed.Task | None:
+    def command(self, verb: str) -> observed.Command | None:
         """The command of that verb, if it is there."""
         name = naming.command_job(self.snapshot.name, self.snapshot.uid, verb)
-        return next((task for task in self.seen.tasks if task.name == name), None)
+        return next((command for command in self.seen.commands if command.name == name), None)
 
-    def command(self, verb: str, *arguments: str) -> None:
-        """Make a command about the data."""
+    def create_command(self, verb: str, *arguments: str, since: datetime) -> None:
+        """Make a command about the data. ``since``: when it was first wanted."""
         name = naming.command_job(self.snapshot.name, self.snapshot.uid, verb)
-        self.acts.append(actions.CreateTask(name, verb, arguments, self.template()))
+        limit_s = commanding.limit_s((self.seen.now - since).total_seconds())
+        self.acts.append(actions.CreateCommand(name, verb, arguments, limit_s, self.template()))
 
     def template(self) -> dict[str, Any]:
         """The pod template of its commands: as the spec says now, else as was written down."""
-        told = self.snapshot.spec.get("template")
+        told = self.spec.get("template")
         if isinstance(told, dict) and not self.template_problems():
             return told
         return dict((self.status.get("access") or {}).get("template") or {})
 
     def template_problems(self) -> str:
         """Why ``spec.template`` cannot be merged; empty if it can."""
-        told = self.snapshot.spec.get("template") or {}
+        told = self.spec.get("template") or {}
         problems = list(templates.judged(told, "spec.template", placing.CONTAINER))
         return "; ".join(str(problem) for problem in problems)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sparkstate_operator import actions, clock
 from sparkstate_operator.core import snapshot_life, transitions
 from sparkstate_operator.decide import precedence, progress
+from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
 from sparkstate_spec import units
 
 Step = Callable[[SnapshotDraft], None]
-POLL_S = 2.0
 LATE_S = 60.0
 """The driver is asked this often about a savepoint that was not complete in time."""
 
@@ -103,7 +103,7 @@ def _ask(draft: SnapshotDraft) -> None:
     if _runs(draft) and pod is not None:
         # A newer attempt knows the trigger from storage, or takes the savepoint now; either way it makes no second one.
         draft.fill(attempt=pod.attempt)
-        trigger, directory = str(draft.status["triggerId"]), draft.snapshot.spec.get("storage")
+        trigger, directory = str(draft.status["triggerId"]), draft.spec.get("storage")
         draft.acts.append(actions.TriggerSavepoint(pod, trigger, directory=directory))
     draft.wait_s = POLL_S
 

@@ -8,18 +8,15 @@ released it, or is known to be dead, or has had that time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
 from functools import partial
 
-from sparkstate_operator import actions, clock, observed
+from sparkstate_operator import actions, clock
 from sparkstate_operator.core import job_life
-from sparkstate_operator.decide import precedence, progress
-from sparkstate_operator.decide.draft import TERMINAL, Draft
-from sparkstate_operator.observed import Death
-from sparkstate_operator.plan import AWAY_S, Revision
+from sparkstate_operator.decide import precedence, predecessors, progress
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.plan import Revision
 
 Step = Callable[[Draft], None]
 
@@ -82,7 +79,7 @@ def _may_have_lived(draft: Draft) -> Step | None:
 def _older_may_write(draft: Draft) -> Step | None:
     """Before the pause of the restart strategy: an older driver that nobody has asked to end is asked now, so that it
     ends during the pause."""
-    clear = others_are_harmless(draft, _revision(draft), or_terminating=True)
+    clear = predecessors.are_harmless(draft, _revision(draft), or_terminating=True)
     return _end_older if not clear else None
 
 
@@ -155,13 +152,13 @@ def _burn(draft: Draft) -> None:
 
 
 def _end_older(draft: Draft) -> None:
-    end_others(draft, _revision(draft), or_terminating=True)
+    predecessors.end(draft, _revision(draft), or_terminating=True)
 
 
 def _make(draft: Draft) -> None:
     revision = _revision(draft)
     draft.acts.append(actions.EnsureChildren(revision.name))
-    predecessor_s = _predecessor_s(draft, revision)
+    predecessor_s = predecessors.longest_wait_s(draft, revision)
     draft.acts.append(actions.StartAttempt(draft.attempt, revision.name, draft.start, predecessor_s))
     draft.note("AttemptStarted", f"attempt {draft.attempt} starts{_told(draft.start)}")
     draft.wait(1.0)
@@ -171,82 +168,3 @@ def _told(start: actions.Start) -> str:
     if start.uri:
         return f" from {start.uri}"
     return " without state, as requested" if start.empty else ""
-
-
-# -- older drivers, and this one's end ---------------------------------------------------------------------------------
-
-
-def end_others(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> None:
-    """Ask the drivers of older attempts that nobody has asked yet to end, and wait for those that may do harm.
-    ``or_terminating``: one that terminates gracefully is not waited for."""
-    for pod in older_alive(draft):
-        if pod.deleting_at is None:
-            draft.acts.append(actions.DeletePod(pod, "another attempt is to run"))
-            draft.wait(5.0)
-        elif _may_harm(draft, pod, revision, or_terminating):
-            harmless = harmless_at(pod, revision)
-            draft.say(
-                f"attempt {draft.attempt} waits until {clock.text(harmless)} at the latest: nobody has confirmed "
-                f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
-            )
-            draft.wait_until(harmless)
-
-
-def others_are_harmless(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
-    """Whether no driver of an older attempt can do any harm. ``or_terminating``: one that terminates gracefully does
-    not count."""
-    return not any(_may_harm(draft, pod, revision, or_terminating) for pod in older_alive(draft))
-
-
-def _may_harm(draft: Draft, pod: observed.Pod, revision: Revision, or_terminating: bool) -> bool:
-    if pod.deleting_at is None:
-        return True
-    return draft.now < harmless_at(pod, revision) and not (or_terminating and pod.terminating_gracefully)
-
-
-def _predecessor_s(draft: Draft, revision: Revision) -> int:
-    """How long the new driver has to wait at most for those that are about to end; it counts from its own begin, which
-    is later than now."""
-    left = [(harmless_at(pod, revision) - draft.now).total_seconds() for pod in older_alive(draft)]
-    return math.ceil(max([0.0, *left]))
-
-
-def older_alive(draft: Draft) -> list[observed.Pod]:
-    """Drivers of older attempts that nobody has confirmed to be dead."""
-    return [
-        pod for pod in draft.seen.drivers if pod.attempt < draft.attempt and pod.death is not Death.CONFIRMED
-    ]
-
-
-def let_claim(draft: Draft) -> None:
-    """A driver that waits for an older one's end hears of it, should that one have died without a word of its own."""
-    pod, report = draft.pod, draft.seen.report
-    if pod is None or report is None or report.waits_for is None:
-        return
-    last = draft.seen.sightings.get(report.waits_for)
-    if last is not None and last.death is Death.CONFIRMED and not older_alive(draft):
-        draft.acts.append(actions.LetClaim(pod))
-
-
-def unconfirmed_s(draft: Draft, revision: Revision) -> float:
-    """How long the newest attempt's driver may still do harm, where its pod is gone and nobody has said that its
-    process ended; 0 where it cannot."""
-    if draft.attempt == 0 or draft.pod is not None or draft.phase in (*TERMINAL, "Suspended"):
-        return 0.0
-    sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.death is Death.CONFIRMED:
-        return 0.0
-    return revision.death_s
-
-
-def harmless_at(pod: observed.Pod, revision: Revision) -> datetime:
-    """When a pod that is being deleted can do no more harm, though nobody confirms its end.
-
-    On a node that does not answer nobody hears of the grace period, so it counts for nothing. The node was silent for
-    longer than :data:`AWAY_S` when the deletion was asked for: Kubernetes taints it after 40 s or more, and the pod
-    tolerates the taint for :data:`AWAY_S` unless its template says otherwise.
-    """
-    if pod.deleting_at is None:
-        raise ValueError(f"pod {pod.name} is not being deleted")
-    waited_s = pod.grace_s + AWAY_S if pod.abandoned else 0.0
-    return pod.deleting_at + timedelta(seconds=revision.death_s - waited_s)

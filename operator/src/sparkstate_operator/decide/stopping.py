@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 from sparkstate_operator import actions, observed
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import precedence, progress, starting
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide import precedence, predecessors, progress
+from sparkstate_operator.decide.draft import POLL_S, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
-POLL_S = 2.0
-_WHY = {"suspend": job_life.TO_REST, "delete": job_life.DELETED}
+_WHY = {"suspend": job_life.SUSPENDED, "delete": job_life.DELETED}
 EXIT_S = 60.0
 """A driver that answered with its savepoint has this long to end by itself."""
 
@@ -71,11 +70,11 @@ def stopped(draft: Draft, revision: Revision, patience_s: float) -> bool:
 
 def is_over(draft: Draft, revision: Revision) -> bool:
     """Whether the attempt of the intent is over, and every older one."""
-    return _newest_is_over(draft, revision) and starting.others_are_harmless(draft, revision)
+    return _newest_is_over(draft, revision) and predecessors.are_harmless(draft, revision)
 
 
 def go_on(draft: Draft, revision: Revision, patience_s: float) -> None:
-    """What brings the end of the attempt nearer, then of every older one. Once it has ended its last word is taken."""
+    """Bring the end of the attempt nearer, then of every older one. Once it has ended, take its last word."""
     pod = draft.pod
     if pod is None:
         _without_pod(draft, revision)
@@ -84,7 +83,7 @@ def go_on(draft: Draft, revision: Revision, patience_s: float) -> None:
         step = precedence.first(STEPS, draft, stop) or _wait
         step(draft, stop)
     if _newest_is_over(draft, revision):
-        starting.end_others(draft, revision)
+        predecessors.end(draft, revision)
 
 
 def _newest_is_over(draft: Draft, revision: Revision) -> bool:
@@ -93,12 +92,12 @@ def _newest_is_over(draft: Draft, revision: Revision) -> bool:
         return _gone_s(draft, revision) <= 0
     if pod.death is Death.CONFIRMED:
         return True
-    return pod.deleting_at is not None and draft.now >= starting.harmless_at(pod, revision)
+    return pod.deleting_at is not None and draft.now >= predecessors.harmless_at(pod, revision)
 
 
 def _gone_s(draft: Draft, revision: Revision) -> float:
-    """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node: for how long
-    yet."""
+    """The pod's object is gone. Without anybody's word that its process is dead,
+    wait as for a lost node: for how long yet."""
     sighting = draft.seen.sightings.get(draft.attempt)
     if sighting is not None and sighting.death is Death.CONFIRMED:
         return 0.0
@@ -158,7 +157,7 @@ STEPS = (
 
 
 def _saved(draft: Draft) -> observed.Document:
-    """What the driver says of the savepoint; empty if it does not answer, or knows nothing of it."""
+    """The driver's answer about the savepoint; empty if it does not answer, or knows nothing of it."""
     report = draft.seen.report
     return (report.savepoint or {}) if report is not None else {}
 
@@ -185,7 +184,7 @@ def _take_word_of(draft: Draft, pod: observed.Pod) -> None:
 
 
 def _wait_for_end(draft: Draft, stop: _Stop) -> None:
-    harmless = starting.harmless_at(stop.pod, stop.revision)
+    harmless = predecessors.harmless_at(stop.pod, stop.revision)
     if draft.now < harmless:
         draft.wait_until(harmless)
 

@@ -16,8 +16,8 @@ def sweep(draft: Draft, role: DriverRole) -> None:
     """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end;
     Secret and ConfigMap of older attempts; revisions that nothing names.
 
-    The newest attempt's ConfigMap stays: its trace keeps the number from being used again. ``role``: of drivers with
-    executors.
+    The newest attempt's ConfigMap stays: its trace keeps the number from being used again.
+    ``role``: of drivers with executors.
     """
     _executors(draft)
     newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)

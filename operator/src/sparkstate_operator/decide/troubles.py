@@ -1,4 +1,4 @@
-"""The trouble of an attempt that is not over, as a reason and a message for the condition ``Degraded``."""
+"""The trouble of an attempt that is not over, or of a command, as a reason and a message for ``Degraded``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ def of(revision: Revision, pod: observed.Pod, report: observed.Report | None) ->
     return precedence.first(TROUBLES, revision, pod, report)
 
 
+def of_command(pod: observed.Pod) -> Trouble | None:
+    """The cause that keeps the pod of an engine command from starting; None if nothing does."""
+    return _unmade(pod, "command") or (("Unschedulable", pod.unschedulable) if pod.unschedulable else None)
+
+
+def _unmade(pod: observed.Pod, whose: str) -> Trouble | None:
+    if pod.waiting not in PULL_ERRORS and not pod.waiting.startswith("CreateContainer"):
+        return None
+    return pod.waiting, pod.waiting_message or f"the {whose}'s container waits: {pod.waiting}"
+
+
 def _storage(_: Revision, _pod: observed.Pod, report: observed.Report | None) -> Trouble | None:
     """First, because the driver itself names the storage: nothing that the pod shows says more."""
     if report is None or not (report.phase == "PAUSED" or report.storage_away):
@@ -25,9 +36,7 @@ def _storage(_: Revision, _pod: observed.Pod, report: observed.Report | None) ->
 
 def _container(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:
     """The driver's container cannot even be made. Mostly the spec is at fault, and a person has to help."""
-    if pod.waiting not in PULL_ERRORS and not pod.waiting.startswith("CreateContainer"):
-        return None
-    return pod.waiting, pod.waiting_message or f"the driver's container waits: {pod.waiting}"
+    return _unmade(pod, "driver")
 
 
 def _no_node(_: Revision, pod: observed.Pod, _report: observed.Report | None) -> Trouble | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import revisions
-from sparkstate_operator.decide import instructing, precedence, refusing, starting, stopping
+from sparkstate_operator.decide import instructing, precedence, predecessors, refusing, starting, stopping
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
@@ -30,9 +30,10 @@ class Upgrade:
     paths: tuple[str, ...]
     """Fields that differ."""
     strongest: ChangeKind | None
-    """The strongest kind of change among them. Whether the job runs or rests (``state``) is no change of what runs."""
+    """The strongest kind of change among them. Whether the job runs or is suspended (``state``) does not change
+    what it runs."""
     start: actions.Start | instructing.MissingState
-    """What the next attempt would start from."""
+    """The state that the next attempt would start from."""
 
 
 Step = Callable[[Draft, Upgrade], None]
@@ -46,7 +47,7 @@ def go_on(draft: Draft, wanted: Revision) -> None:
 
 
 def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
-    """What lies between two revisions."""
+    """The changes between two revisions."""
     change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
     paths = tuple(change.paths) if change else ()
     kinds = {revisions.kind_of(path) for path in paths if path != "state"}
@@ -95,7 +96,7 @@ def _adopt(draft: Draft, upgrade: Upgrade) -> None:
 
 
 def _begin(draft: Draft, upgrade: Upgrade) -> None:
-    delay_s = starting.unconfirmed_s(draft, upgrade.old or upgrade.wanted)
+    delay_s = predecessors.unconfirmed_s(draft, upgrade.old or upgrade.wanted)
     starting.begin(draft, upgrade.wanted, _start(upgrade), delay_s=delay_s)
 
 

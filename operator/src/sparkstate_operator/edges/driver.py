@@ -2,8 +2,8 @@
 
 An answer counts only if it names the job and attempt that were meant, because pod addresses are used again. For the
 same reason a request carries only the key that it needs: one to look, another to change something. A driver whose image
-knows only the old token refuses both with 401, and is then asked with that token, which opens nothing in newer drivers
-(RFC 0017).
+knows only the old token refuses both with 401, and is then asked with that token,
+which opens nothing in newer drivers (RFC 0017).
 
 Drivers run users' code, and one that hangs must not cost other jobs anything. So a call has a limit in total, and its
 answer has one in bytes. A reconcile that waits for a driver leaves its place to another (``aside``). A driver that did
@@ -49,23 +49,27 @@ Document = dict[str, Any]
 
 
 class Drivers:
-    """Talks to drivers. ``port`` is for tests; a pod's is always the same."""
+    """Talks to drivers. Made within a running event loop, which aiohttp's session needs. ``port`` is for tests; a pod's
+    is always the same. It enters ``aside`` while it waits for a driver."""
 
-    def __init__(self, clock_: clock.Clock, port: int = DRIVER_PORT) -> None:
+    def __init__(
+        self,
+        clock_: clock.Clock,
+        port: int = DRIVER_PORT,
+        aside: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         self._port = port
-        self._session: aiohttp.ClientSession | None = None
+        self._session = _session()
         self._doubts = _Doubts(clock_)
         self._older: dict[str, int] = {}
         """By job, the attempt whose driver knows the token alone."""
         self._calls = asyncio.Semaphore(CALLS)
         self._doubted_calls = asyncio.Semaphore(DOUBTED_CALLS)
-        self.aside: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
-        """Entered while a driver is waited for."""
+        self._aside = aside
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     async def status(self, ip: str, keys: Keys, uid: str, attempt: int) -> Document:
         """The JobStatus. Raises ``DriverUnavailable``."""
@@ -74,7 +78,7 @@ class Drivers:
     async def savepoint(
         self, ip: str, keys: Keys, uid: str, attempt: int, trigger_id: str
     ) -> Document | None:
-        """What became of a trigger; None if the driver knows nothing of it."""
+        """The fate of a trigger; None if the driver knows nothing of it."""
         return (
             await self._call("GET", ip, f"/v1/savepoints/{trigger_id}", keys, uid, attempt, missing_ok=True)
             or None
@@ -150,14 +154,14 @@ class Drivers:
         self, method: str, url: str, key: str, body: Document | None, who: tuple[str, int]
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         headers = {"Authorization": f"Bearer {key}"}
-        async with self.aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
+        async with self._aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
             return await self._exchange(method, url, headers, body, who)
 
     async def _exchange(
         self, method: str, url: str, headers: dict[str, str], body: Document | None, who: tuple[str, int]
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         what = f"{method} {url}"
-        request = self._open().request(
+        request = self._session.request(
             method, URL(url, encoded=True), json=body, headers=headers, allow_redirects=False
         )
         try:
@@ -173,23 +177,6 @@ class Drivers:
             raise
         self._doubts.end(who)
         return answer, data
-
-    def _open(self) -> aiohttp.ClientSession:
-        """The session, made on first use: aiohttp needs a running event loop, and the constructor may have none."""
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=CALLS + DOUBTED_CALLS, force_close=True, happy_eyeballs_delay=None
-                ),
-                timeout=aiohttp.ClientTimeout(),  # the whole call has one
-                trust_env=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # LONGEST counts bytes as they arrive, and a few compressed ones may unpack to very many. So none are
-                # asked for, and none are unpacked.
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity", "User-Agent": "sparkstate-operator"},
-            )
-        return self._session
 
 
 class _Doubts:
@@ -216,6 +203,21 @@ class _Doubts:
 
     def end(self, who: tuple[str, int]) -> None:
         self._known.pop(who, None)
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=CALLS + DOUBTED_CALLS, force_close=True, happy_eyeballs_delay=None
+        ),
+        timeout=aiohttp.ClientTimeout(),  # the whole call has one
+        trust_env=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # LONGEST counts bytes as they arrive, and a few compressed ones may unpack to very many. So none are asked for,
+        # and none are unpacked.
+        auto_decompress=False,
+        headers={"Accept-Encoding": "identity", "User-Agent": "sparkstate-operator"},
+    )
 
 
 async def _body(answer: aiohttp.ClientResponse, what: str) -> bytes:

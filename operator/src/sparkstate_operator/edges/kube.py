@@ -64,7 +64,7 @@ ROLES = Kind("apis/rbac.authorization.k8s.io/v1", "Role", "roles")
 CLUSTER_ROLES = Kind("apis/rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles")
 ROLE_BINDINGS = Kind("apis/rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 REVISIONS = Kind("apis/apps/v1", "ControllerRevision", "controllerrevisions")
-TASKS = Kind("apis/batch/v1", "Job", "jobs")
+COMMANDS = Kind("apis/batch/v1", "Job", "jobs")
 LEASES = Kind("apis/coordination.k8s.io/v1", "Lease", "leases")
 JOBS = Kind("apis/sparkstate.io/v1alpha1", "StatefulSparkJob", "statefulsparkjobs")
 SNAPSHOTS = Kind("apis/sparkstate.io/v1alpha1", "StateSnapshot", "statesnapshots")
@@ -81,11 +81,16 @@ class Kube:
         count: Callable[[str, str, int], None] = lambda verb, plural, status: None,
     ) -> None:
         self._client = client
-        self.before_write = before_write
+        self._before_write = before_write
         self._count = count
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None = None) -> Kube:
+    async def connect(
+        cls,
+        kubeconfig: str | None = None,
+        before_write: Callable[[], None] = lambda: None,
+        count: Callable[[str, str, int], None] = lambda verb, plural, status: None,
+    ) -> Kube:
         """By a kubeconfig file, or as a pod by its ServiceAccount."""
         configuration = Configuration()
         if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -98,11 +103,7 @@ class Kube:
         # the operator's work among 5,000 jobs. So the proxy is found once, below.
         configuration.client_session_kwargs = {"trust_env": False}
         configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
-        return cls(ApiClient(configuration))
-
-    def counted(self, count: Callable[[str, str, int], None]) -> None:
-        """From now on tell ``count`` of every request."""
-        self._count = count
+        return cls(ApiClient(configuration), before_write, count)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -161,8 +162,8 @@ class Kube:
     async def replace(
         self, kind: Kind, namespace: str, body: Object, *, subresource: str = "", meta: bool = False
     ) -> Object:
-        """Put the object; its ``metadata.resourceVersion`` makes it a compare-and-set. ``meta``: answered with its
-        metadata alone."""
+        """Put the object; its ``metadata.resourceVersion`` makes it a compare-and-set.
+        ``meta``: answered with its metadata alone."""
         path = kind.path(namespace, body["metadata"]["name"], subresource)
         accept = META_OF_ONE if meta else JSON
         return await self._write("update", "PUT", kind, path, body=body, accept=accept)
@@ -176,7 +177,7 @@ class Kube:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> bool:
-        """Delete this very object; False if it is gone already. Raises ``Conflict`` if it is another one now.
+        """Delete this same object; False if it is gone already. Raises ``Conflict`` if it is another one now.
 
         Without ``uid`` only for objects whose name holds their owner's uid (Secrets, which are never read).
         """
@@ -192,7 +193,7 @@ class Kube:
         return True
 
     async def _write(self, verb: str, method: str, kind: Kind, path: str, **rest: Any) -> Object:
-        self.before_write()
+        self._before_write()
         return await self._request(verb, method, kind, path, **rest)
 
     async def _request(

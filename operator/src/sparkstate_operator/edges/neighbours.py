@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sparkstate_operator import clock, errors, labels, managing, observed
-from sparkstate_operator.decide import deletion
+from sparkstate_operator import clock, custom_resources, errors, labels, managing, observed
+from sparkstate_operator.core import deadlines
 from sparkstate_operator.edges import kube as k
-from sparkstate_spec import units
 
 GONE_S = 600.0
 """If a Lease is missing, or has not been renewed for this long, its operator is gone. An upgrade, a lost node, or the
@@ -42,7 +41,7 @@ class Others:
 
     about: observed.Job | observed.Snapshot
     manager: managing.Manager | None
-    """Whose it is; None: it is of another class."""
+    """Its manager; None: it is of another class."""
     waits: bool = False
     """Whether its class is not certain yet, because its job's class counts and the job does not exist yet."""
 
@@ -90,14 +89,14 @@ class Neighbours:
         own = snapshot.annotations.get(labels.MANAGER) == self._own.text
         if own and snapshot.phase == "Completed" and snapshot.deleting_at is None:
             return None
-        reference = (snapshot.spec.get("jobRef") or {}).get("name")
+        reference = custom_resources.told(snapshot.spec, "jobRef.name")
         body = await self._kube.get(k.JOBS, namespace, reference) if reference else None
         if body is None:
             alone = await self._others(snapshot, namespace)
             if alone is None or alone.manager is not None or not reference:
                 return alone
             return dataclasses.replace(alone, waits=snapshot.phase in ("", "Pending"))
-        found = await self.of_job(observed.job_of(body))
+        found = await self.of_job(custom_resources.job_of(body))
         if found is None:
             return None
         left = found.manager is None or await self._holds(found.manager, snapshot, namespace)
@@ -139,9 +138,8 @@ class Neighbours:
 
 def _longest(about: observed.Job | observed.Snapshot) -> timedelta:
     """The longest time that a deletion takes if its holder is there, which ends it by the deadline."""
-    own = isinstance(about, observed.Snapshot)
-    told = (about.spec if own else about.spec.get("deletion") or {}).get("deadline")
-    return timedelta(seconds=units.duration_s(str(told or deletion.DEADLINE)) + GONE_S)
+    path = "deadline" if isinstance(about, observed.Snapshot) else "deletion.deadline"
+    return deadlines.of_deletion(custom_resources.told(about.spec, path)) + timedelta(seconds=GONE_S)
 
 
 def _updated(seen: _SeenLease | None, lease: dict[str, Any] | None, now_s: float) -> _SeenLease:

@@ -7,6 +7,9 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+IDLE_S = 15.0
+"""A connection that says nothing for so long is closed: each has a thread, and anybody may open some."""
+
 
 def _both(host: str) -> bool:
     return host == "" and socket.has_dualstack_ipv6()
@@ -23,10 +26,13 @@ class Web:
         alive: Callable[[], str],
         ready: Callable[[], str],
         metrics: Callable[[], bytes],
+        idle_s: float = IDLE_S,
     ) -> None:
         routes = {"/livez": alive, "/readyz": ready}
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = idle_s
+
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":

@@ -13,7 +13,7 @@ from sparkstate_spec import built_in, fields
 
 
 class ChangeKind(enum.StrEnum):
-    """What a change of a field asks of a running job, from weakest to strongest: of all changed
+    """The effect of a changed field on a running job, from weakest to strongest: of all changed
     fields, the strongest kind counts."""
 
     IGNORE = "ignore"
@@ -33,7 +33,7 @@ class Model(BaseModel):
 
     model_config = ConfigDict(
         frozen=True,
-        strict=True,
+        strict=True,  # the API server bends no value into its type either, and both have to judge a spec alike
         extra="forbid",
         alias_generator=to_camel,
         validate_by_name=True,

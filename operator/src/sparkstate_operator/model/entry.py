@@ -11,7 +11,6 @@ from sparkstate_operator.model.values import ObjectName, Quantity, Text
 from sparkstate_spec import values
 
 UPGRADE = ChangeKind.UPGRADE
-IGNORE = ChangeKind.IGNORE
 
 
 class LocalObjectRef(Model):

@@ -33,7 +33,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Resource:
-    """What one CustomResourceDefinition is made of."""
+    """The parts of one CustomResourceDefinition."""
 
     kind: str
     plural: str
@@ -87,7 +87,7 @@ SNAPSHOTS = Resource(
         Column("Epoch", "integer", ".status.epoch", "The epoch whose end it holds"),
         Column("Size", "string", ".status.size", "Size of the whole state"),
         Column("Completed", "date", ".status.completedTime", "Age of the completed savepoint"),
-        Column("Policy", "string", ".spec.deletionPolicy", "What happens to the data on deletion", 1),
+        Column("Policy", "string", ".spec.deletionPolicy", "The fate of the data on deletion", 1),
         Column("URI", "string", ".status.uri", "Folder of the savepoint", 1),
         AGE,
     ),

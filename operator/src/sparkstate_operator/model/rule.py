@@ -65,7 +65,7 @@ def not_in_this_version(at: str, field: str, value: Any, condition: str) -> Rule
 
 
 def location(at: str, field: str) -> tuple[Rule, ...]:
-    """What a storage URL may be."""
+    """The rules for a storage URL."""
     value = f"self.{field}"
     expressions = (
         f"!({value}.matches('{LATER_SCHEMES}'))",

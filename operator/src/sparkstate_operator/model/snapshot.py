@@ -74,7 +74,7 @@ class StateSnapshotSpec(Model):
         "true: retention by age and count never deletes it. Built-in: false.", IGNORE
     )
     deletion_policy: Literal["Retain", "Delete"] | None = spec_field(
-        "What happens to the data when somebody, or retention, deletes this object. Built-in: Retain.", IGNORE
+        "The fate of the data when somebody, or retention, deletes this object. Built-in: Retain.", IGNORE
     )
     deadline: Duration | None = spec_field(
         "If the data could not be deleted for this long, the object goes all the same, and an Event says where the "

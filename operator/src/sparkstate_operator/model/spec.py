@@ -16,11 +16,11 @@ from sparkstate_operator.model.entry import (
 from sparkstate_operator.model.progress import (
     Checkpointing,
     Deletion,
-    Restart,
     RestoreSource,
     Savepoints,
     Trigger,
 )
+from sparkstate_operator.model.restart import Restart
 from sparkstate_operator.model.state import StateBackend
 from sparkstate_operator.model.values import (
     Duration,
@@ -133,7 +133,7 @@ class StatefulSparkJobSpec(Model):
         path="managedMemoryPerSlot",
     )
     fixed_memory_per_slot: Quantity | None = spec_field(
-        "Like managedMemoryPerSlot, but for this job only; it replaces that value.",
+        "Like managedMemoryPerSlot, but only for this job; it replaces that value.",
         UPGRADE,
         path="fixedMemoryPerSlot",
     )
@@ -153,7 +153,7 @@ class StatefulSparkJobSpec(Model):
     checkpointing: Checkpointing | None = spec_field("When checkpoints are taken and where they go.", UPGRADE)
     savepoints: Savepoints | None = spec_field("Periodic savepoints and their history.", IGNORE)
     trigger: Trigger | None = spec_field("When epochs start.", UPGRADE)
-    restart: Restart | None = spec_field("What happens after a failure.", UPGRADE)
+    restart: Restart | None = spec_field("The reaction to a failure.", UPGRADE)
     fence_timeout: Duration | None = spec_field(
         "A driver that has not been able to prove for this long that it is the only one starts no epoch. Built-in: "
         "{built_in}.",
@@ -166,8 +166,8 @@ class StatefulSparkJobSpec(Model):
         path="sinkTimeout",
     )
     upgrade_mode: Literal["stateless", "last-state", "savepoint"] = spec_field(
-        "What the next attempt starts from when the spec changes. savepoint: a savepoint taken for the change. "
-        "last-state: the last checkpoint. stateless: no state.",
+        "The state from which the next attempt starts when the spec changes. savepoint: a savepoint taken for the "
+        "change. last-state: the last checkpoint. stateless: no state.",
         IGNORE,
         default=built_in.value("upgradeMode"),
     )
@@ -197,7 +197,7 @@ class StatefulSparkJobSpec(Model):
         SAVEPOINT,
         path="allowNonRestoredState",
     )
-    deletion: Deletion | None = spec_field("What happens to state when the job is deleted.", IGNORE)
+    deletion: Deletion | None = spec_field("The fate of state when the job is deleted.", IGNORE)
     s3: S3 | None = spec_field("How to reach S3.", UPGRADE)
     ui: bool | None = spec_field("Run Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
     metrics_port: int | None = spec_field(

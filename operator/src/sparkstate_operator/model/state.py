@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict
-
 from sparkstate_operator.model.base import ChangeKind, Model, spec_field
 from sparkstate_operator.model.values import Duration, Text
 from sparkstate_spec import values
@@ -24,8 +22,6 @@ class Changelog(Model):
 
 class StateBackend(Model):
     """Where working state lives."""
-
-    model_config = ConfigDict(title="StateBackend")
 
     type: Literal["hashmap", "rocksdb", "custom", "external"] | None = spec_field(
         "hashmap keeps Python objects in the slots' memory: it is fast, and memory bounds the state. rocksdb keeps "

@@ -12,6 +12,8 @@ JobPhase = Literal[
     "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing",
     "RestoreBlocked", "Failed", "Finished", "Deleting",
 ]  # fmt: skip
+PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage")
+"""The report of a driver that runs. Written at most once a minute unless something else changes too."""
 
 
 class Condition(Model):
@@ -22,6 +24,8 @@ class Condition(Model):
     )
     status: Literal["True", "False", "Unknown"] = status_field("True, False or Unknown.", default=...)
     reason: str = status_field("One stable word.", default=...)
+    # The limit of metav1.Condition. The API server refuses the whole status for a longer one, so ``core.conditions``
+    # cuts it.
     message: str = status_field("A sentence for people.", default="", max_length=32768)
     last_transition_time: datetime = status_field("When status last changed.", default=..., strict=False)
     observed_generation: int | None = status_field("Generation of the spec to which this applies.")
@@ -51,7 +55,7 @@ class Failure(Model):
 
 
 class Restarts(Model):
-    """Restarts, counted by who made them."""
+    """Restarts, counted by the component that made them."""
 
     engine: int = status_field("Restarts by the engine itself, within a driver.", default=0)
     kubelet: int = status_field("Restarts of the driver's container, by the kubelet.", default=0)
@@ -80,7 +84,7 @@ class Intent(Model):
     revision: str | None = status_field("The ControllerRevision that will run.")
     since: datetime | None = status_field("When it was decided.", strict=False)
     not_before: datetime | None = status_field("It does not begin before this time.", strict=False)
-    policy: str | None = status_field("What a deletion does with the state.")
+    policy: str | None = status_field("The fate of the state on deletion.")
 
 
 class StartInstruction(Model):
@@ -97,7 +101,7 @@ class Refusal(Model):
     """A revision whose pod the API server refused in a dry run."""
 
     revision: str = status_field("The ControllerRevision.", default=...)
-    message: str = status_field("What the API server said.", default="", max_length=32768)
+    message: str = status_field("The API server's message.", default="", max_length=32768)
     tries: int | None = status_field("How often it was tried.")
     next_time: datetime | None = status_field("The operator tries again after this time.", strict=False)
 
@@ -105,7 +109,7 @@ class Refusal(Model):
 class MemoryItem(Model):
     """One line of the memory sum."""
 
-    name: str = status_field("What the memory is for.", default=...)
+    name: str = status_field("The purpose of the memory.", default=...)
     size: str = status_field("How much memory.", default=...)
 
 

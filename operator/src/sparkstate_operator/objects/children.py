@@ -1,5 +1,5 @@
-"""A job's other children: its Service, the driver's rights in cluster deployments, and one attempt's ConfigMap and
-Secret."""
+"""A job's other children: its Service, the driver's rights in cluster deployments,
+and one attempt's ConfigMap and Secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from sparkstate_operator import actions, kept_name, labels
 from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import keys, naming, revisions
-from sparkstate_operator.objects import driver, parts
+from sparkstate_operator.objects import executor, parts
 from sparkstate_operator.objects.parts import Context, Object
 from sparkstate_spec import built_in
 
@@ -107,9 +107,9 @@ def config_map(context: Context, attempt: int, start: actions.Start, *, executor
         labels.START: json.dumps(start.document(), sort_keys=True),
         labels.CLUSTER: kept_name.of_job(context.config, context.job),
     }
-    data = {"job.yaml": driver.as_text(manifest(context, start))}
+    data = {"job.yaml": parts.as_text(manifest(context, start))}
     if context.revision.cluster and executors:
-        data["executor.yaml"] = driver.as_text(driver.executor_template(context, attempt))
+        data["executor.yaml"] = parts.as_text(executor.template(context, attempt))
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
 
 

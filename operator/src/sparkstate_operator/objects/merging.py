@@ -8,7 +8,7 @@ from typing import Any
 
 NAMED = ("containers", "initContainers", "volumes", "volumeMounts", "env", "imagePullSecrets", "ports")
 KEYS = {"volumeMounts": "mountPath"}
-"""What identifies an entry, where it is not its name."""
+"""The field that identifies an entry, where it is not its name."""
 
 
 def merge(theirs: Any, ours: Any, field: str = "") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,12 @@ def metadata(
         "namespace": context.job.namespace,
         "labels": labels.of_job(context.job.name, context.job.uid, role, attempt),
     }
+
+
+def literal(text: str) -> str:
+    """A text as an argument of a container that means just that. Kubernetes fills ``$(NAME)`` with a variable of the
+    container, which may hold a key of S3, and reads ``$$`` as one ``$``."""
+    return text.replace("$", "$$")
 
 
 def as_user(ids: Mapping[str, int], template: Object) -> Object:
@@ -128,3 +135,8 @@ def working_volumes(revision: Revision) -> tuple[list[Object], list[Object]]:
     else:
         volumes.append({"name": "work", "emptyDir": {"sizeLimit": limit} if limit else {}})
     return volumes, mounts
+
+
+def as_text(document: Object) -> str:
+    """JSON, which a YAML reader reads as well, in one stable spelling."""
+    return json.dumps(document, indent=1, sort_keys=True)

@@ -11,9 +11,10 @@ from typing import Any
 
 import croniter
 
+from sparkstate_spec import fields
 from sparkstate_spec.problems import Problem
 from sparkstate_spec.rules import flink, job, state
-from sparkstate_spec.rules.rule import Rule, View
+from sparkstate_spec.rules.rule import Rule, View, not_too_long
 
 ALL: tuple[Rule, ...] = (
     job.NAME,
@@ -35,8 +36,17 @@ SCHEDULE_COMES = Rule(
     lambda view: view[_SCHEDULE] is not None and not croniter.croniter.is_valid(view[_SCHEDULE], strict=True),
     lambda view: f"it is {view[_SCHEDULE]!r}",
 )
-"""A cron line may be spelled well and name no day that ever comes, such as the 30th of February. CEL cannot tell, so
-the rule stands beside the list."""
+BESIDE: tuple[Rule, ...] = (
+    SCHEDULE_COMES,
+    *not_too_long(*(f"spec.{line.path}" for line in fields.TABLE if line.kind == "duration")),
+)
+"""Rules that stand beside the list, because CEL cannot ask them. A cron line may be spelled well and name no day that
+ever comes, such as the 30th of February. A duration of more than 292 years is an error in CEL, which has no words."""
+
+
+def schedule(line: str) -> Problem | None:
+    """The finding about a cron line by itself, if there is one."""
+    return SCHEDULE_COMES.check(View({"spec": {"savepoints": {"schedule": line}}}))
 
 
 def check(document: Mapping[str, Any]) -> list[Problem]:

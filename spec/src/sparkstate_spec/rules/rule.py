@@ -80,6 +80,23 @@ def positive(*paths: str) -> tuple[Rule, ...]:
     return tuple(rule(path) for path in paths)
 
 
+def not_too_long(*paths: str) -> tuple[Rule, ...]:
+    """Durations with which the engine and the operator can calculate."""
+
+    def rule(path: str) -> Rule:
+        return Rule(
+            f"{path} is not too long",
+            path,
+            f"must be at most {units.LONGEST} (100 years)",
+            lambda view: (
+                view[path] is not None and units.duration_ms(view[path]) > units.duration_ms(units.LONGEST)
+            ),
+            shown(path),
+        )
+
+    return tuple(rule(path) for path in paths)
+
+
 def not_in_this_version(path: str, value: Any, what: str) -> Rule:
     """A field, or one value of it, that exists for a later version."""
     return Rule(

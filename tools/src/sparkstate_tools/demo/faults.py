@@ -64,7 +64,7 @@ class Saboteur:
     def _describe(self, process: str, pid: int, phase: str, evidence: recovery.Evidence) -> recovery.Kill:
         entry = self._log.last_of(pid, phase)
         if entry is None or entry.process != process or wall_ms() - entry.t_ms > LONGEST_HOLD_S * 1000:
-            raise AssertionError(f"process {pid} should stand in {process}:{phase}, the log says {entry}")
+            raise AssertionError(f"process {pid} should be held in {process}:{phase}, the log says {entry}")
         return recovery.Kill(
             process=process,
             pid=pid,

@@ -1,4 +1,4 @@
-"""What the flight job must have written, calculated another way. Imports nothing of sparkstate.
+"""The output that the flight job must have written, calculated another way. Imports nothing of sparkstate.
 
 A plain batch calculation: all rows of an aircraft are sorted and walked once; no state, no timers, no epochs.
 The comparison counts records: one that is missing, one too many, or one that is there twice is a difference.
@@ -28,7 +28,7 @@ COLUMNS = {"departures": DEPARTURE_COLUMNS, "grounded": GROUNDED_COLUMNS, "skipp
 
 @dataclass(frozen=True)
 class Difference:
-    """How one output differs from what was expected;
+    """How one output differs from the expected one;
 
     nothing in both counters means: equal record for record.
     """

@@ -1,4 +1,4 @@
-"""What the engine's processes write about their phases (``SPARKSTATE_PHASE_LOG``), and stopping them in one.
+"""The log that the engine's processes write about their phases (``SPARKSTATE_PHASE_LOG``), and stopping them in one.
 
 To be killed in a named phase a process is held there: a file ``<process>:<phase>`` in the folder that
 ``SPARKSTATE_HOLD_DIR`` names is taken over by the first process that enters the phase (it renames the file to
@@ -75,7 +75,7 @@ class Holds:
         folder.mkdir(parents=True, exist_ok=True)
 
     def hold(self, process: str, phase: str) -> int:
-        """The id of the process that now stands in the phase. It goes on when :meth:`release` is called."""
+        """The id of the process that is now held in the phase. It goes on when :meth:`release` is called."""
         wanted = self.folder / f"{process}:{phase}"
         wanted.touch()
         deadline = time.monotonic() + HOLD_TIMEOUT_S
@@ -87,7 +87,7 @@ class Holds:
         raise RuntimeError(f"no process {process} came into the phase {phase} within {HOLD_TIMEOUT_S:.0f} s")
 
     def is_held(self, process: str, phase: str, pid: int) -> bool:
-        """Whether that process still stands in the phase."""
+        """Whether that process is still held in the phase."""
         return (self.folder / f"held-{process}:{phase}-{pid}").exists()
 
     def release(self) -> None:

@@ -66,7 +66,7 @@ def scheduled(flights: pd.DataFrame) -> pd.Series[pd.Timestamp]:
 
 
 def in_disorder(flights: pd.DataFrame, bound: timedelta = DISORDER, seed: int = SEED) -> pd.DataFrame:
-    """The same rows, in order of event time but for displacements within ``bound``."""
+    """The same rows, in order of event time apart from displacements within ``bound``."""
     bound_ms = bound // timedelta(milliseconds=1)
     shifts = np.random.default_rng(seed).integers(0, bound_ms, len(flights), endpoint=True)
     place = scheduled(flights) + pd.to_timedelta(shifts, unit="ms")

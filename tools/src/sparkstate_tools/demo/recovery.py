@@ -1,4 +1,4 @@
-"""What a kill cost: pure calculations over the phase log and status documents."""
+"""The cost of a kill: pure calculations over the phase log and status documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparkstate_tools.demo.phaselog import Entry
 
 @dataclass(frozen=True)
 class Evidence:
-    """What there was to lose when a process was killed."""
+    """The work and state that a process could lose when it was killed."""
 
     checkpoint: int
     checkpoint_epoch: int
@@ -22,7 +22,7 @@ class Evidence:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What a convincing kill would need and is not there yet."""
+        """The things that a convincing kill would need and that are not there yet."""
         found = {
             "a completed checkpoint": self.checkpoint > 0,
             "state": self.state_bytes > 0,

@@ -30,7 +30,7 @@ STOP_TIMEOUT_S = 90.0
 
 @dataclass(frozen=True)
 class Options:
-    """What can be chosen on the command line."""
+    """The choices on the command line."""
 
     output: Path
     files: int = 120

@@ -34,14 +34,14 @@ class InMemoryJob:
         self.cancelled = False
         self.alone = False
         self.raises: Exception | None = None
-        self._requests: dict[str, documents.SavepointRequest] = {}
+        self._requests: dict[str, port.SavepointTrigger] = {}
         self._savepoints: dict[str, documents.SavepointStatus] = {}
 
     def update(self, **fields: object) -> None:
         """Replace fields of the status."""
         self.current = self.current.model_copy(update=fields)
 
-    def requests(self) -> list[documents.SavepointRequest]:
+    def requests(self) -> list[port.SavepointTrigger]:
         """The savepoint requests that started something, oldest first."""
         with self._lock:
             return list(self._requests.values())
@@ -68,8 +68,7 @@ class InMemoryJob:
     def trigger_checkpoint(self) -> int:
         return max((info.id for info in self.history), default=0) + 1
 
-    def trigger_savepoint(self, request: documents.SavepointRequest) -> documents.SavepointStatus:
-        assert request.trigger_id is not None
+    def trigger_savepoint(self, request: port.SavepointTrigger) -> documents.SavepointStatus:
         with self._lock:
             known = self._requests.setdefault(request.trigger_id, request)
             if known != request:

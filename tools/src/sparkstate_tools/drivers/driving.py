@@ -19,7 +19,7 @@ from sparkstate.control.client import ControlClient
 JOBS = Path(__file__).parent / "jobs"
 TOKEN = "token-of-the-tests"
 PATIENCE_S = 240.0
-"""How long anything may take that happens in seconds: a machine under load is slow, and that is no fault."""
+"""How long anything may take that happens in seconds: a machine under load is slow, and that is not a fault."""
 
 
 def manifest(folder: Path, job: str, **spec: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Driver:
             print(f"---- log of {self.folder}:\n{self.log()[-6000:]}")
 
     def log(self) -> str:
-        """What driver and JVM printed."""
+        """The output of driver and JVM."""
         return (self.folder / "log.txt").read_text(errors="replace")
 
     def end(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class SeenRequest:
 
 @dataclass
 class Rule:
-    """What happens to the requests that ``matches`` chooses; the first rule with ``times`` left counts."""
+    """The fate of the requests that ``matches`` chooses; the first rule with ``times`` left counts."""
 
     matches: Callable[[SeenRequest], bool]
     action: int | Loss | Callable[[], object]

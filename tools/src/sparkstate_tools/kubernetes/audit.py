@@ -1,4 +1,4 @@
-"""What the API server was asked, by whom: its audit log.
+"""The requests to the API server, and who sent them: its audit log.
 
 The log is written before each answer is sent (``--audit-log-mode=blocking``), so a test reads it without waiting.
 """

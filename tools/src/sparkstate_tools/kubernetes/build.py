@@ -1,7 +1,7 @@
 """The programs of a real Kubernetes, for the tests: found, or built once from their Go modules.
 
 A folder named by ``KUBEBUILDER_ASSETS`` (users of envtest have one) is asked first, for binaries of the same
-minor version. What is missing is built into the user's cache, ``sparkstate/<product>/<version>/``; about
+minor version. The others are built into the user's cache, ``sparkstate/<product>/<version>/``; about
 20 minutes in all on two cores. ``python -m sparkstate_tools.kubernetes.build [NAME…]`` builds by hand.
 
 Kubernetes' own ``go.mod`` replaces its staging modules by folders that the published module does not carry;

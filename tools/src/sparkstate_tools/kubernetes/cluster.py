@@ -54,7 +54,7 @@ class Cluster:
 
     @property
     def audit(self) -> AuditLog:
-        """What the API server was asked; of our own cluster only."""
+        """The requests to the API server; of our own cluster only."""
         if self.plane is None:
             raise RuntimeError("a foreign cluster has no audit log: mark the test `own_cluster`")
         return self.plane.audit

@@ -9,7 +9,7 @@ import platform
 import tarfile
 from pathlib import Path
 
-from sparkstate_tools.kubernetes.node import PAUSE
+from sparkstate_tools.kubernetes.containerd import PAUSE
 from sparkstate_tools.parts import golang
 
 PAUSE_PROGRAM = """\

@@ -46,7 +46,7 @@ def file_of(namespace: str) -> Path:
 
 
 def inside(namespace: str) -> tuple[str, str]:
-    """What a command begins with that is to run in a namespace."""
+    """The words with which a command begins to run in a namespace."""
     return "nsenter", f"--net={file_of(namespace)}"
 
 

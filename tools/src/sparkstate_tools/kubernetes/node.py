@@ -20,12 +20,11 @@ from typing import Any
 
 import yaml
 
-from sparkstate_tools.kubernetes import addresses, build, netns
+from sparkstate_tools.kubernetes import addresses, build, containerd, netns
 from sparkstate_tools.kubernetes.control_plane import ADDRESS, PODS, ControlPlane
 from sparkstate_tools.processes import Processes
 
 API_SERVER = f"https://{addresses.at(ADDRESS, 6443)}"
-PAUSE = "registry.k8s.io/pause:3.10"
 CGROUPS = Path("/sys/fs/cgroup")
 CPU_WEIGHT = 4
 """All pods of a node together count as so many processes of the machine; as one they would starve beside others."""
@@ -37,7 +36,7 @@ SYSCTLS = {"vm/overcommit_memory": "1", "kernel/panic": "10", "kernel/panic_on_o
 
 @dataclass(frozen=True)
 class Names:
-    """What a node is called in each place; ``run`` tells the nodes of two runs on one machine apart."""
+    """The names of a node in each place; ``run`` tells the nodes of two runs on one machine apart."""
 
     run: str
     number: int
@@ -87,6 +86,7 @@ class Node:
         self.plane = plane
         self.processes = Processes(folder)
         self.socket = names.volatile / "containerd.sock"
+        self.containerd = containerd.Config(folder, names.volatile / "containerd", self.socket, names.pods)
 
     @property
     def enter(self) -> list[str]:
@@ -137,8 +137,7 @@ class Node:
         make_cgroups(self.names.namespace)
         programs = build.binaries(build.NODE)
         path = f"{programs['containerd-shim-runc-v2'].parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
-        config = self._containerd_config()
-        command: list[str | Path] = [programs["containerd"], "--config", config]
+        command: list[str | Path] = [programs["containerd"], "--config", self.containerd.write()]
         self.processes.start("containerd", command, inside=self.enter, environment={"PATH": path})
         self.processes.until(lambda: self.ctr("version", check=False) is not None, 30, "containerd answers")
         self._start_kubelet(programs["kubelet"], path)
@@ -209,40 +208,6 @@ class Node:
 
     # --- configuration -------------------------------------------------------------------------------------
 
-    def _containerd_config(self) -> Path:
-        networks = self.folder / "cni"
-        networks.mkdir(exist_ok=True)
-        given = {
-            "type": "host-local",
-            "dataDir": str(self.folder / "addresses"),
-            "ranges": [[{"subnet": self.names.pods}]],
-            "routes": [{"dst": addresses.HERE.default}],
-        }
-        bridge = {
-            "type": "bridge",
-            "bridge": "cni0",
-            "isGateway": True,
-            "hairpinMode": True,
-            "ipam": given,
-        }
-        plugins = [bridge, {"type": "portmap", "capabilities": {"portMappings": True}}]
-        (networks / "10-pods.conflist").write_text(
-            json.dumps({"cniVersion": "1.0.0", "name": "pods", "plugins": plugins})
-        )
-        path = self.folder / "containerd.toml"
-        path.write_text(
-            CONTAINERD.format(
-                root=self.folder / "containerd",
-                state=self.names.volatile / "containerd",
-                socket=self.socket,
-                pause=PAUSE,
-                runc=shutil.which("runc", path=f"{os.environ['PATH']}:/usr/sbin:/sbin"),
-                networks=networks,
-                opt=self.folder / "opt",
-            )
-        )
-        return path
-
     def _start_kubelet(self, program: Path, path: str) -> None:
         ca, name = self.plane.authority, self.names.node
         serving = ca.server(f"{name}-serving", [f"DNS:{name}", f"IP:{self.names.address}"])
@@ -302,40 +267,6 @@ class Node:
         config.write_text(yaml.safe_dump(settings))
         command: list[str | Path] = [program, f"--config={config}", f"--hostname-override={self.names.node}"]
         self.processes.start("kube-proxy", command, inside=self.enter, environment={"PATH": path})
-
-
-CONTAINERD = """\
-version = 3
-root = "{root}"
-state = "{state}"
-oom_score = 0
-[grpc]
-  address = "{socket}"
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = "overlayfs"
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = "{pause}"
-[plugins.'io.containerd.cri.v1.runtime']
-  # Where a container may not raise its priority against the out-of-memory killer, no pod would start otherwise.
-  restrict_oom_score_adj = true
-  [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = "runc"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-        BinaryName = "{runc}"
-        SystemdCgroup = false
-        Root = "{state}/runc"
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]
-    conf_dir = "{networks}"
-[plugins.'io.containerd.grpc.v1.cri']
-  disable_tcp_service = true
-  stream_server_address = "127.0.0.1"
-  stream_server_port = "0"
-[plugins.'io.containerd.internal.v1.opt']
-  path = "{opt}"
-"""
 
 
 def make_cgroups(name: str) -> None:

@@ -1,7 +1,7 @@
 """A cluster with nodes on this machine: control plane, nodes, their network, and an S3 server that pods reach.
 
 Everything lives in network namespaces named ``sst-<run>-…`` without a way out; ports of the host's loopback lead
-to the API server and to the S3 server. What a killed run left behind is cleared when the next one starts.
+to the API server and to the S3 server. When a run starts, it clears the remains of a killed one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class NodeCluster:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What a command begins with that is to run beside the control plane."""
+        """The words with which a command begins to run beside the control plane."""
         return netns.inside(Names(self.run, 1).bridge)
 
     def add_node(self) -> Node:
@@ -94,8 +94,8 @@ class NodeCluster:
             self.archives.append(archive)
 
     def offer(self, port: int, target: netns.Address) -> str:
-        """Lets pods reach a server of the host's loopback, at that port (0: any); returns host and port as pods
-        see it."""
+        """Lets pods reach a server of the host's loopback, at that port (0: any);
+        returns host and port as pods see it."""
         forward = netns.out_of(self.door, (ADDRESS, port), target)
         self.stack.callback(forward.close)
         return addresses.at(ADDRESS, forward.port)

@@ -1,4 +1,4 @@
-"""Writes the input of the large-state job: Parquet files in the order in which they are to be read, and plan.json."""
+"""Writes the input of the large-state job: Parquet files in the order in which the job reads them, and plan.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a large-state input consists of, as pure arithmetic on numpy arrays: input, expectation and check share only
+"""The rows of a large-state input, as pure arithmetic on numpy arrays: input, expectation and check share only
 this file's definition of the rows; the expectation never runs the job's code."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan:
 
     @classmethod
     def load(cls, folder: Path) -> Plan:
-        """What :meth:`save` wrote."""
+        """The plan that :meth:`save` wrote."""
         return cls(**json.loads((folder / FILE).read_text()))
 
     def visits(self, number: int, keys: Numbers) -> npt.NDArray[np.bool_]:

@@ -97,6 +97,11 @@ class Kubelet:
         phase = "Running" if beside else "Succeeded" if code == 0 else "Failed"
         self._status(pod, phase, {"terminated": ended}, container=container, beside=beside)
 
+    def unpulled(self, pod: str, message: str, *, container: str = "driver") -> None:
+        """Its image cannot be pulled, as the runtime says."""
+        waits = {"reason": "ErrImagePull", "message": message}
+        self._status(pod, "Pending", {"waiting": waits}, container=container)
+
     def init_fails(self, pod: str, init: str, code: int) -> None:
         """Its init container has failed, and waits to be started again; the driver waits for it."""
         if not (self._cluster.get("pod", pod, self._namespace) or {})["spec"].get("nodeName"):
@@ -131,7 +136,7 @@ class Kubelet:
         )
 
     def gone(self, pod: str) -> None:
-        """What a kubelet does last for a pod that is being deleted: its object goes."""
+        """The last act of a kubelet for a pod that is being deleted: its object goes."""
         self._cluster.kubectl(
             "delete",
             "pod",

@@ -54,7 +54,7 @@ class OperatedNamespace:
         """The job of this namespace, not yet created."""
         return job(self.namespace, self.name, **spec)
 
-    def finish_task(self, name: str, word: Mapping[str, Any] | None = None) -> None:
+    def finish_command(self, name: str, word: Mapping[str, Any] | None = None) -> None:
         """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
         ``word`` says (``ok``). A command that has ended and is gone by now has no pod any more."""
         chosen = f"batch.kubernetes.io/job-name={name}"
@@ -73,12 +73,12 @@ class OperatedNamespace:
             told = word or {"ok": True}
             self.kubelet.end(pod, 0 if told["ok"] else 5, dict(told), container="command")
 
-    def run_task(self, name: str) -> dict[str, Any]:
+    def run_command(self, name: str) -> dict[str, Any]:
         """Run the engine command that the Job of that name asks for, as its container would, and let its pod end with
         the word that it left; returns that word."""
-        task = self.cluster.get("job", name, self.namespace)
-        assert task is not None, f"{name} is gone"
-        spec = task["spec"]["template"]["spec"]
+        command = self.cluster.get("job", name, self.namespace)
+        assert command is not None, f"{name} is gone"
+        spec = command["spec"]["template"]["spec"]
         (container,) = spec["containers"]
         arguments = list(container["args"])
         for volume in spec["volumes"]:
@@ -97,22 +97,22 @@ class OperatedNamespace:
             timeout=120,
         )
         word: dict[str, Any] = json.loads(said.read_text())
-        self.finish_task(name, word)
+        self.finish_command(name, word)
         return word
 
-    def run_next_task(self, verb: str, timeout_s: float = 60) -> dict[str, Any]:
+    def run_next_command(self, verb: str, timeout_s: float = 60) -> dict[str, Any]:
         """Wait for an engine command whose first words are these, and run it."""
 
         def found() -> str | None:
-            for task in self.cluster.items("jobs", self.namespace):
-                (container,) = task["spec"]["template"]["spec"]["containers"]
-                if " ".join(container["args"]).startswith(verb) and not task.get("status", {}).get(
+            for command in self.cluster.items("jobs", self.namespace):
+                (container,) = command["spec"]["template"]["spec"]["containers"]
+                if " ".join(container["args"]).startswith(verb) and not command.get("status", {}).get(
                     "conditions"
                 ):
-                    return str(task["metadata"]["name"])
+                    return str(command["metadata"]["name"])
             return None
 
-        return self.run_task(self.cluster.until(found, f"a command `{verb}` is there", timeout_s))
+        return self.run_command(self.cluster.until(found, f"a command `{verb}` is there", timeout_s))
 
     @property
     def kubelet(self) -> Kubelet:

@@ -41,7 +41,7 @@ class Operator:
         return found
 
     def errors(self) -> list[str]:
-        """What the log holds at level error, and tracebacks at any level."""
+        """The lines of the log at level error, and tracebacks at any level."""
         return [json.dumps(line) for line in self.lines() if line["level"] == "error" or "traceback" in line]
 
     def wait(self, timeout_s: float = 30.0) -> int:
@@ -81,7 +81,7 @@ def start(
 ) -> Operator:
     """Start one that watches ``namespaces``; its Lease is called like the first. End it with ``stop`` or ``kill``.
 
-    ``key_secret``: where its key is, or is to be; without, it has the tests' own.
+    ``key_secret``: where its key is, or will be; without, it has the tests' own.
     """
     key = folder / "key"
     key.write_text(KEY)

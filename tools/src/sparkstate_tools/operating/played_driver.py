@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sparkstate import keys
 from sparkstate.control import documents, server
+from sparkstate.control.port import SavepointTrigger
 from sparkstate_operator.core import keys as attempt_keys
 from sparkstate_tools.drivers import control_job
 from sparkstate_tools.operating.operator_process import KEY
@@ -29,7 +30,7 @@ class PlayedDriver(control_job.InMemoryJob):
             )
         )
 
-    def until_asked(self, timeout_s: float = 20.0) -> documents.SavepointRequest:
+    def until_asked(self, timeout_s: float = 20.0) -> SavepointTrigger:
         """The newest savepoint request, once there is one."""
         deadline = time.monotonic() + timeout_s
         while not self.requests():
@@ -37,10 +38,10 @@ class PlayedDriver(control_job.InMemoryJob):
             time.sleep(0.05)
         return self.requests()[-1]
 
-    def complete(self, request: documents.SavepointRequest, location: str) -> None:
+    def complete(self, request: SavepointTrigger, location: str) -> None:
         """The savepoint is there."""
         self.finish_savepoint(
-            str(request.trigger_id), status=documents.SavepointPhase.COMPLETED, location=location, epoch=7
+            request.trigger_id, status=documents.SavepointPhase.COMPLETED, location=location, epoch=7
         )
 
     def checkpoints_done(self, number: int) -> None:

@@ -34,7 +34,9 @@ def chromium() -> str:
     if named:
         found = shutil.which(named)
         if found is None:
-            raise NoBrowser(f"SPARKSTATE_CHROMIUM is {named!r}, which is no program; name one, or unset it")
+            raise NoBrowser(
+                f"SPARKSTATE_CHROMIUM is {named!r}, which is not a program; name one, or unset it"
+            )
         return found
     return _on_path() or _install()
 

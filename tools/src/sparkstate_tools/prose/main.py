@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import proselint.checks
@@ -13,17 +13,15 @@ from proselint.registry import CheckRegistry
 from proselint.tools import LintFile
 
 from sparkstate_tools.checkout import ROOT
-from sparkstate_tools.prose import rules, texts, vocabulary
+from sparkstate_tools.prose import literals, rules, texts, vocabulary, wrapping
 
-SOURCES = ("spec/src", "engine/src", "operator/src")
+SOURCES = ("spec/src", "engine/src", "operator/src", "tools/src")
+READERS: dict[str, Callable[[str], str]] = {".md": texts.markdown, ".py": literals.python}
 ELSEWHERE = {
-    "docs/faults.md": "its lines are written by the tests that break things",
-    "docs/real-nodes.md": "its lines are written by the tests on real nodes",
-    "docs/rest-api.md": "its words are those of the models in engine/src/sparkstate/control",
-    "docs/metrics.md": "its words are those of engine/src/sparkstate/control",
     "CHANGELOG.md": "what has been released is not written anew",
 }
-"""Pages that are not read, and where their words come from."""
+"""Pages that are not read, and why."""
+ORPHAN = "sparkstate.orphan"
 
 
 def register() -> None:
@@ -34,7 +32,7 @@ def register() -> None:
 
 
 def files() -> list[Path]:
-    """What ``make check`` reads: the pages and sources that git knows."""
+    """The files that ``make check`` reads: the pages and sources that git knows."""
     known = subprocess.run(
         ["git", "ls-files", "*.md", *SOURCES], cwd=ROOT, capture_output=True, check=True, text=True
     )
@@ -49,13 +47,16 @@ def faults(name: str, content: str) -> Iterator[tuple[int, str, str]]:
     off = dict.fromkeys(vocabulary.OFF, False)  # first: proselint takes the first path that fits
     checks = off | {path: on for path, on in DEFAULT["checks"].items() if path not in off}
     checks |= {check.path: True for check in rules.ALL}
-    prose = LintFile(name, texts.READERS[suffix](content) or " ")
+    prose = LintFile(name, READERS[suffix](content) or " ")
     for found in prose.lint({"max_errors": 1000, "checks": checks}):
         result = found.check_result
         words = prose.content[slice(*result.span)].strip().lower()
         known = any(result.check_path == path and known in words for path, known in vocabulary.KNOWN)
         if not known and re.search("[a-z]", words):  # figures of a table may repeat
             yield found.pos[0], result.check_path, " ".join(result.message.split())
+    if suffix == ".py":
+        for line, words in wrapping.orphans(content):
+            yield line, ORPHAN, f"«{words}»: wrap the paragraph so that its last line has three words or more"
 
 
 def main(arguments: Sequence[str]) -> int:

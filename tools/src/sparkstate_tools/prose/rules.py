@@ -1,4 +1,4 @@
-"""What counts as a fault. Most rules are a pattern: German word order and abstract passives have a few known shapes.
+"""The list of faults. Most rules are a pattern: German word order and abstract passives have a few known shapes.
 
 A rule asks for another sentence, not for another word in the place of the one that it names. Where a sentence
 is right all the same, write it otherwise: there is no comment that switches a rule off.
@@ -16,16 +16,16 @@ LONGEST_SENTENCE = 40  # words; code counts as one. Flowing text of kopf and tri
 _PATTERNS = Fancy(RegexOptions(case_insensitive=False, multi_line=True))
 
 # A sentence, an item of a list or a cell of a table begins here.
-_START = r"(?:^[-*>]? ?|(?<=[.;:!?] )|(?<=¦ )|(?<=\*\* )|(?<=\]\. ))"
+_START = r"(?:^[-*>]?\x20?|(?<=[.;:!?] )|(?<=¦ )|(?<=\*\* )|(?<=\]\. ))"
 _WORD = r"[A-Za-z][A-Za-z'’-]*|`_+`|\d[\d.,]*"
 _BREAK = re.compile(r"[.?!;:](?=[\s)*¦]|$)|¦|\n\s*\n|\n\s*(?:[-*]|\d+\.) ")
 
 
 def pattern(name: str, shape: str, message: str) -> Check:
-    """A rule that finds one shape of words; lower and upper case differ."""
+    """A rule that finds one shape of words, which may go over the end of a line; lower and upper case differ."""
     return Check(
         path=f"sparkstate.{name}",
-        check_type=types.ExistenceSimple(pattern=shape),
+        check_type=types.ExistenceSimple(pattern=shape.replace(" ", r"[ \n]")),
         engine=_PATTERNS,
         message=message,
     )
@@ -54,6 +54,11 @@ OF_WHAT = pattern(
     r"\b(?:of|from|by|to|with|for|on|in) what (?:is|are|was|were|has|have|lies|stands|comes?|goes)\b|"
     r"(?:^|[.;:!?¦(—–] ?)(?:[Oo]f|[Bb]y|[Ff]rom|[Tt]o|[Ff]or|[Ww]ith) whom\b",
     "«{}»: name the thing or the person",
+)
+BY_WHO = pattern(
+    "by-who",
+    r"\b(?:of|from|by|to|with|for|on|than) who\b",
+    "«{}»: name the person or the program",
 )
 IS_TO = pattern(
     "is-to",
@@ -124,6 +129,7 @@ ALL = (
     *(
         HEADLESS,
         OF_WHAT,
+        BY_WHO,
         IS_TO,
         CLEFT,
         ALSO,

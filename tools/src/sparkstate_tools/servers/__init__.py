@@ -1,1 +1,1 @@
-"""Servers that are started beside a job: S3, Kafka, and a proxy that breaks requests to them."""
+"""Servers that are started beside a job: S3, Kafka, a registry of images, and a proxy that breaks requests."""

@@ -1,6 +1,6 @@
 """A proxy before a real S3 server that breaks a part of the requests, on a schedule that a seed decides.
 
-What breaks is a pure function of seed, request and how many of its kind there were: a request's kind is its method and
+A fault is a pure function of seed, request and how many of its kind there were: a request's kind is its method and
 path with random parts left out. So threads that overtake each other change nothing, and a seed repeats its faults.
 The proxy speaks as much HTTP/1.1 as S3 clients need, on loopback only.
 """
@@ -49,7 +49,7 @@ class Schedule:
     kinds: tuple[str, ...] = KINDS
 
     def fault(self, request: Message, nth: int) -> str | None:
-        """What happens to the ``nth`` request of its kind. Only what a real server could do: 412 for conditional
+        """The fault of the ``nth`` request of its kind. Only faults that a real server has: 412 for conditional
         writes, 409 for writes.
         """
         rng = random.Random(f"{self.seed} {kind_of(request)} {nth}")
@@ -82,7 +82,7 @@ class FaultProxy:
     target: int
     schedule: Schedule = field(default_factory=Schedule)
     happened: list[str] = field(default_factory=list)
-    """What was broken since :meth:`use`, for the report of a failure."""
+    """All faults since :meth:`use`, for the report of a failure."""
     watch: Callable[[Message], None] = lambda request: None
     """Sees every request before it is passed on."""
     refuse: Callable[[Message], str | None] = lambda request: None
@@ -226,7 +226,7 @@ class FaultProxy:
 
 
 def error_answer(status: str, request: Message, code: str = "") -> bytes:
-    """What an S3 server says with that status, and with ``code`` if it is not the usual one."""
+    """The answer of an S3 server with that status, and with ``code`` if it is not the usual one."""
     body = f"<Error><Code>{code or CODES[status]}</Code><Message>on purpose</Message></Error>".encode()
     head = f"HTTP/1.1 {status} Broken\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + (b"" if request.words[0] == "HEAD" else body)

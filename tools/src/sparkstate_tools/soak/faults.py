@@ -1,4 +1,4 @@
-"""What is broken during the soak and when: a pure function of the seed.
+"""The faults of the soak and their times: a pure function of the seed.
 
 The epochs come in blocks of 5,000. In the first fifth of a block processes are killed every 60 epochs or so; in the
 rest only storage fails, so that processes live long enough to fill their caches and then to show what they leak.
@@ -15,7 +15,7 @@ BUSY = 1000
 
 
 class Fault(enum.StrEnum):
-    """What happens."""
+    """The kinds of faults."""
 
     KILL_SLOT = "a slot is killed"
     KILL_DRIVER = "the driver is killed"

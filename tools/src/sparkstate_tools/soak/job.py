@@ -41,7 +41,7 @@ class Totals(KeyedProcessFunction):
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    """What the driver calls."""
+    """The function that the driver calls."""
     _watch_heap(spark, Path(params["heap"]), float(params["heap_every_s"]))
     reader = spark.readStream.schema("k long, id long, v long, at long").option("maxFilesPerTrigger", 1)
     rows = reader.option("maxFileAge", FILES_REMEMBERED).parquet(params["input"])

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="forget what there is and begin anew")
     parser.add_argument(
-        "--page", action="store_true", help="only write docs/reliability.md from what was soaked"
+        "--page", action="store_true", help="only write docs/reliability.md from earlier soaks"
     )
     return parser
 

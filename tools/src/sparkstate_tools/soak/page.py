@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparkstate_tools.soak import report
@@ -53,25 +56,64 @@ Soaks have found these faults, which are now fixed:
   file of the socket at exit: 130 bytes for each epoch, without any bound. The names of deleted sockets are now
   removed every thousand epochs.
 
-The JVM's live heap is measured without softly referenced objects, after Python's garbage has been collected,
-and after Spark has dropped the blocks of dead broadcasts. The table `hashmap` is from a run on two processors
-with little other work; for six minutes, tests with the lowest priority ran as well. Every quantity in it is flat.
+The table `hashmap` is from a run of 2026-11-25 with all of these fixes, on two processors with little other work. For
+six minutes, tests with the lowest priority ran as well. The JVM's live heap is measured without softly referenced
+objects, after Python's garbage has been collected, and after Spark has dropped the blocks of dead broadcasts.
 
-With earlier versions, HashMap went through 55,286 epochs and 3,823 checkpoints in one soak of eight parts, and through
-20,931 and 21,300 epochs in two others. In these soaks the live heap grew, or, where other work shared the machine, the
-times did. RocksDB went through 20,001 epochs and 2,740 checkpoints. Every published row was right, and the soaks found
-the faults above. The table `rocksdb` is from before the fix of the driver's heaps; its live heap is that of the later
-part, from epoch 10,992.
+The table `rocksdb` is from a run of 2026-11-24, on two processors that other work shared. It is from before the fixes
+of the driver's heaps, of the list with `89.compact`, of the cached lists and of the sockets' names. RocksDB has not
+been soaked in full since then. The live heap in this table is that of the later part, from epoch 10,992. It still
+contains what only Python's garbage refers to, and the blocks of dead broadcasts.
+
+Every quantity in both tables is flat.
+
+Each backend was soaked before, with earlier versions: RocksDB through 20,001 epochs and 2,740 checkpoints, and HashMap
+through 55,286 epochs and 3,823 checkpoints in eight parts, then through 20,931 and 21,300 epochs. In these soaks the
+live heap grew, or the times grew where other work shared the machine. Every published row was right, and the soaks
+found the faults above.
 """
 
 
+@dataclass(frozen=True)
+class Section:
+    """One soak's part of the page."""
+
+    name: str
+    """Its folder's."""
+    text: str
+    """The summary, which begins with the backend, and the table."""
+
+    @property
+    def backend(self) -> str:
+        return self.text.partition(":")[0]
+
+
 def write(path: Path, folder: Path) -> int:
-    """Write the page from what lies in the folder of the soaks; 0."""
-    parts = [_HEAD]
-    for soaked in sorted(folder.glob("*/soak.json")):
-        story = report.read(soaked.parent)
-        table = report.markdown(report.table(report.trends(story)))
-        parts.append(f"\n## {soaked.parent.name}\n\n{report.summary(story)}\n\n{table}\n")
-    path.write_text("".join(parts))
-    print(f"wrote {path}")
+    """Write the page from the folder of the soaks, and keep what other backends have there; 0.
+
+    The backends are often soaked on different machines and days, so a folder seldom holds all of them.
+    """
+    stories = {saved.parent.name: report.read(saved.parent) for saved in folder.glob("*/soak.json")}
+    soaked = [Section(name, _text(story)) for name, story in stories.items() if story.samples]
+    renewed = {section.backend for section in soaked}
+    before = sections(path.read_text()) if path.exists() else []
+    kept = [section for section in before if section.backend not in renewed]
+    path.write_text(render([*soaked, *kept]))
+    print(f"wrote {path}; kept as they were: {', '.join(section.name for section in kept) or 'none'}")
     return 0
+
+
+def render(found: Sequence[Section]) -> str:
+    """The page with these sections, by name."""
+    ordered = sorted(found, key=lambda section: section.name)
+    return _HEAD + "".join(f"\n## {section.name}\n\n{section.text}\n" for section in ordered)
+
+
+def sections(page: str) -> list[Section]:
+    """Those of a written page."""
+    pieces = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)[1:]
+    return [Section(name, text.strip()) for name, text in zip(pieces[::2], pieces[1::2], strict=True)]
+
+
+def _text(story: report.Story) -> str:
+    return f"{report.summary(story)}\n\n{report.markdown(report.table(report.trends(story)))}"

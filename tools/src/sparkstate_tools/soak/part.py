@@ -37,7 +37,7 @@ seconds: by default they stay for a second per free MiB, and the live heap was a
 
 @dataclass(frozen=True)
 class Options:
-    """What is soaked, fixed by the first part."""
+    """The settings of a soak, fixed by the first part."""
 
     backend: str
     seed: int = 1
@@ -77,7 +77,6 @@ class Part:
             self._input, folder / "s3" / "data" / "state" / OUTPUT, folder / "reader.json", self._delete
         )
         self._epoch = self._checkpoint = 0
-        self._claims: list[float] = []
         self._logs_read: set[str] = set()
         self._began = time.monotonic()
 

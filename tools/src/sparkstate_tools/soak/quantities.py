@@ -1,4 +1,4 @@
-"""What must not grow: each line of the soak's table, with how much of it is noise."""
+"""The quantities that must not grow: each line of the soak's table, with how much of it is noise."""
 
 from __future__ import annotations
 

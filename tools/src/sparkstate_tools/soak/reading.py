@@ -2,7 +2,7 @@
 
 Each row must come exactly once. A key's largest total among the rows of one file must be the key's total after that
 file, because an epoch reads one file and all values are positive; so the check sees every epoch's state, not only the
-last one's. What was checked is on the disk before the files go, so that a new part of the soak goes on there.
+last one's. The result is on the disk before the files go, so that a new part of the soak goes on there.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,12 @@ class Story:
         seconds: float = sum(event["seconds"] for event in self.events if event["kind"] == "part")
         return seconds / 3600
 
+    @property
+    def ended(self) -> str:
+        """The day of the newest sample, UTC."""
+        newest: float = max((sample["at_ms"] for sample in self.samples), default=0)
+        return datetime.fromtimestamp(newest / 1000, UTC).date().isoformat()
+
     def faults(self) -> Counter[str]:
         """How often each fault was carried out."""
         return Counter(event["fault"] for event in self.events if event["kind"] == "fault")
@@ -47,7 +54,7 @@ class Story:
 
 
 def read(folder: Path) -> Story:
-    """What one soak left in its folder."""
+    """The story that one soak left in its folder."""
     options = json.loads((folder / "soak.json").read_text())
     return Story(options["backend"], _lines(folder / "samples.jsonl"), _lines(folder / "events.jsonl"))
 
@@ -97,10 +104,11 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def summary(story: Story) -> str:
-    """What the run went through, in two sentences."""
+    """The story of the run, in a few sentences."""
     faults = ", ".join(f"{fault} {times} times" for fault, times in sorted(story.faults().items()))
     return (
         f"{story.backend}: {story.epochs:,} epochs, {story.checkpoints:,} checkpoints begun, {story.hours:.1f} hours "
         f"in {story.count('part')} part(s). {faults or 'Nothing was broken'}. "
-        f"The reader checked every row of {max((s['complete'] for s in story.samples), default=0):,} input files."
+        f"The reader checked every row of {max((s['complete'] for s in story.samples), default=0):,} input files. "
+        f"The run ended on {story.ended}."
     )

@@ -1,4 +1,4 @@
-"""What the soak measures: processes by ``/proc``, the local disk, the stored objects, and times from the phase log."""
+"""The soak's measurements: processes by ``/proc``, the local disk, the stored objects, and times from the phase log."""
 
 from __future__ import annotations
 

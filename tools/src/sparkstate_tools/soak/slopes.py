@@ -22,7 +22,7 @@ class Quantity:
     title: str
     unit: str
     scale: float
-    """What a sample is divided by for the table."""
+    """The number by which a sample is divided for the table."""
     floor: float
     """Growth below this, in the sample's own unit, is noise whatever its relation to the median."""
     tolerance: float = 0.1
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Trend:
-    """What became of a quantity over the run."""
+    """The course of a quantity over the run."""
 
     quantity: Quantity
     points: int

@@ -1,1 +1,1 @@
-"""What a run of the tests has said, and what of it counts."""
+"""The results of a run of the tests, and which of them count."""

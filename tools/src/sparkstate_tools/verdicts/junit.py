@@ -22,7 +22,7 @@ class Case:
     seconds: float
     message: str
     properties: tuple[tuple[str, str], ...] = ()
-    """What the test recorded about itself, as (name, value)."""
+    """The facts that the test recorded about itself, as (name, value)."""
 
     @property
     def address(self) -> str:
@@ -75,7 +75,7 @@ def node_id(file: str, classname: str, name: str) -> str:
 
 
 def outcomes(cases: Iterable[Case]) -> dict[str, set[str]]:
-    """What happened to each node: a set, because parameters make several cases of one function."""
+    """The outcomes of each node: a set, because parameters make several cases of one function."""
     result: dict[str, set[str]] = {}
     for case in cases:
         result.setdefault(case.node, set()).add(case.outcome)

@@ -2,7 +2,7 @@
 
 Tests with real parts run beside others on machines that may be busy, where a time limit or a lease can run out though
 nothing is wrong. Such a test is run once more, alone, after all stages: what fails again has failed, what passes is
-listed in the report with what it said first. More than a handful of failures is no accident and gets no second run.
+listed in the report with what it said first. More than a handful of failures is not an accident and gets no second run.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ in another thread beside commits.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 from sparkstate.backends import base, canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
-from sparkstate.backends.hashmap import tables
+from sparkstate.backends.hashmap import column_table, tables
 from sparkstate.backends.layered_dict import View
 
 TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
@@ -25,7 +26,7 @@ class FrozenTable:
     """A table as it was; ``key_groups`` is the operator's key → key group (it may have grown since)."""
 
     spec: TableSpec
-    view: View
+    view: Any
     key_groups: Mapping[Any, int]
 
 
@@ -61,12 +62,29 @@ class HashMapSnapshot:
         self._path.unlink(missing_ok=True)
 
 
-def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow]:
+def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.RowBlock]:
     if table.spec.kind in TIMERS:
         yield from heap_timers.rows(table.view, table.spec, number)
         return
     codec = canonical.TableCodec(table.spec)
-    cells = table.view.merged()
+    if isinstance(table.view, column_table.ColumnTableView):
+        others = table.view.others
+        blocks = (
+            block for part in table.view.columns.live() for block in column_table.blocks_of(number, part)
+        )
+        if others.merged():
+            rows = (CanonicalRow(number, *row) for block in blocks for row in block.rows)
+            yield from heapq.merge(rows, _rows_of_cells(codec, number, table, others))
+        else:
+            yield from blocks
+    else:
+        yield from _rows_of_cells(codec, number, table, table.view)
+
+
+def _rows_of_cells(
+    codec: canonical.TableCodec, number: int, table: FrozenTable, view: View
+) -> Iterator[CanonicalRow]:
+    cells = view.merged()
     by_group: defaultdict[int, list[base.Cell]] = defaultdict(list)
     for cell in cells:
         by_group[table.key_groups[base.key_of(cell)]].append(cell)

@@ -6,22 +6,45 @@ table hands out. The lists and dicts of list and map states are the exception: r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import abc
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkstate.backends import base, heap_timers
 from sparkstate.backends.base import DELETED, CanonicalRow, Cell, TableChanges, TableSpec
-from sparkstate.backends.canonical import TableCodec
+from sparkstate.backends.canonical import RowBlock, TableCodec
+from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde import composite
 
 
-class _Cells:
+class _Cells(abc.ABC):
     """The common part of the tables of cells."""
 
-    def __init__(self, spec: TableSpec) -> None:
+    def __init__(self, spec: TableSpec, key_groups: KeyGroupsOfKeys) -> None:
         self.spec = spec
         self.cells = LayeredDict()
+        self.key_groups = key_groups
+
+    def note_groups(self, changes: TableChanges, kgs: Mapping[Any, int]) -> None:
+        """Remember the key groups of the changes' keys."""
+        for cells in (changes.values, changes.lists, changes.maps):
+            self.key_groups.add(cells.keys(), kgs)
+
+    def load(self, codec: TableCodec, block: RowBlock) -> None:
+        """Take in rows of a snapshot."""
+        for row in block.rows:
+            self._load(codec, CanonicalRow(block.table, *row))
+
+    @abc.abstractmethod
+    def _load(self, codec: TableCodec, row: CanonicalRow) -> None:
+        """Take in one row."""
+
+    def _cell(self, codec: TableCodec, row: CanonicalRow) -> Cell:
+        """The cell of a loaded row, whose key group is remembered."""
+        cell = codec.cell(row.key, row.namespace)
+        self.key_groups.by_key[base.key_of(cell)] = row.key_group
+        return cell
 
     def freeze(self) -> View:
         return self.cells.freeze()
@@ -44,7 +67,7 @@ class HashMapValueTable(_Cells):
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         return self.cells.get_many(cells)
 
-    def apply(self, changes: TableChanges) -> int:
+    def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         """Apply one epoch's changes; the number of deletions."""
         self.cells.fold()
         gone = [cell for cell, value in changes.values.items() if value is DELETED]
@@ -58,9 +81,9 @@ class HashMapValueTable(_Cells):
                 self.cells.set(cell, value)
         return len(gone)
 
-    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+    def _load(self, codec: TableCodec, row: CanonicalRow) -> None:
         assert codec.value_type is not None
-        self.cells.set(codec.cell(row.key, row.namespace), codec.value_type.decode(row.value))
+        self.cells.set(self._cell(codec, row), codec.value_type.decode(row.value))
 
 
 class HashMapListTable(_Cells):
@@ -70,7 +93,7 @@ class HashMapListTable(_Cells):
         items = self.cells.get(cell)
         return [] if items is ABSENT else list(items)
 
-    def apply(self, changes: TableChanges) -> int:
+    def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         self.cells.fold()
         deletions = 0
         for cell, change in changes.lists.items():
@@ -92,9 +115,9 @@ class HashMapListTable(_Cells):
             stored = self.cells.get(cell)
             self.cells.set(cell, list(items) if stored is ABSENT else [*stored, *items])
 
-    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+    def _load(self, codec: TableCodec, row: CanonicalRow) -> None:
         assert codec.value_type is not None
-        self._append(codec.cell(row.key, row.namespace), [codec.value_type.decode(row.value)])
+        self._append(self._cell(codec, row), [codec.value_type.decode(row.value)])
 
 
 class HashMapMapTable(_Cells):
@@ -108,7 +131,7 @@ class HashMapMapTable(_Cells):
         entries = self.cells.get(cell)
         return {} if entries is ABSENT else dict(entries)
 
-    def apply(self, changes: TableChanges) -> int:
+    def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         self.cells.fold()
         deletions = 0
         for cell, change in changes.maps.items():
@@ -132,10 +155,10 @@ class HashMapMapTable(_Cells):
             return {} if stored is ABSENT else dict(stored)
         return own  # type: ignore[no-any-return]
 
-    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
+    def _load(self, codec: TableCodec, row: CanonicalRow) -> None:
         assert codec.value_type is not None
         assert codec.user_key is not None
-        entries = self._own(cell := codec.cell(row.key, row.namespace))
+        entries = self._own(cell := self._cell(codec, row))
         entries[codec.user_key.decode(row.sub)[0]] = codec.value_type.decode(row.value)
         self.cells.set(cell, entries)
 
@@ -151,10 +174,13 @@ class HashMapTimerTable(heap_timers.HeapTimerTable):
         """None: timers carry their own key groups."""
         return iter(())
 
+    def note_groups(self, changes: TableChanges, kgs: Mapping[Any, int]) -> None:
+        """Remember nothing, for the same reason."""
+
     def rows(self) -> int:
         return len(self)
 
-    def apply(self, changes: TableChanges) -> int:
+    def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         for timer, registered in changes.timers.items():
             if registered:
                 self.add(timer)
@@ -162,24 +188,10 @@ class HashMapTimerTable(heap_timers.HeapTimerTable):
                 self.remove(timer)
         return 0
 
-    def load(self, codec: TableCodec, row: CanonicalRow) -> None:
-        self.add(codec.timer(row))
-
-
-HashMapTable = HashMapValueTable | HashMapListTable | HashMapMapTable | HashMapTimerTable
-
-
-def create_table(spec: TableSpec) -> HashMapTable:
-    """An empty table of the spec's kind."""
-    match spec.kind:
-        case base.StateKind.LIST:
-            return HashMapListTable(spec)
-        case base.StateKind.MAP:
-            return HashMapMapTable(spec)
-        case base.StateKind.EVENT_TIMERS | base.StateKind.PROCESSING_TIMERS:
-            return HashMapTimerTable(spec)
-        case _:
-            return HashMapValueTable(spec)
+    def load(self, codec: TableCodec, block: RowBlock) -> None:
+        """Take in rows of a snapshot."""
+        for row in block.rows:
+            self.add(codec.timer(CanonicalRow(block.table, *row)))
 
 
 def rows_of_cell(

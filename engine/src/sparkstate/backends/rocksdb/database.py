@@ -1,14 +1,13 @@
 """The one owner of an open RocksDB: everything that would keep it open is held, and let go, here.
 
 rocksdict does not close a database while a column family, iterator or snapshot of it lives, and an open one
-does not survive a fork. Reads, writes and flushes go through this class; the rest of the package never sees
-rocksdict.
+does not survive a fork. Reads, writes and flushes go through this class; the rest of the package never sees rocksdict.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,15 @@ from sparkstate.clock import Clock
 _STALL_FIRST_S = 0.001
 _STALL_LONGEST_S = 0.5
 _STALL_TIMEOUT_S = 300.0
-"""For so long a refused write is tried again while neither flush nor compaction runs; one that runs is waited for."""
+"""For so long a refused write is tried again while neither flush nor compaction runs;
+the write waits for a running one."""
 
 NewOptions = Callable[[], tuple[Any, list[Any]]]
 """Makes a rocksdict ``Options`` for a database or a column family, and the private caches that it uses."""
 
 
 class Database:
-    """An open RocksDB in ``path``. ``new_options`` makes a rocksdict ``Options`` for it or a column
-    family.
-    """
+    """An open RocksDB in ``path``. ``new_options`` makes a rocksdict ``Options`` for it or a column family."""
 
     def __init__(
         self, path: Path, new_options: NewOptions, families: Iterable[str], clock: Clock, reads: Reads
@@ -91,9 +89,7 @@ class Database:
         return dict(self._families)
 
     def check(self) -> None:
-        """Raise if this object cannot be used: in another process, after ``close``, or after a failed
-        write.
-        """
+        """Raise if this object cannot be used: in another process, after ``close``, or after a failed write."""
         if os.getpid() != self._pid:
             raise errors.StateError(
                 f"the state in {self.path} was opened by process {self._pid} and is used by its fork "
@@ -108,7 +104,7 @@ class Database:
             )
 
     def write(
-        self, writes: Sequence[FamilyWrites], batch_bytes: int, before_batch: Callable[[], None]
+        self, writes: Iterable[FamilyWrites], batch_bytes: int, before_batch: Callable[[], None]
     ) -> None:
         """Apply all writes in batches of at most ``batch_bytes`` (0 = by number of rows only), each after a
         call of ``before_batch``, which may make room.
@@ -157,10 +153,6 @@ class Database:
             else:
                 return
 
-    def write_stopped(self) -> bool:
-        """Whether RocksDB refuses writes until a flush or compaction is done."""
-        return bool(self._db.property_int_value("rocksdb.is-write-stopped"))
-
     def _makes_room(self) -> bool:
         """Whether a flush or compaction runs, which a refused write waits for."""
         running = ("rocksdb.num-running-flushes", "rocksdb.num-running-compactions")
@@ -203,8 +195,7 @@ class Database:
             rocksdict.Checkpoint(self._db).create_checkpoint(str(target))
 
     def view(self, family: Family) -> Iterator[tuple[bytes, bytes]]:
-        """All rows of one column family as they are now, to be read once, in any thread, beside later
-        commits.
+        """All rows of one column family as they are now, to be read once, in any thread, beside later commits.
 
         It is an iterator of the family, because one of a rocksdict snapshot shows later writes (rocksdict 0.3.29). It
         keeps memtables in memory, so flush first. Give it back to :meth:`release`.
@@ -223,7 +214,7 @@ class Database:
         return self._options.get_statistics() or ""
 
     def close(self) -> None:
-        """Let go of every handle; the files are then free for another owner. Closing twice is no error."""
+        """Let go of every handle; the files are then free for another owner. Closing twice is allowed."""
         if self._db is None or os.getpid() != self._pid:
             return
         for family in self._families.values():

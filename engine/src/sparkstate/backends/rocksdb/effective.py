@@ -1,6 +1,4 @@
-"""Which RocksDB options hold: Flink's defaults < predefined < configurable keys < options factory < managed
-memory.
-"""
+"""Which RocksDB options hold: Flink's defaults < predefined < configurable keys < options factory < managed memory."""
 
 from __future__ import annotations
 
@@ -145,8 +143,7 @@ def _foreign_notices(parsed: keys.ParsedKeys, factory: RocksDBOptionsFactory | N
 
 
 def load_options_factory(class_name: str) -> RocksDBOptionsFactory:
-    """The factory of that name (``package.module:Class`` or ``package.module.Class``), made without
-    arguments.
+    """The factory of that name (``package.module:Class`` or ``package.module.Class``), made without arguments.
 
     Raises :class:`errors.SpecInvalid` if it cannot be imported or made, and ``ValueError`` (PyFlink's) if it
     is no ``RocksDBOptionsFactory``.

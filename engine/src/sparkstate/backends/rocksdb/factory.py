@@ -42,8 +42,7 @@ def _absolute_paths(given: Sequence[str]) -> list[Path]:
 
 
 class RocksDBStoreFactory:
-    """A ``StoreFactory``; several threads may create stores. Make it in the slot's own process, after its
-    ``exec``.
+    """A ``StoreFactory``; several threads may create stores. Make it in the slot's own process, after its ``exec``.
 
     ``directory`` is the slot's folder; ``storage_paths``, if there are any, take the stores' files instead,
     shard by shard in turn. ``new_id`` gives names that are never used twice.
@@ -147,8 +146,7 @@ class RocksDBStoreFactory:
         return native.build_options(self.options, self._memory, metrics.needs_statistics(self._metric_names))
 
     def _make_room(self) -> None:
-        """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to
-        them.
+        """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to them.
 
         The flush waits outside of the interpreter lock.
         """
@@ -209,9 +207,7 @@ class RocksDBStoreFactory:
             return [database for store in self._stores if (database := store.database()) is not None]
 
     def close(self) -> None:
-        """Close all stores, then what the user's options factory asked to be closed, then the shared
-        memory.
-        """
+        """Close all stores, then what the user's options factory asked to be closed, then the shared memory."""
         for spill in list(self._spills):
             spill.close()
         for store in list(self._stores):

@@ -18,9 +18,7 @@ _ROWS_PER_BATCH = 4000
 
 @dataclass
 class FamilyWrites:
-    """Rows to put (``keys`` with ``values``) and keys to delete in one column family; deletions come
-    first.
-    """
+    """Rows to put (``keys`` with ``values``) and keys to delete in one column family; deletions come first."""
 
     family: Family
     deletes: list[bytes] = field(default_factory=list)
@@ -131,8 +129,8 @@ def _by_size(
 
 
 def close_quietly(rdict: Any) -> None:
-    """Closing flushes in vain, because nothing of it is read again. So a full disk must not keep the rest from
-    closing."""
+    """Closing flushes in vain, because nothing of it is read again.
+    So a full disk must not keep the rest from closing."""
     try:
         rdict.close()
     except Exception as error:

@@ -1,9 +1,7 @@
-"""Flink's configurable keys of RocksDB: what each one sets, its default, and what it answers where it cannot
-apply.
+"""Flink's configurable keys of RocksDB: what each one sets, its default, and what it answers where it cannot apply.
 
 Both spellings are accepted: in full (``state.backend.rocksdb.writebuffer.size``) and short
-(``writebuffer.size``). Keys that are not RocksDB's are left for a ``ConfigurableRocksDBOptionsFactory``
-to read.
+(``writebuffer.size``). Keys that are not RocksDB's are left for a ``ConfigurableRocksDBOptionsFactory`` to read.
 """
 
 from __future__ import annotations
@@ -102,9 +100,7 @@ def _compressions(key: str, text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ConfigurableKey:
-    """One key: how its text is read, the option that it sets (``part`` is db, column or table) and Flink's
-    default.
-    """
+    """One key: how its text is read, the option that it sets (``part`` is db, column or table) and Flink's default."""
 
     part: str
     option: str
@@ -176,15 +172,13 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ParsedKeys:
-    """``given`` by part and option, the store's ``own`` values with defaults filled in, and sentences for the
-    log.
-    """
+    """``given`` by part and option, the store's ``own`` values with defaults filled in, and sentences for the log."""
 
     given: Mapping[str, Mapping[str, Any]]
     own: Mapping[str, Any]
     notices: tuple[str, ...] = ()
     foreign: Mapping[str, str] = field(default_factory=dict)
-    """Keys that are none of RocksDB's, for a configurable options factory."""
+    """Keys that RocksDB does not know, for a configurable options factory."""
 
 
 def short(key: str) -> str:
@@ -193,9 +187,7 @@ def short(key: str) -> str:
 
 
 def parse(options: Mapping[str, str]) -> ParsedKeys:
-    """Read every key of ``options``; raises :class:`errors.SpecInvalid` naming the key, its value and the
-    remedy.
-    """
+    """Read every key of ``options``; raises :class:`errors.SpecInvalid` naming the key, its value and the remedy."""
     given: dict[str, dict[str, Any]] = {"db": {}, "column": {}, "table": {}}
     own = {name: read(name, default) for name, (read, default) in OWN_KEYS.items()}
     notices: list[str] = []

@@ -11,19 +11,22 @@ map             key group ‖ key ‖ namespace ‖ user key           one value
 timers          timestamp (8) ‖ key group ‖ key ‖ namespace      empty
 ==============  ===============================================  ==============
 
-Positions of a list are not dense. They come from one counter per store that only grows, so appending reads
-nothing.
+Positions of a list are not dense. They come from one counter per store that only grows, so appending reads nothing.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
+
+import numpy as np
 
 from sparkstate import errors
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
+from sparkstate.backends.long_index import Longs
+from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.serde import composite, scalars
 
 ROW_LIMIT = 2**31 - 1
@@ -32,6 +35,7 @@ ROW_LIMIT = 2**31 - 1
 _SIGN = 1 << 63
 _KEY_GROUPS = tuple(composite.encode_key_group(number) for number in range(1 << 15))
 _pack_int_row = struct.Struct(">HBQB").pack
+_LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
 
 
 def family_name(spec: TableSpec) -> str:
@@ -40,9 +44,7 @@ def family_name(spec: TableSpec) -> str:
 
 
 class RowCodec:
-    """Row keys of one table. The fast ways give the same bytes as ``composite``, key by key (a test
-    compares).
-    """
+    """Row keys of one table. The fast ways give the same bytes as ``composite``, key by key (a test compares)."""
 
     def __init__(self, spec: TableSpec) -> None:
         self._key = composite.key_codec(spec.key_type)
@@ -107,6 +109,14 @@ class RowCodec:
         key, at = self._key.decode(row, 10)
         namespace, _ = composite.NAMESPACES.decode(row, at)
         return Timer(composite.decode_long(row), key, composite.decode_key_group(row[8:10]), namespace)
+
+
+def long_rows(key_groups: KeyGroups, keys: Longs) -> list[bytes]:
+    """Row keys of whole-number keys in the default namespace."""
+    rows = np.zeros(len(keys), _LONG_ROW)  # the last byte is the default namespace
+    rows["group"], rows["is_there"], rows["key"] = key_groups, 1, keys.view(np.uint64) + np.uint64(_SIGN)
+    data, width = rows.tobytes(), _LONG_ROW.itemsize
+    return [data[at : at + width] for at in range(0, len(data), width)]
 
 
 def check_lengths(

@@ -24,15 +24,13 @@ _OVERLAY_SHARE = 6
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryPlan:
-    """Bytes per slot. ``source`` is ``managed``, ``fixed-per-slot`` or ``unmanaged`` (then there is no
-    budget).
-    """
+    """Bytes per slot. ``source`` is ``managed``, ``fixed-per-slot`` or ``unmanaged`` (then there is no budget)."""
 
     source: str
     budget: int = 0
     overlays: int = 0
-    """Bytes that the overlays of running epochs may take before they go to disk: a sixth of the budget. The rest is
-    RocksDB's."""
+    """Bytes that the overlays of running epochs may take before they go to disk: a sixth of the budget.
+    The rest is RocksDB's."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0

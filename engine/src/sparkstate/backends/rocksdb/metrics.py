@@ -1,5 +1,4 @@
-"""RocksDB's native metrics under Flink's names; each is off unless it is named in
-``stateBackend.nativeMetrics``.
+"""RocksDB's native metrics under Flink's names; each is off unless it is named in ``stateBackend.nativeMetrics``.
 
 Reading some of them costs time in RocksDB, so choose those that are looked at.
 """
@@ -121,9 +120,7 @@ def collect(names: Sequence[str], databases: Sequence[Database], shared_cache: b
 
 
 def by_family(names: Sequence[str], databases: Sequence[Database]) -> dict[str, float]:
-    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over
-    stores.
-    """
+    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over stores."""
     values: dict[str, float] = {}
     for database in databases:
         for family_name, family in database.families().items():

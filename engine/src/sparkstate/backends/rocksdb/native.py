@@ -49,8 +49,7 @@ class SlotMemory:
     def pressing(self) -> bool:
         """Whether memtables take more than a quarter above their limit: RocksDB's own flushes come too late.
 
-        That happens because nothing stalls, flushes start one store at a time, and a busy machine runs them
-        late.
+        That happens because nothing stalls, flushes start one store at a time, and a busy machine runs them late.
         """
         if self.write_buffers is None:
             return False
@@ -65,8 +64,7 @@ class SlotMemory:
 def build_options(effective: EffectiveOptions, memory: SlotMemory, statistics: bool) -> tuple[Any, list[Any]]:
     """One rocksdict ``Options`` for a store or a column family of it, and the private caches it uses.
 
-    rocksdict has one class for both kinds. A column family's object needs its own: caches apart, all are
-    equal.
+    rocksdict has one class for both kinds. A column family's object needs its own: caches apart, all are equal.
     """
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)

@@ -2,8 +2,7 @@
 
 rocksdict's own option objects can be written but not read, compared or pickled, so options are collected here
 by name and handed to rocksdict at the end (``native.py``). Setting options by code is for experts: a
-wrong value can cost memory that nobody counts, or speed. Prefer ``PredefinedOptions``, then the configurable
-keys.
+wrong value can cost memory that nobody counts, or speed. Prefer ``PredefinedOptions``, then the configurable keys.
 """
 
 from __future__ import annotations
@@ -130,8 +129,8 @@ class BlockBasedTableConfig(OptionSet):
 
 
 class ColumnFamilyOptions(OptionSet):
-    """Options of one column family; ``set_table_format_config`` merges a :class:`BlockBasedTableConfig` into
-    its own.
+    """Options of one column family; ``set_table_format_config`` merges a :class:`BlockBasedTableConfig`
+    into its own.
     """
 
     title = "ColumnFamilyOptions"
@@ -178,8 +177,7 @@ class ColumnFamilyOptions(OptionSet):
 
 
 class RocksDBOptionsFactory(abc.ABC):
-    """A user's own way to set options, named by its class in ``stateBackend.optionsFactory`` or
-    ``set_options``.
+    """A user's own way to set options, named by its class in ``stateBackend.optionsFactory`` or ``set_options``.
 
     Needs a constructor without arguments: only the name travels to the slots. Its word counts more than
     predefined options and configurable keys; under managed or fixed memory, block cache and write buffers are
@@ -190,8 +188,8 @@ class RocksDBOptionsFactory(abc.ABC):
     def create_db_options(
         self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
     ) -> DBOptions:
-        """The options of a store, made from ``current_options``. Objects put in ``handles_to_close`` are
-        closed last.
+        """The options of a store, made from ``current_options``.
+        Objects put in ``handles_to_close`` are closed last.
         """
 
     @abc.abstractmethod
@@ -206,6 +204,4 @@ class ConfigurableRocksDBOptionsFactory(RocksDBOptionsFactory):
 
     @abc.abstractmethod
     def configure(self, configuration: Mapping[str, str]) -> RocksDBOptionsFactory:
-        """Take what is needed from ``configuration`` (all keys as the job gave them) and return the factory
-        to use.
-        """
+        """Take what is needed from ``configuration`` (all keys as the job gave them) and return the factory to use."""

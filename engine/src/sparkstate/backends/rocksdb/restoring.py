@@ -32,8 +32,8 @@ SPARE_BYTES = 32 * MIB
 
 
 def place(source: Path, target: Path) -> None:
-    """Link where that is possible. Files that RocksDB may write to are copied, because the source belongs to someone
-    else."""
+    """Link where that is possible. Files that RocksDB may write to are copied,
+    because the source belongs to someone else."""
     if source.suffix == ".sst":
         try:
             os.link(source, target)
@@ -59,8 +59,7 @@ def load_rows(
     positions: PositionCounter,
     write: Callable[[Sequence[FamilyWrites]], None],
 ) -> None:
-    """Write the rows of ``file`` within ``key_groups`` into ``tables``, which are those of its header, in
-    order."""
+    """Write the rows of ``file`` within ``key_groups`` into ``tables``, which are those of its header, in order."""
     codecs = [canonical.TableCodec(spec) for spec in file.tables]
     pending = [None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in tables]
     waiting = waiting_bytes = 0

@@ -1,5 +1,5 @@
-"""The snapshots that ``prepare_snapshot`` hands over: RocksDB's own files, or a view to be written in the canonical
-format."""
+"""The snapshots that ``prepare_snapshot`` hands over: RocksDB's own files,
+or a view to be written in the canonical format."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ class _Versioned(msgspec.Struct, frozen=True):
 class StoreMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The file ``sparkstate.json`` of a native snapshot: all that RocksDB's own files do not say.
 
-    A file rather than a column family: it changes at every commit, and would cost one more SST file per
-    snapshot.
+    A file rather than a column family: it changes at every commit, and would cost one more SST file per snapshot.
     """
 
     version: int = VERSION
@@ -88,9 +87,7 @@ def identity_of(name: str, size: int, identities: Sequence[Identity]) -> str:
 
 
 class NativeSnapshot:
-    """Hard links to RocksDB's files. SST files are immutable and shared between snapshots, the others are
-    not.
-    """
+    """Hard links to RocksDB's files. SST files are immutable and shared between snapshots, the others are not."""
 
     format = NATIVE
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from sparkstate import errors
-from sparkstate.backends import base
+from sparkstate.backends import base, value_columns
 from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec, Timer
+from sparkstate.backends.long_index import Longs
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -30,6 +31,7 @@ from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.spill_commit import GONE, REPLACED, STANDS, copy_rows
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
+from sparkstate.backends.value_columns import Flags, KeyGroups, Values
 from sparkstate.clock import Clock
 from sparkstate.serde import composite
 
@@ -102,6 +104,11 @@ class SpilledValues(SpilledTable):
         if data is None:
             return self._committed(kg).get(kg, cell)
         return None if data[:1] == GONE else self._decode(data[1:])
+
+    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
+        """As of a shard store's table."""
+        values = self.get_many(key_groups.tolist(), keys.tolist())
+        return value_columns.to_columns(values, value_columns.dtype_of(self.spec.value_type))
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         rows = self._encoder.codec.rows(kgs, cells)
@@ -305,3 +312,4 @@ def _parts(changes: TableChanges) -> Iterator[TableChanges]:
             piece = TableChanges(changes.spec)
             setattr(piece, name, part)
             yield piece
+    yield from changes.column_parts(_CELLS_AT_ONCE)

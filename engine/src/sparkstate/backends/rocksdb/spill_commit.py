@@ -28,8 +28,7 @@ def copy_rows(
     shard_of: Sequence[int],
     positions: Mapping[int, int],
 ) -> None:
-    """Apply all rows of one spilled table. ``positions``: what is added to those of list elements, by
-    shard."""
+    """Apply all rows of one spilled table. ``positions``: what is added to those of list elements, by shard."""
     if any(isinstance(store.table(spec), HeapTimerTable) for store in stores.values()):
         _copy_to_heap(spec, family, stores, shard_of)
         return

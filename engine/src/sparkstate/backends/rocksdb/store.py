@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +23,10 @@ from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
+
+_COLUMN_ROWS: Final = 4000
+"""So many entries of columns become rows at once. As rows they take five times the memory (150 bytes an entry), which
+no budget has weighed."""
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +47,8 @@ class RocksDBShardStore:
     ``path`` is the database's own directory; what an earlier process left there is deleted. Not thread-safe, except
     that reads and a snapshot's ``files`` may run beside each other.
     """
+
+    takes_columns = True
 
     def __init__(
         self,
@@ -129,14 +136,17 @@ class RocksDBShardStore:
         try:
             pairs = [(self.table(change.spec), change) for change in changes]
             writes = [
-                (table, None if isinstance(table, HeapTimerTable) else table.writes(change, kgs), change)
+                (
+                    table,
+                    None if isinstance(table, HeapTimerTable) else _single_writes(table, change, kgs),
+                    change,
+                )
                 for table, change in pairs
             ]
         except BaseException:
             self._positions.following = position
             raise
-        rows = [write for _, write, _ in writes if write is not None]
-        self._write(rows)
+        self._write(_rows(writes))
         for table, write, change in writes:
             if write is None:
                 heap.apply(table, change)
@@ -185,10 +195,14 @@ class RocksDBShardStore:
         )
 
     def _heap_tables(self) -> list[tuple[TableSpec, HeapTimerTable]]:
+        # After a restore the operators make tables when they first need them, beside the thread that asks for sizes.
+        # The names are copied in one step of the interpreter. A copy of the items makes objects, which may start the
+        # garbage collector and so let another thread in.
+        names = tuple(self._tables)
         return [
             (self._specs[name], table)
-            for name, table in self._tables.items()
-            if isinstance(table, HeapTimerTable)
+            for name in names
+            if isinstance(table := self._tables.get(name), HeapTimerTable)
         ]
 
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
@@ -266,7 +280,7 @@ class RocksDBShardStore:
         opened = [self.table(spec) for spec in file.tables]
         restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
 
-    def _write(self, writes: Sequence[FamilyWrites]) -> None:
+    def _write(self, writes: Iterable[FamilyWrites]) -> None:
         self._database().write(writes, self._options.write_batch_bytes, self._make_room)
 
     # ---- the rest
@@ -298,3 +312,18 @@ class RocksDBShardStore:
             self._db.close()
             self._db = None
         self._on_close(self)
+
+
+def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+    """The rows of everything but columns, of which every value fits."""
+    writes: FamilyWrites = table.writes(dataclasses.replace(change, columns=None), kgs)
+    return writes
+
+
+def _rows(writes: Iterable[tuple[Any, FamilyWrites | None, TableChanges]]) -> Iterator[FamilyWrites]:
+    """The rows of a commit, those of columns a part at a time."""
+    for table, write, change in writes:
+        if write is not None:
+            yield write
+        for part in change.column_parts(_COLUMN_ROWS):
+            yield table.writes(part, {})

@@ -6,18 +6,20 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sparkstate.backends import base
-from sparkstate.backends.base import DELETED, Cell, NamespacedCell, StateKind, TableChanges, TableSpec
+import numpy as np
+
+from sparkstate.backends import base, column_codec, value_columns
+from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.long_index import Longs
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.value_columns import Flags, KeyGroups, Values
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 
 
 class PositionCounter:
-    """Gives list elements their positions, for all lists of a store. It only grows, and is part of every
-    snapshot.
-    """
+    """Gives list elements their positions, for all lists of a store. It only grows, and is part of every snapshot."""
 
     def __init__(self, following: int = 0) -> None:
         self.following = following
@@ -57,6 +59,10 @@ class RocksTable(abc.ABC):
 class RocksValueTable(RocksTable):
     """VALUE, REDUCING and AGGREGATING: one row per cell."""
 
+    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
+        super().__init__(spec, family, row_limit)
+        self._dtype = value_columns.dtype_of(spec.value_type)
+
     def get(self, kg: int, cell: Cell) -> Any:
         data = self.family.get(self._row(kg, cell))
         return None if data is None else self._decode(data)
@@ -73,7 +79,32 @@ class RocksValueTable(RocksTable):
                 values[index] = decode(data)
         return values
 
+    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
+        """The values of whole-number keys in the default namespace, and whether there is one."""
+        # In the order of the rows neighbours come from the same block.
+        order = np.lexsort((keys, key_groups))
+        found = self.family.get_many(layout.long_rows(key_groups[order], keys[order]))
+        present = np.fromiter((data is not None for data in found), np.bool_, len(found))
+        values = np.zeros(len(found), self._dtype)
+        values[present] = column_codec.decode_all(
+            [data for data in found if data is not None], self._value_type, self._dtype
+        )
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return values[back], present[back]
+
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        writes = self._single_writes(changes, kgs)
+        if changes.columns is not None:
+            columns = changes.columns
+            gone, kept = columns.select(~columns.present), columns.select(columns.present)
+            writes.deletes += layout.long_rows(gone.key_groups, gone.keys)
+            writes.keys += layout.long_rows(kept.key_groups, kept.keys)
+            # A row of numbers is too short for RocksDB's limit to matter.
+            writes.values += column_codec.encode(kept.values)
+        return writes
+
+    def _single_writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         cells = list(changes.values)
         rows = self.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
         deletes: list[bytes] = []
@@ -165,8 +196,3 @@ def make_table(spec: TableSpec, family: Family, row_limit: int, positions: Posit
     if spec.kind is StateKind.MAP:
         return RocksMapTable(spec, family, row_limit)
     return RocksValueTable(spec, family, row_limit)
-
-
-def cell_of(key: Any, namespace: Any) -> Cell:
-    """The cell of a key and a namespace (None = default)."""
-    return key if namespace is None else NamespacedCell(key, namespace)

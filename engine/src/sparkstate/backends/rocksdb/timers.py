@@ -84,7 +84,7 @@ class RocksTimerTable:
         return result
 
     def applied(self, writes: FamilyWrites) -> None:
-        """Bring the cache up to what was just written."""
+        """Bring the cache up to date with the last writes."""
         if not self._complete_to:
             return
         for row in writes.deletes:

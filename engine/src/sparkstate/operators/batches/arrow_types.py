@@ -67,9 +67,17 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     """The inverse. The array is cast first; raises ``SerializationError`` if it cannot be.
 
     Decimals of another type than the state's keep their scale, as a row's would: ``1.50`` is stored as ``1.50``."""
-    wanted = arrow_type(declared)
-    if isinstance(declared, scalars.DecimalType) and pa.types.is_decimal(array.type) and array.type != wanted:
+    is_decimal = isinstance(declared, scalars.DecimalType) and pa.types.is_decimal(array.type)
+    if is_decimal and array.type != arrow_type(declared):
         return array.to_pylist()  # type: ignore[no-any-return]
+    values = arrow_rows.column_values(cast(array, declared))
+    convert = _converter(declared)
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def cast(array: pa.Array, declared: TypeInformation) -> pa.Array:
+    """The array in the declared type's Arrow type. Raises ``SerializationError`` for values that do not fit."""
+    wanted = arrow_type(declared)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     wrong = frames.other_fields(array.type, wanted)
@@ -80,14 +88,11 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
             f"an array of {array.type} does not fit {declared.describe()}: {wrong}"
         )
     try:
-        cast = array if array.type == wanted else array.cast(wanted, safe=not pa.types.is_floating(wanted))
+        return array if array.type == wanted else array.cast(wanted, safe=not pa.types.is_floating(wanted))
     except pa.ArrowException as error:
         raise errors.SerializationError(
             f"an array of {array.type} does not fit {declared.describe()}: {error}"
         ) from None
-    values = arrow_rows.column_values(cast)
-    convert = _converter(declared)
-    return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
 def _family(kind: pa.DataType) -> str:

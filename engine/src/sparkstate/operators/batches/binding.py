@@ -31,7 +31,7 @@ class Binding:
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Work on this overlay from now on."""
         self.overlay = overlay
-        self.cursor.keys, self.cursor.kgs = overlay.keys, overlay.kgs
+        self.cursor.keys, self.cursor.kgs = overlay.known.keys, overlay.known.kgs
         self.cursor.service.bind(overlay, watermark)
 
     def unbind(self) -> None:
@@ -52,6 +52,10 @@ class Binding:
 
     def numbers(self, keys: BatchKeys) -> list[int]:
         """The overlay's number of each key."""
+        return self.number_array(keys).tolist()  # type: ignore[no-any-return]
+
+    def number_array(self, keys: BatchKeys) -> npt.NDArray[np.int64]:
+        """The same as an array."""
         if not isinstance(keys, BatchKeys):
             raise errors.StateError(
                 f"operator {self.uid!r}: the first argument is the call's keys, not {keys!r}"
@@ -61,17 +65,16 @@ class Binding:
                 f"operator {self.uid!r}: these keys are not those of the call at hand; use the keys that the call "
                 "was given, and nothing after it"
             )
-        numbers: list[int] = keys.numbers.tolist()
-        return numbers
+        return keys.numbers
 
 
-def chosen(keys: BatchKeys, mask: Any) -> list[bool] | None:
+def chosen(keys: BatchKeys, mask: Any) -> npt.NDArray[np.bool_] | None:
     """The mask, one entry per key; None where all are meant."""
     if mask is None:
         return None
     array = batch_keys.per_key(keys, mask)
     if pa.types.is_null(array.type):
-        return [False] * len(array)
+        return np.zeros(len(array), np.bool_)
     if not pa.types.is_boolean(array.type):
         raise errors.StateError(f"a mask is an array of booleans, not of {array.type}")
-    return array.fill_null(False).to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return array.fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -16,8 +16,8 @@ from sparkstate.functions import OutputTag, TimeDomain
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding
 from sparkstate.operators.batches.contexts import Context
-from sparkstate.operators.keyed import user_function
-from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.common import user_function
+from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.rows import arrow_rows, frames
 from sparkstate.operators.spec import BatchOperatorSpec
 from sparkstate.operators.state.handles import StateHandle
@@ -69,9 +69,13 @@ class BatchCalls:
         rows = batch.select(list(spec.row_columns))
         first_rows = batch_keys.first_rows(codes, len(uniques))
         kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[first_rows]
-        python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
-        numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
-        keys = BatchKeys(codes, uniques.cast(self._key_type), rows, numbers)
+        values = uniques.cast(self._key_type)
+        if self.tables.in_columns:
+            numbers = self.tables.prefetch_longs(overlay, values, kgs)
+        else:
+            python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
+            numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)
+        keys = BatchKeys(codes, values, rows, numbers)
         stamps = (
             batch.column(spec.event_time_column)
             if spec.event_time_column
@@ -92,7 +96,7 @@ class BatchCalls:
         found = dict.fromkeys(numbers)
         places = {number: place for place, number in enumerate(found)}
         codes = np.array([places[number] for number in numbers], np.int32)
-        values = arrow_types.to_array([overlay.keys[number] for number in found], self.spec.key_type)
+        values = arrow_types.to_array([overlay.known.keys[number] for number in found], self.spec.key_type)
         made = BatchKeys(codes, values, rows, np.array(list(found), np.int64))
         times = pa.array(stamps, pa.int64())
         self._run(
@@ -101,7 +105,7 @@ class BatchCalls:
 
     def fire(self, overlay: Overlay, domain: TimeDomain, timers: Sequence[TimerKey]) -> None:
         """Call ``on_timers`` for timers of one namespace, each of another key."""
-        numbers = np.array([overlay.numbers[key] for _, key, _ in timers], np.int64)
+        numbers = overlay.known.numbers_of([key for _, key, _ in timers])
         stamps = pa.array([timestamp for timestamp, _, _ in timers], pa.int64())
         values = arrow_types.to_array([key for _, key, _ in timers], self.spec.key_type)
         keys = BatchKeys(np.arange(len(timers), dtype=np.int32), values, None, numbers)

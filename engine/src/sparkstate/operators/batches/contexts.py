@@ -118,7 +118,7 @@ class BoundBatchTimerService(functions.BatchTimerService):
         numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
         stamps = _whole(batch_keys.per_key(keys, per_key))
         timers: TimerOverlay = self._binding.overlay.timers[domain]
-        known = self._binding.overlay.keys
+        known = self._binding.overlay.known.keys
         for place, (number, stamp) in enumerate(zip(numbers, stamps, strict=True)):
             if stamp is not None and (flags is None or flags[place]):
                 timers.put((stamp, known[number], None), registered, None)
@@ -135,7 +135,7 @@ def _whole(array: pa.Array) -> list[int | None]:
 
 
 class Context(functions.OnTimersContext):
-    """What both calls are given."""
+    """The context that both calls are given."""
 
     def __init__(self, binding: Binding) -> None:
         self._service = BoundBatchTimerService(binding)

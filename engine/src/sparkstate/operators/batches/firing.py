@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.batches.calls import BatchCalls
-from sparkstate.operators.keyed.due_timers import CHUNK_TIMERS, DueTimers
+from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
 

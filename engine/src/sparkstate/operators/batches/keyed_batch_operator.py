@@ -15,8 +15,8 @@ import pyarrow as pa
 from sparkstate.operators.batches import firing
 from sparkstate.operators.batches.calls import BatchCalls
 from sparkstate.operators.batches.contexts import OperatorBatchRuntimeContext
-from sparkstate.operators.keyed import garbage
-from sparkstate.operators.keyed.overlay_operator import OverlayOperator
+from sparkstate.operators.common import garbage
+from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.spec import BatchOperatorSpec
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
@@ -25,6 +25,8 @@ from sparkstate.serde.row import Row
 
 class KeyedBatchOperator(OverlayOperator[BatchOperatorSpec, BatchCalls]):
     """One operator of one slot (``operators.base.Operator``)."""
+
+    in_columns = True
 
     def _make_calls(self, spec: BatchOperatorSpec, tables: OperatorTables) -> BatchCalls:
         return BatchCalls(spec, tables)

@@ -6,6 +6,7 @@ rows. Lists, maps and folded state go through the handle of the record path, ent
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -13,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import errors
+from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.batches import keys as batch_keys
 from sparkstate.batches import state
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
-from sparkstate.operators.state import handles
+from sparkstate.operators.state import collection_handles, handles
 
 _AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
 """Types of which every value that Arrow gives is a stored value already."""
@@ -76,8 +78,14 @@ class _ColumnState:
         return self._converted(array, self._type)
 
     def _converted(self, array: pa.Array, declared: Any) -> list[Any]:
-        try:
+        with self._naming_the_state():
             return arrow_types.to_values(array, declared)
+
+    @contextlib.contextmanager
+    def _naming_the_state(self) -> Iterator[None]:
+        """An error tells which state it is about."""
+        try:
+            yield
         except errors.SerializationError as error:
             spec = self._handle.spec
             raise errors.SerializationError(
@@ -91,25 +99,47 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
     _handle: handles.ValueStateHandle
 
     def get(self, keys: BatchKeys, default: Any = None) -> pa.Array:
-        numbers = self._binding.numbers(keys)
-        entries = self._handle.entries_of(numbers)
-        values = self._array(entries, self._arrow_type)
+        columns = self._handle.columns
+        if columns is not None:
+            found, present = columns.get(self._binding.number_array(keys))
+            values = pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
+        else:
+            entries = self._handle.entries_of(self._binding.numbers(keys))
+            values = self._array(entries, self._arrow_type)
         return values if default is None else _filled(values, keys, default)
 
     def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
-        numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
+        numbers, flags = self._binding.number_array(keys), chosen(keys, mask)
         array = batch_keys.per_key(keys, per_key)
         if flags is not None:
-            numbers = [number for number, wanted in zip(numbers, flags, strict=True) if wanted]
-            array = array.filter(pa.array(flags, pa.bool_()))
+            numbers, array = numbers[flags], array.filter(pa.array(flags))
+        columns = self._handle.columns
+        if columns is not None:
+            columns.set(numbers, *self._column(array))
+            return
         values = self._values(array)
-        self._handle.set_entries(numbers, values, are_stored=self._type.describe() in _AS_THEY_ARE)
+        self._handle.set_entries(numbers.tolist(), values, are_stored=self._type.describe() in _AS_THEY_ARE)
+
+    def clear(self, keys: BatchKeys, mask: Any = None) -> None:
+        columns = self._handle.columns
+        if columns is None:
+            super().clear(keys, mask)
+            return
+        numbers, flags = self._binding.number_array(keys), chosen(keys, mask)
+        columns.set(numbers if flags is None else numbers[flags], 0, False)
+
+    def _column(self, array: pa.Array) -> tuple[Values, Flags]:
+        """Values of the declared type, and whether there is one."""
+        with self._naming_the_state():
+            cast = arrow_types.cast(array, self._type)
+        present = cast.is_valid().to_numpy(zero_copy_only=False)
+        return cast.fill_null(pa.scalar(0).cast(cast.type)).to_numpy(zero_copy_only=False), present
 
 
 class ColumnListState(_ColumnState, state.BatchListState):
     """A list state."""
 
-    _handle: handles.ListStateHandle
+    _handle: collection_handles.ListStateHandle
 
     def get(self, keys: BatchKeys) -> pa.Array:
         lists = [self._handle.get() for _ in self._at_keys(keys)]
@@ -152,7 +182,7 @@ class ColumnListState(_ColumnState, state.BatchListState):
 class ColumnMapState(_ColumnState, state.BatchMapState):
     """A map state."""
 
-    _handle: handles.MapStateHandle
+    _handle: collection_handles.MapStateHandle
 
     def get(self, keys: BatchKeys, fields: Any) -> pa.Array:
         names = self._fields(keys, fields)

@@ -1,1 +1,2 @@
-"""The keyed operator: intake, the calls of the user's code, firing, outputs. Only ``kinds`` imports it."""
+"""The kind whose function is called for each row: the record loop, and firing one timer at a time. Only ``kinds``
+imports it; it does not know ``batches``."""

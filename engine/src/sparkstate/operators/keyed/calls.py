@@ -14,8 +14,8 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import RuntimeContext
-from sparkstate.operators.keyed import user_function
-from sparkstate.operators.keyed.outputs import Outputs
+from sparkstate.operators.common import user_function
+from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
@@ -50,7 +50,7 @@ class Calls:
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point cursor, handles and timer service at this overlay."""
         cursor = self.cursor
-        cursor.keys, cursor.kgs = overlay.keys, overlay.kgs
+        cursor.keys, cursor.kgs = overlay.known.keys, overlay.known.kgs
         cursor.journal = [] if self.spec.on_error == "side-output" else None
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
@@ -123,12 +123,10 @@ class Calls:
     def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
         """Send rejected rows (columns and error) to the error output."""
         if rejected:
-            overlay.rejected_rows += len(rejected)
             self.outputs.put_side(overlay, self.spec.error_tag, rejected)
 
     def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
-        """The error to raise for an exception within the user's code: its own, unless the engine failed
-        beneath it."""
+        """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(

@@ -15,8 +15,8 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
 from sparkstate.operators.keyed.calls import Calls
-from sparkstate.operators.keyed.due_timers import CHUNK_TIMERS, DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 
@@ -65,7 +65,7 @@ class _Firing:
     def _fire(self, timer: TimerKey) -> None:
         calls, cursor = self._calls, self._calls.cursor
         timestamp, key, cursor.timer_namespace = timer
-        cursor.number = self._overlay.numbers[key]
+        cursor.number = self._overlay.known.number_of(key)
         cursor.stamp = timestamp
         before = len(self._yielded)
         self._overlay.timers_fired += 1

@@ -1,8 +1,8 @@
 """One keyed operator in one slot: runs the user's function over rows and due timers, one at a time.
 
 The work around the record loop (``keyed.calls``) happens here, per batch, not per record: columns become lists, the
-values of all keys not yet seen are read from the stores in one call per shard and state, and what was yielded becomes
-Arrow again.
+values of all keys not yet seen are read from the stores in one call per shard and state,
+and what was yielded becomes Arrow again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate import columns
-from sparkstate.operators.keyed import firing, garbage
+from sparkstate.operators.common import garbage
+from sparkstate.operators.common.overlay_operator import OverlayOperator
+from sparkstate.operators.keyed import firing
 from sparkstate.operators.keyed.calls import Calls
-from sparkstate.operators.keyed.overlay_operator import OverlayOperator
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.overlay import Overlay
@@ -30,8 +31,8 @@ _STRETCH_ROWS = 2048
 
 
 class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
-    """One operator of one slot (``operators.base.Operator``). Calls may come from several threads; they run one after
-    another."""
+    """One operator of one slot (``operators.base.Operator``). Calls may come from several threads;
+    they run one after another."""
 
     def _make_calls(self, spec: OperatorSpec, tables: OperatorTables) -> Calls:
         self._row_class = rows_module.row_class(spec.row_columns)
@@ -54,6 +55,8 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
             numbers = self._tables.prefetch(overlay, self._read_keys(read), kgs)
             calls.outputs.start_piece(overlay)
             for start in range(0, batch.num_rows, _STRETCH_ROWS):
+                if overlay.dropped:  # by another thread: whatever comes of it goes nowhere
+                    return
                 stretch = slice(start, start + _STRETCH_ROWS)
                 calls.run(
                     overlay, zip(numbers[stretch], *self._stamped_rows(batch, read, stretch), strict=True)
@@ -63,8 +66,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     def _stamped_rows(
         self, batch: pa.RecordBatch, read: arrow_rows.ReadColumn, stretch: slice
     ) -> tuple[Iterable[int | None], Iterable[Any]]:
-        """Event times and rows of a stretch of the batch. Key columns are lists already, others become lists
-        here."""
+        """Event times and rows of a stretch of the batch. Key columns are lists already, others become lists here."""
         keys = self.spec.key_columns
         size = stretch.stop - stretch.start
         values = [

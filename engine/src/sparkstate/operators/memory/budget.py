@@ -19,6 +19,7 @@ from sparkstate.operators.state.tables import OperatorTables
 
 _COMMIT_FACTOR: Final = 2
 """A commit holds its changes a second time, as rows, so overlays may fill half of the bound."""
+_PARTS: Final = 4
 _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
 _SMALL: Final = 8
@@ -29,8 +30,7 @@ class EpochBudget:
     """Counts the overlays of one slot, all operators and attempts together. Not thread-safe: the slot runs one
     batch at a time; but :meth:`used_bytes` may be asked by any thread.
 
-    ``factory`` None or without a bound: overlays are counted and stay in memory. ``directory`` takes their
-    files.
+    ``factory`` None or without a bound: overlays are counted and stay in memory. ``directory`` takes their files.
     """
 
     def __init__(self, directory: Path, factory: object, limit_bytes: int | None = None) -> None:
@@ -56,12 +56,12 @@ class EpochBudget:
         return most if (bound := self.bound_bytes) is None else min(most, bound // 8)
 
     def parts(self, uid: str, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """A batch of operator ``uid`` in parts that take at most about an eighth of the bound each, judged by its rows
-        before."""
+        """A batch of operator ``uid`` in parts that take at most about a quarter of the bound each, judged by its rows
+        before: with the half that overlays may fill it stays below the bound."""
         if (bound := self.bound_bytes) is None:
             return (batch,)
         row_bytes = self._row_bytes.get(uid, _UNKNOWN_ROW_BYTES)
-        size = max(_LEAST_ROWS, bound // 8 // max(1, row_bytes))
+        size = max(_LEAST_ROWS, bound // _PARTS // max(1, row_bytes))
         if batch.num_rows <= size:
             return (batch,)
         return (batch.slice(start, size) for start in range(0, batch.num_rows, size))

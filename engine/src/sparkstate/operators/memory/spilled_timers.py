@@ -9,9 +9,7 @@ from sparkstate.backends.base import Spill, TableSpec, Timer
 
 
 class SpilledTimers:
-    """A queue in order of time. ``prefetch`` is told of the timers of each chunk, so that their keys are
-    known.
-    """
+    """A queue in order of time. ``prefetch`` is told of the timers of each chunk, so that their keys are known."""
 
     def __init__(
         self,
@@ -47,8 +45,7 @@ class SpilledTimers:
         _, self._position = self._chunk.popleft()
 
     def restart(self, spill: Spill | None, least: int | None) -> None:
-        """More went to disk: due timers among it have the timestamp ``least`` or a later one (None: there are
-        none)."""
+        """More went to disk: due timers among it have the timestamp ``least`` or a later one (None: there are none)."""
         self._spill = spill
         self._chunk.clear()
         self._exhausted = spill is None

@@ -7,7 +7,7 @@ from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state import changes
-from sparkstate.operators.state.overlay import Overlay, numbering
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 
 
@@ -19,11 +19,11 @@ def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
     specs = {domain: tables.timer_spec(domain) for domain in TimeDomain}
     everywhere = [0] * len(tables.shard_of)  # the spill is one for all shards
-    changed = changes.changes_of(overlay, tables.handles, specs, everywhere, taken)
-    kgs = dict(zip(overlay.keys, overlay.kgs, strict=True))
-    spill.add(changed.get(0, []), kgs)
+    changed = changes.changes_of(overlay, tables.handles, specs, everywhere, tables.takes_columns, taken)
+    spill.add(changed.get(0, []), changes.key_groups_of(changed, overlay.known))
     kept = [timer[1] for timers in overlay.timers.values() for timer in timers.changes]
-    overlay.numbers, overlay.keys, overlay.kgs = numbering(), [], []
+    kgs = overlay.known.groups_of(kept) if kept else {}
+    overlay.known = tables.no_keys()
     overlay.tables = tables.empty_tables(spill)
     if kept:
         tables.prefetch(overlay, kept, [kgs[key] for key in kept])

@@ -19,11 +19,14 @@ from sparkstate.operators.state.overlay import ListCell, MapCell, Overlay, Table
 _LOOKS: Final = 32
 _DICT_ENTRY: Final = 104
 """Bytes of an entry of a dict, at its usual load."""
-_CELL: Final = 400
-"""Bytes of an empty list or map cell with its containers."""
+_CELL: Final[dict[type, int]] = {ListCell: 200, MapCell: 280}
+"""Bytes of an empty cell with its containers and its entry, as ``tracemalloc`` counts them."""
 _TIMER: Final = 64 + 32 + _DICT_ENTRY
 """Bytes of a timer: its tuple, its timestamp, its entry. The key is counted elsewhere."""
 _HEAP_ENTRY: Final = 64 + 8
+_CHANGE: Final = 12
+"""Bytes by which the change of an entry in columns exceeds the entry: it has its key and key group once more. The
+budget leaves a commit as much as was weighed."""
 
 
 def weigh(overlay: Overlay) -> int:
@@ -33,8 +36,7 @@ def weigh(overlay: Overlay) -> int:
 
 def state_bytes(overlay: Overlay) -> int:
     """Bytes of entries and timers."""
-    total = sys.getsizeof(overlay.numbers) + sys.getsizeof(overlay.keys) + sys.getsizeof(overlay.kgs)
-    total += _of_all(overlay.keys) + 32 * len(overlay.kgs)
+    total = overlay.known.nbytes + _of_all(overlay.known.objects)
     total += sum(map(_table_bytes, overlay.tables))
     for timers in overlay.timers.values():
         total += _TIMER * len(timers.changes) + _HEAP_ENTRY * timers.waiting
@@ -66,6 +68,8 @@ def _counted(overlay: Overlay, name: tuple[str | None, ...], batches: list[pa.Re
 
 def _table_bytes(table: TableOverlay) -> int:
     total = _entries_bytes(table.entries, table.read)
+    if table.columns is not None:
+        total += table.columns.nbytes + _CHANGE * table.columns.count
     if table.rooms:
         looked = list(itertools.islice(table.rooms.values(), _LOOKS))
         seen = sum(200 + _entries_bytes(entries, read) for entries, read in looked)
@@ -81,8 +85,8 @@ def _entries_bytes(entries: Any, read: Any) -> int:
     if isinstance(entries, list):
         return total + _of_all(entries) + _replaced_bytes(read, entries)
     values = _ends(entries)
-    if values and type(values[0]) in (ListCell, MapCell):
-        return total + _CELL * len(entries)
+    if values and (cell_bytes := _CELL.get(type(values[0]))):
+        return total + cell_bytes * len(entries)
     return total + 2 * _of_all(values, len(entries))
 
 
@@ -97,9 +101,9 @@ def _element_bytes(cells: dict[Any, Any]) -> int:
     sizes: list[int] = []
     for cell in _ends(cells):
         if type(cell) is ListCell:
-            elements = [*cell.change.items[-2:], *(cell.stored or ())[-2:]]
+            elements = [*cell.items[-2:], *(cell.stored or ())[-2:]]
         else:
-            elements = [*_ends(cell.change.entries, 2), *_ends(cell.read, 2), *_ends(cell.stored or {}, 2)]
+            elements = [*_ends(cell.entries, 2), *_ends(cell.read, 2), *_ends(cell.stored or {}, 2)]
         sizes += map(_size, elements)
     return sum(sizes) // len(sizes) if sizes else 0
 

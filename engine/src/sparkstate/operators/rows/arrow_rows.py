@@ -62,8 +62,7 @@ class OutputError(Exception):
 
 
 def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch. A row is a tuple, list or Row by position, a dict by name, or the bare value of a
-    single column.
+    """Rows as a batch. A row is a tuple, list or Row by position, a dict by name, or the bare value of a single column.
 
     Raises :class:`OutputError`.
     """

@@ -1,5 +1,5 @@
-"""Batches of an epoch that do not stay in memory: outputs, and rows that wait to be sorted, in Arrow's stream
-format."""
+"""Batches of an epoch that do not stay in memory: outputs, and rows that wait to be sorted,
+in Arrow's stream format."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EpochFiles:
         return runs
 
     def close(self) -> None:
-        """Remove everything. Closing twice is no error."""
+        """Remove everything. Closing twice is allowed."""
         for output in self._outputs.values():
             output.abandon()
         self._outputs.clear()

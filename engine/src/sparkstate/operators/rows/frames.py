@@ -38,8 +38,8 @@ def to_batch(frame: Any) -> pa.RecordBatch:
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of ``schema``, by name and in its order and types; others are left out. Raises
-    :class:`FrameError`."""
+    """The columns of ``schema``, by name and in its order and types;
+    others are left out. Raises :class:`FrameError`."""
     missing = [name for name in schema.names if name not in batch.schema.names]
     if missing:
         raise FrameError(

@@ -75,7 +75,7 @@ class _Head:
             self.end = _stamps(self.batch.column(self._column))[-1].as_py()
 
     def take(self, end: int, including: bool) -> pa.RecordBatch:
-        """The rows before ``end``, or also those of that time; the next batch is read when none is left."""
+        """The rows before ``end``, or up to and including it; the next batch is read when none is left."""
         assert self.batch is not None
         stamps = _stamps(self.batch.column(self._column))
         due = pc.less_equal(stamps, end) if including else pc.less(stamps, end)

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec, Timer
+import numpy as np
+import numpy.typing as npt
+
+from sparkstate.backends import value_columns
+from sparkstate.backends.base import (
+    DELETED,
+    Cell,
+    NamespacedCell,
+    TableChanges,
+    TableSpec,
+    Timer,
+    key_of,
+)
+from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.base import ShardChanges
-from sparkstate.operators.state.handles import ListStateHandle, MapStateHandle, StateHandle
-from sparkstate.operators.state.overlay import Overlay, TimerKey
+from sparkstate.operators.state.collection_handles import ListStateHandle
+from sparkstate.operators.state.column_entries import ColumnEntries
+from sparkstate.operators.state.handles import StateHandle, ValueStateHandle
+from sparkstate.operators.state.known_keys import NULL_KEY, KnownKeys, Numbers
+from sparkstate.operators.state.overlay import Overlay, TableOverlay, TimerKey
 
 
 def changes_of(
@@ -18,54 +36,143 @@ def changes_of(
     handles: Iterable[StateHandle],
     timer_specs: Mapping[TimeDomain, TableSpec],
     shard_of: Sequence[int],
+    takes_columns: bool,
     timers: Mapping[TimeDomain, Mapping[TimerKey, bool]] | None = None,
 ) -> ShardChanges:
     """All changes of an overlay, by shard. ``timers``: these instead of the overlay's."""
     shards: ShardChanges = defaultdict(list)
-    shard_of_number = [shard_of[kg] for kg in overlay.kgs]
-    found: dict[int, TableChanges]
+    known = overlay.known
+    # The null key's number may have no key group; then it has no changes either.
+    shard_of_number = np.array([*shard_of, -1], np.int16)[known.group_array()]
     for handle in handles:
-        found = {}
-        _collect(handle, overlay, shard_of_number, found)
-        for shard, changes in found.items():
+        table = overlay.tables[handle.number]
+        sharded = _ShardedChanges(handle.spec, known, shard_of_number)
+        if isinstance(handle, ValueStateHandle):
+            _collect_values(sharded, table, takes_columns)
+        else:
+            _collect_cells(sharded, table, is_list=isinstance(handle, ListStateHandle))
+        for shard, changes in sharded.found.items():
             shards[shard].append(changes)
     for domain, spec in timer_specs.items():
-        found = {}
         changed = overlay.timers[domain].changes if timers is None else timers[domain]
-        for (timestamp, key, namespace), registered in changed.items():
-            number = overlay.numbers[key]
-            timer = Timer(timestamp, key, overlay.kgs[number], namespace)
-            _changes(found, shard_of_number[number], spec).timers[timer] = registered
-        for shard, changes in found.items():
-            shards[shard].append(changes)
+        for shard, part in _timers_by_shard(known, changed, shard_of_number).items():
+            shards[shard].append(TableChanges(spec, timers=part))
     return dict(shards)
 
 
-def _changes(found: dict[int, TableChanges], shard: int, spec: TableSpec) -> TableChanges:
-    changes = found.get(shard)
-    if changes is None:
-        changes = found[shard] = TableChanges(spec)
-    return changes
+def _timers_by_shard(
+    known: KnownKeys, changed: Mapping[TimerKey, bool], shard_of_number: npt.NDArray[np.int16]
+) -> dict[int, dict[Timer, bool]]:
+    parts: dict[int, dict[Timer, bool]] = defaultdict(dict)
+    numbers = known.numbers_of([key for _, key, _ in changed])
+    kgs = known.group_array()[numbers].tolist()
+    new = tuple.__new__  # Timer(…) does the same through a call of its own, for each timer
+    shards = shard_of_number[numbers].tolist()
+    for shard, kg, (timer, registered) in zip(shards, kgs, changed.items(), strict=True):
+        timestamp, key, namespace = timer
+        parts[shard][new(Timer, (timestamp, key, kg, namespace))] = registered
+    return parts
 
 
-def _collect(
-    handle: StateHandle, overlay: Overlay, shard_of: Sequence[int], found: dict[int, TableChanges]
-) -> None:
-    spec, keys, table = handle.spec, overlay.keys, overlay.tables[handle.number]
-    if isinstance(handle, ListStateHandle):
-        for number, namespace, listed in table.cells():
-            if listed.change.replaced or listed.change.items:
-                changes = _changes(found, shard_of[number], spec)
-                changes.lists[_cell(keys[number], namespace)] = listed.change
-    elif isinstance(handle, MapStateHandle):
-        for number, namespace, mapped in table.cells():
-            if mapped.change.cleared or mapped.change.entries:
-                changes = _changes(found, shard_of[number], spec)
-                changes.maps[_cell(keys[number], namespace)] = mapped.change
+def key_groups_of(changes: ShardChanges, known: KnownKeys) -> dict[Any, int]:
+    """The key groups of the keys of all cells. Columns and timers carry their own."""
+    by_cell = [
+        cells
+        for of_shard in changes.values()
+        for each in of_shard
+        for cells in (each.values, each.lists, each.maps)
+        if cells
+    ]
+    return known.groups_of(key_of(cell) for cells in by_cell for cell in cells) if by_cell else {}
+
+
+class _ShardedChanges:
+    """The changes of one table, by the shards of their keys."""
+
+    def __init__(self, spec: TableSpec, known: KnownKeys, shard_of_number: npt.NDArray[np.int16]) -> None:
+        self.spec = spec
+        self.known = known
+        self.found: dict[int, TableChanges] = {}
+        self._shards = shard_of_number
+
+    @functools.cached_property
+    def _shard_list(self) -> list[int]:
+        """For those who ask key by key."""
+        return self._shards.tolist()  # type: ignore[no-any-return]
+
+    def of(self, number: int) -> TableChanges:
+        """Where the changes of one key go."""
+        return self._in(self._shard_list[number])
+
+    def _in(self, shard: int) -> TableChanges:
+        changes = self.found.get(shard)
+        if changes is None:
+            changes = self.found[shard] = TableChanges(self.spec)
+        return changes
+
+    def put_columns(self, numbers: Numbers, columns_at: Callable[[Any], ValueColumns]) -> None:
+        """Changes of many keys; ``columns_at`` gives the entries at these places of ``numbers``. It is asked once for
+        each shard, so that the changes are copied only once: they may be half of what fits in memory."""
+        shards = self._shards[numbers]
+        if len(shards) and (shards == shards[0]).all():
+            self._in(int(shards[0])).columns = columns_at(slice(None))
+            return
+        order = np.argsort(shards, kind="stable")
+        ends = np.flatnonzero(np.diff(shards[order], append=-1)) + 1
+        for start, end in itertools.pairwise([0, *ends.tolist()]):
+            places = order[start:end]
+            self._in(int(shards[places[0]])).columns = columns_at(places)
+
+
+def _collect_values(sharded: _ShardedChanges, table: TableOverlay, takes_columns: bool) -> None:
+    if table.columns is not None:
+        singles: Iterable[tuple[int, Any, Any]] = _collect_columns(sharded, table.columns)
+        singles = itertools.chain(singles, table.changed_in_rooms())
+    elif takes_columns and sharded.spec.is_columnar and _collect_list(sharded, table):
+        singles = table.changed_in_rooms()
     else:
-        for number, namespace, value in table.changed_values():
-            changes = _changes(found, shard_of[number], spec)
-            changes.values[_cell(keys[number], namespace)] = DELETED if value is None else value
+        singles = table.changed_values()
+    keys = sharded.known.keys
+    for number, namespace, value in singles:
+        sharded.of(number).values[_cell(keys[number], namespace)] = DELETED if value is None else value
+
+
+def _collect_columns(sharded: _ShardedChanges, entries: ColumnEntries) -> list[tuple[int, Any, Any]]:
+    """The change of the null key is left, which has no place in an array of keys."""
+    numbers, known = entries.changed(), sharded.known  # in order, and the null key's is the least
+    has_null = int(numbers[:1].tolist() == [NULL_KEY])
+    null, numbers = numbers[:has_null], numbers[has_null:]
+
+    def columns_at(places: Any) -> ValueColumns:
+        chosen = numbers[places]
+        keys = known.long_array(chosen)
+        assert keys is not None
+        return ValueColumns(keys, known.group_array()[chosen], *entries.get(chosen))
+
+    sharded.put_columns(numbers, columns_at)
+    return [(NULL_KEY, None, value) for value in value_columns.to_objects(*entries.get(null))]
+
+
+def _collect_list(sharded: _ShardedChanges, table: TableOverlay) -> bool:
+    """Whether the changes in the default namespace have a place in columns, and went there."""
+    numbers = np.array(table.changed_numbers(), np.int64)
+    keys = sharded.known.long_array(numbers)
+    if keys is None:
+        return False
+    stored = [table.entries[number] for number in numbers.tolist()]
+    values = value_columns.to_columns(stored, value_columns.dtype_of(sharded.spec.value_type))
+    columns = ValueColumns(keys, sharded.known.group_array()[numbers], *values)
+    sharded.put_columns(numbers, columns.select)
+    return True
+
+
+def _collect_cells(sharded: _ShardedChanges, table: TableOverlay, is_list: bool) -> None:
+    keys = sharded.known.keys
+    for number, namespace, change in table.cells():
+        if is_list and (change.replaced or change.items):
+            sharded.of(number).lists[_cell(keys[number], namespace)] = change
+        elif not is_list and (change.cleared or change.entries):
+            sharded.of(number).maps[_cell(keys[number], namespace)] = change
 
 
 def _cell(key: Any, namespace: Any) -> Cell:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Hashable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
 from sparkstate.operators.state import unkeyed
 from sparkstate.operators.state.overlay import Overlay, TimerOverlay
+
+_NO_KEY: Final = unkeyed.Unkeyed("the context")
 
 
 class Namespaced(Protocol):
@@ -21,8 +23,7 @@ class Namespaced(Protocol):
 
 
 class Cursor(OnTimerContext):
-    """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as
-    ``ctx``.
+    """Where the operator stands: the current key, its time, the overlay. It is also what the user gets as ``ctx``.
 
     The current key is a number: its place in the overlay's list of keys. The record loop writes it for every
     record, state handles read it at every access; all that belongs to a batch is bound once per batch.
@@ -43,22 +44,22 @@ class Cursor(OnTimerContext):
     def __init__(self) -> None:
         self.number = 0
         self.stamp: int | None = None
-        self.keys: Any
+        self.keys: Any = _NO_KEY
         """The keys of the overlay at hand, by number."""
-        self.kgs: Any
+        self.kgs: Any = _NO_KEY
         """Their key groups."""
-        self.unbind()
         self.journal: list[Any] | None = None
         """The changes to put back to undo the current record; None where nothing is ever undone."""
         self.namespaced: list[Namespaced] = []
-        """Handles that stand in a namespace other than the default one."""
+        """Handles whose namespace is not the default one."""
         self.service = BoundTimerService(self)
         self.domain = TimeDomain.EVENT_TIME
         self.timer_namespace: Any = None
 
     def unbind(self) -> None:
         """There is no key: to ask for it, or to set a timer, is refused."""
-        self.keys = self.kgs = unkeyed.Unkeyed("the context")
+        self.keys = self.kgs = _NO_KEY
+        self.service.unbind()
 
     def timestamp(self) -> int | None:
         return self.stamp
@@ -91,8 +92,8 @@ class BoundTimerService(TimerService):
         self._cursor = cursor
         self.watermark = MIN_WATERMARK
         self._processing_time = 0
-        self._event: TimerOverlay
-        self._processing: TimerOverlay
+        self._event: TimerOverlay | unkeyed.Unkeyed = _NO_KEY
+        self._processing: TimerOverlay | unkeyed.Unkeyed = _NO_KEY
 
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Work on this overlay from now on."""
@@ -100,6 +101,10 @@ class BoundTimerService(TimerService):
         self._processing_time = overlay.processing_time
         self._event = overlay.timers[TimeDomain.EVENT_TIME]
         self._processing = overlay.timers[TimeDomain.PROCESSING_TIME]
+
+    def unbind(self) -> None:
+        """There is no overlay: to set a timer, or to delete one, is refused."""
+        self._event = self._processing = _NO_KEY
 
     def current_watermark(self) -> int:
         return self.watermark
@@ -119,7 +124,9 @@ class BoundTimerService(TimerService):
     def delete_processing_time_timer(self, timestamp: int, namespace: Hashable = None) -> None:
         self._put(self._processing, timestamp, namespace, False)
 
-    def _put(self, timers: TimerOverlay, timestamp: int, namespace: Any, registered: bool) -> None:
+    def _put(
+        self, timers: TimerOverlay | unkeyed.Unkeyed, timestamp: int, namespace: Any, registered: bool
+    ) -> None:
         if type(timestamp) is not int or not -(2**63) <= timestamp < 2**63:
             timestamp = _whole(timestamp)
         timers.put(

@@ -6,14 +6,15 @@ cursor's. Reads fall through to the committed tables of the shard stores, once p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 from sparkstate import errors
-from sparkstate.backends.base import DELETED, ListChange, MapChange, NamespacedCell, TableSpec
+from sparkstate.backends.base import NamespacedCell, TableSpec
 from sparkstate.operators.state import unkeyed
+from sparkstate.operators.state.column_entries import ColumnEntries
 from sparkstate.operators.state.context import Cursor
-from sparkstate.operators.state.overlay import MISSING, ListCell, MapCell, TableOverlay
+from sparkstate.operators.state.overlay import MISSING, TableOverlay
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
@@ -34,12 +35,13 @@ class StateHandle:
         self._table_of = table_of
         self._namespace: Any = None
         self._type: TypeInformation = spec.value_type
+        self._type_freeze = spec.value_type.freeze
         self._thaw = spec.value_type.thaw
         self._immutable = bool(spec.value_type.is_immutable)
-        self._table: Any
-        self._entries: Any
-        self._read: Any
-        self.unbind()
+        self._unkeyed = unkeyed.Unkeyed(f"state {spec.name!r} of operator {spec.uid!r}")
+        self._table: Any = self._unkeyed
+        self._entries: Any = self._unkeyed
+        self._read: Any = self._unkeyed
 
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""
@@ -48,9 +50,7 @@ class StateHandle:
 
     def unbind(self) -> None:
         """There is no key: every use is refused."""
-        self._table = self._entries = self._read = unkeyed.Unkeyed(
-            f"state {self.spec.name!r} of operator {self.spec.uid!r}"
-        )
+        self._table = self._entries = self._read = self._unkeyed
 
     def set_current_namespace(self, namespace: Hashable) -> None:
         if namespace is not None:
@@ -69,7 +69,7 @@ class StateHandle:
 
     def _freeze(self, value: Any) -> Any:
         try:
-            return self._type.freeze(value)
+            return self._type_freeze(value)
         except errors.SerializationError as error:
             self._refuse(error)
 
@@ -119,6 +119,11 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
         self._store(None)
 
     # --- of many keys at once, by the overlay's numbers of them
+
+    @property
+    def columns(self) -> ColumnEntries | None:
+        """The entries, where they are columns: only those of the default namespace are."""
+        return self._table.columns if self._namespace is None else None
 
     def entries_of(self, numbers: list[int]) -> list[Any]:
         """The values of these keys."""
@@ -214,166 +219,6 @@ class AggregatingStateHandle(ValueStateHandle, api.AggregatingState[Any, Any]):
         if accumulator is None:
             accumulator = self.function.create_accumulator()
         self.update(self.function.add(value, accumulator))
-
-
-class ListStateHandle(StateHandle, api.ListState[Any]):
-    """A list state: appended items are kept apart, so that adding reads nothing."""
-
-    def _cell(self) -> ListCell:
-        number = self._cursor.number
-        found: ListCell | None = self._entries.get(number)
-        if found is None:
-            found = self._entries[number] = ListCell()
-        return found
-
-    def get(self) -> list[Any]:
-        cell = self._cell()
-        change = cell.change
-        items = change.items
-        if not change.replaced:
-            if cell.stored is None:
-                table, kg, stored_cell = self._locate()
-                cell.stored = table.get(kg, stored_cell)
-                self._table.elements += len(cell.stored)
-            items = cell.stored + items
-        return list(items) if self._immutable else [self._thaw(item) for item in items]
-
-    def add(self, value: Any) -> None:
-        self._append([self._freeze_item(value)])
-
-    def add_all(self, values: Iterable[Any]) -> None:
-        self._append(self._freeze_all(values))
-
-    def update(self, values: Iterable[Any]) -> None:
-        self._replace(self._freeze_all(values))
-
-    def clear(self) -> None:
-        self._replace([])
-
-    def _append(self, items: list[Any]) -> None:
-        cell = self._cell()
-        self._remember(cell)
-        cell.change.items.extend(items)
-        self._table.elements += len(items)
-
-    def _replace(self, items: list[Any]) -> None:
-        cell = self._cell()
-        self._remember(cell)
-        cell.change.replaced = True
-        cell.change.items = items
-        self._table.elements += len(items)
-
-    def _remember(self, cell: ListCell) -> None:
-        if self._cursor.journal is not None:
-            change: ListChange = cell.change
-            self._cursor.journal.append((cell.restore, change.replaced, change.items, len(change.items)))
-
-    def _freeze_all(self, values: Iterable[Any]) -> list[Any]:
-        if values is None:
-            self._refuse(
-                errors.SerializationError("None is not a list of values; use clear() to empty the list")
-            )
-        return [self._freeze_item(value) for value in values]
-
-    def _freeze_item(self, value: Any) -> Any:
-        if value is None:
-            self._refuse(errors.SerializationError("None cannot be an element of a list state"))
-        return self._freeze(value)
-
-
-class MapStateHandle(StateHandle, api.MapState[Any, Any]):
-    """A map state: single entries are read and written by themselves."""
-
-    def _cell(self) -> MapCell:
-        number = self._cursor.number
-        found: MapCell | None = self._entries.get(number)
-        if found is None:
-            found = self._entries[number] = MapCell()
-        return found
-
-    def _user_key(self, key: Any) -> Any:
-        assert self.spec.user_key_type is not None
-        try:
-            return self.spec.user_key_type.normalize(key)
-        except errors.SerializationError as error:
-            self._refuse(errors.SerializationError(f"map key {error}"))
-
-    def _stored(self, user_key: Any) -> Any:
-        """The stored value of an entry, or DELETED."""
-        cell = self._cell()
-        change: MapChange = cell.change
-        if user_key in change.entries:
-            return change.entries[user_key]
-        if change.cleared:
-            return DELETED
-        if cell.stored is not None:
-            return cell.stored.get(user_key, DELETED)
-        if user_key not in cell.read:
-            table, kg, stored_cell = self._locate()
-            cell.read[user_key] = table.get(kg, stored_cell, user_key)
-            self._table.elements += 1
-        return cell.read[user_key]
-
-    def _all(self) -> dict[Any, Any]:
-        """All entries, in their stored form; a fresh dict."""
-        cell = self._cell()
-        change: MapChange = cell.change
-        entries: dict[Any, Any] = {}
-        if not change.cleared:
-            if cell.stored is None:
-                table, kg, stored_cell = self._locate()
-                cell.stored = table.items(kg, stored_cell)
-                cell.read.clear()
-                self._table.elements += len(cell.stored)
-            entries.update(cell.stored)
-        entries.update(change.entries)
-        return {key: value for key, value in entries.items() if value is not DELETED}
-
-    def _value(self, stored: Any) -> Any:
-        return stored if self._immutable or stored is None else self._thaw(stored)
-
-    def _put(self, user_key: Any, stored: Any) -> None:
-        entries = self._cell().change.entries
-        if self._cursor.journal is not None:
-            self._cursor.journal.append((entries, user_key, entries.get(user_key, MISSING)))
-        entries[user_key] = stored
-        self._table.elements += 1
-
-    def get(self, key: Any) -> Any:
-        stored = self._stored(self._user_key(key))
-        return None if stored is DELETED else self._value(stored)
-
-    def contains(self, key: Any) -> bool:
-        return self._stored(self._user_key(key)) is not DELETED
-
-    def put(self, key: Any, value: Any) -> None:
-        self._put(self._user_key(key), None if value is None else self._freeze(value))
-
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        for key, value in dict_value.items():
-            self.put(key, value)
-
-    def remove(self, key: Any) -> None:
-        self._put(self._user_key(key), DELETED)
-
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, self._value(stored)) for key, stored in self._all().items()])
-
-    def keys(self) -> Iterator[Any]:
-        return iter(list(self._all()))
-
-    def values(self) -> Iterator[Any]:
-        return iter([self._value(stored) for stored in self._all().values()])
-
-    def is_empty(self) -> bool:
-        return not self._all()
-
-    def clear(self) -> None:
-        cell = self._cell()
-        if self._cursor.journal is not None:
-            self._cursor.journal.append((cell.restore, cell.change.cleared, cell.change.entries))
-        cell.change.cleared = True
-        cell.change.entries = {}
 
 
 def value_handle_class(value_type: TypeInformation, undoes_records: bool) -> type[ValueStateHandle]:

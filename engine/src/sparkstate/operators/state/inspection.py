@@ -14,8 +14,7 @@ from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec
 def read_cell(
     spec: TableSpec, table_of: Callable[[int], Any], kgs: Sequence[int], key: Any, namespace: Any
 ) -> Any:
-    """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in
-    none."""
+    """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in none."""
     key = spec.key_type.normalize(key) if key is not None else None
     cell = key if namespace is None else NamespacedCell(key, namespace)
     for kg in kgs:

@@ -1,4 +1,4 @@
-"""The uncommitted changes of one epoch by one task attempt, and what they read, wrote and put out.
+"""The uncommitted changes of one epoch by one attempt, and what they read, wrote and put out.
 
 An overlay belongs to one operator in one slot. Nothing in it is state until ``epoch.commit_overlays``; to give it up is
 to drop it. It holds stored forms only (``serde.typeinfo``), so nothing in it is shared with the user's code.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +17,8 @@ import pyarrow as pa
 from sparkstate.backends.base import ListChange, MapChange, Spill
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
+from sparkstate.operators.state.column_entries import ColumnEntries
+from sparkstate.operators.state.known_keys import KnownKeys, ObjectKeys
 
 MISSING: Final = object()
 """In a journal: there was no entry."""
@@ -26,36 +27,39 @@ TimerKey = tuple[int, Any, Any]
 """Timestamp, key, namespace."""
 
 
-class ListCell:
-    """One list: what is stored (None = not read yet), and the change."""
+class ListCell(ListChange):
+    """One list: the change, and what is stored (None = not read yet). A cell is its change, not a holder of one: the
+    cells of an epoch do not fit into the processor's cache, so each object on the way to an item costs a miss."""
 
-    __slots__ = ("change", "stored")
+    __slots__ = ("stored",)
 
     def __init__(self) -> None:
-        self.change = ListChange()
+        self.replaced = False
+        self.items = []
         self.stored: list[Any] | None = None
 
     def restore(self, replaced: bool, items: list[Any], length: int) -> None:
         """Undo: the change was this."""
         del items[length:]
-        self.change.replaced = replaced
-        self.change.items = items
+        self.replaced = replaced
+        self.items = items
 
 
-class MapCell:
-    """One map: single entries read, all entries read (None = not yet), and the change."""
+class MapCell(MapChange):
+    """One map: the change, single entries read, and all entries read (None = not yet)."""
 
-    __slots__ = ("change", "read", "stored")
+    __slots__ = ("read", "stored")
 
     def __init__(self) -> None:
-        self.change = MapChange()
+        self.cleared = False
+        self.entries = {}
         self.read: dict[Any, Any] = {}
         self.stored: dict[Any, Any] | None = None
 
     def restore(self, cleared: bool, entries: dict[Any, Any]) -> None:
         """Undo: the change was this."""
-        self.change.cleared = cleared
-        self.change.entries = entries
+        self.cleared = cleared
+        self.entries = entries
 
 
 class TableOverlay:
@@ -65,11 +69,14 @@ class TableOverlay:
     ahead for every key, and in a dict for each other one. ``read`` keeps the values read as well: an entry
     is changed when it is another object than the one read. So writing a value is one assignment, and finding
     the changed ones is left to the commit. Of a list or map state: its cells, in dicts.
+
+    Where ``columns`` are given, the default namespace has its entries there.
     """
 
-    __slots__ = ("elements", "entries", "read", "rooms", "spilled")
+    __slots__ = ("columns", "elements", "entries", "read", "rooms", "spilled")
 
-    def __init__(self, of_values: bool, spilled: Any = None) -> None:
+    def __init__(self, of_values: bool, spilled: Any = None, columns: ColumnEntries | None = None) -> None:
+        self.columns = columns
         self.elements = 0
         """How many list elements and map entries were read or written: what they weigh is guessed from it."""
         self.spilled = spilled
@@ -79,6 +86,13 @@ class TableOverlay:
         self.rooms: dict[Any, tuple[dict[int, Any], dict[int, Any]]] = {}
         """Entries and what was read of the other namespaces."""
 
+    def grow(self, count: int) -> None:
+        """Of a value state: there are so many keys now."""
+        if self.columns is not None:
+            self.columns.grow(count)
+        else:
+            self.entries += [None] * (count - len(self.entries))
+
     def room(self, namespace: Any) -> tuple[Any, Any]:
         """Entries of one namespace, and what was read of them."""
         if namespace is None:
@@ -87,9 +101,17 @@ class TableOverlay:
 
     def changed_values(self) -> Iterator[tuple[int, Any, Any]]:
         """Number, namespace and value of the changed entries of a value state."""
-        for number, (value, read) in enumerate(zip(self.entries, self.read, strict=True)):
-            if value is not read:
-                yield number, None, value
+        for number in self.changed_numbers():
+            yield number, None, self.entries[number]
+        yield from self.changed_in_rooms()
+
+    def changed_numbers(self) -> list[int]:
+        """Numbers of the changed entries of a value state in the default namespace, without columns."""
+        pairs = zip(self.entries, self.read, strict=True)
+        return [number for number, (value, read) in enumerate(pairs) if value is not read]
+
+    def changed_in_rooms(self) -> Iterator[tuple[int, Any, Any]]:
+        """Number, namespace and value of the changed entries of a value state in the other namespaces."""
         for namespace, (entries, known) in self.rooms.items():
             for number, value in entries.items():
                 if known.get(number, MISSING) is not value:
@@ -118,7 +140,7 @@ class TimerOverlay:
         return len(self._heap)
 
     def least_waiting(self) -> int | None:
-        """The least timestamp of those, also if it was deleted since."""
+        """The least timestamp of those, even if it was deleted since."""
         return self._heap[0][0] if self._heap else None
 
     def put(self, timer: TimerKey, registered: bool, journal: list[Any] | None) -> None:
@@ -130,7 +152,7 @@ class TimerOverlay:
             heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
 
     def start_firing(self, until: int, new_ones_too: bool) -> None:
-        """Collect this epoch's own due timers; ``new_ones_too``: also those registered while others fire."""
+        """Collect this epoch's own due timers; with ``new_ones_too``, timers registered while others fire as well."""
         for timer, registered in self.changes.items():
             if registered and timer[0] <= until:
                 heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
@@ -159,8 +181,8 @@ class TimerOverlay:
     def take(self) -> dict[TimerKey, bool]:
         """Hand over the changes, to be spilled; a pass that fires timers finds them there.
 
-        Timers that must not fire in this pass stay: those that were registered in it, where new ones wait for the next
-        epoch.
+        Timers that must not fire in this pass stay: those that were registered in it,
+        where new ones wait for the next epoch.
         """
         taken, self.changes = self.changes, {}
         if self._until is not None and not self._new_ones_too:
@@ -176,17 +198,11 @@ class TimerOverlay:
         return taken
 
 
-def numbering() -> defaultdict[Any, int]:
-    """An empty dict that gives each new key the next number."""
-    return defaultdict(itertools.count().__next__)
-
-
 @dataclass(eq=False)
 class Overlay:
     """One epoch's work of one operator in one slot. Read ``output``, the counters and ``max_timestamp``.
 
-    Where memory is bounded (``budget``) a part of it is on disk: entries and timers in ``spill``, batches in
-    ``files``.
+    Where memory is bounded (``budget``) a part of it is on disk: entries and timers in ``spill``, batches in ``files``.
     """
 
     epoch: int
@@ -195,18 +211,13 @@ class Overlay:
     processing_time: int
     tables: list[TableOverlay]
     """By the number of the state handle."""
-    numbers: defaultdict[Any, int] = field(default_factory=numbering)
-    """The number of every key seen: looking a new one up gives it the next number."""
-    keys: list[Any] = field(default_factory=list)
-    """The keys, by number."""
-    kgs: list[int] = field(default_factory=list)
-    """Their key groups, by number."""
+    known: KnownKeys
+    """The keys seen, with their numbers and key groups."""
     timers: dict[TimeDomain, TimerOverlay] = field(
         default_factory=lambda: {domain: TimerOverlay() for domain in TimeDomain}
     )
     rows_in: int = 0
     late_rows: int = 0
-    rejected_rows: int = 0
     dropped_rows: int = 0
     """Rows for side outputs that nothing in the job reads."""
     timers_fired: int = 0
@@ -230,8 +241,7 @@ class Overlay:
     """Number and bytes of the batches in each list that were counted already."""
 
     def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
-        """Batches of the main output (``None``) or of a side output, to be read once; complete after
-        ``finish``."""
+        """Batches of the main output (``None``) or of a side output, to be read once; complete after ``finish``."""
         written = () if self.files is None else self.files.read(tag)
         return itertools.chain(written, self.batches.get(tag, ()))
 
@@ -244,7 +254,7 @@ class Overlay:
 
     def forget_state(self) -> None:
         """After the commit: keep the output alone."""
-        self.numbers, self.keys, self.kgs, self.tables = numbering(), [], [], []
+        self.known, self.tables = ObjectKeys(), []
         self.timers = {domain: TimerOverlay() for domain in TimeDomain}
         if self.spill is not None:
             self.spill.close()
@@ -252,7 +262,7 @@ class Overlay:
         self.weight = sum(size for _, size in self.measured.values())
 
     def close(self) -> None:
-        """Give up what is on disk. Closing twice is no error."""
+        """Give up what is on disk. Closing twice is allowed."""
         self.dropped = True
         if self.spill is not None:
             self.spill.close()

@@ -10,7 +10,7 @@ from sparkstate.backends.base import StateKind, TableSpec
 from sparkstate.functions import MetricGroup, RuntimeContext
 from sparkstate.operators import user_metrics
 from sparkstate.operators.spec import JobFacts
-from sparkstate.operators.state import handles
+from sparkstate.operators.state import collection_handles, handles
 from sparkstate.operators.state.context import Cursor
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api, descriptors
@@ -61,12 +61,12 @@ class OperatorRuntimeContext(RuntimeContext):
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
         self._check(state_descriptor, descriptors.ListStateDescriptor)
-        return self._handle(state_descriptor, StateKind.LIST, handles.ListStateHandle)
+        return self._handle(state_descriptor, StateKind.LIST, collection_handles.ListStateHandle)
 
     def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
         self._check(state_descriptor, descriptors.MapStateDescriptor)
         return self._handle(
-            state_descriptor, StateKind.MAP, handles.MapStateHandle, state_descriptor.key_type_info
+            state_descriptor, StateKind.MAP, collection_handles.MapStateHandle, state_descriptor.key_type_info
         )
 
     def get_reducing_state(

@@ -1,18 +1,28 @@
-"""The state of one operator in one slot: its tables in the stores of the slot's shards, and what an overlay knows of
-them."""
+"""The state of one operator in one slot: its tables in the stores of the slot's shards,
+and what an overlay knows of them."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
+import pyarrow as pa
 
-from sparkstate.backends.base import ShardStore, Spill, StateKind, TableSpec, TimerTable
+from sparkstate.backends import value_columns
+from sparkstate.backends.base import ColumnarStore, ShardStore, Spill, StateKind, TableSpec, TimerTable
+from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.state.column_entries import ColumnEntries
 from sparkstate.operators.state.handles import StateHandle, TableOf, ValueStateHandle
+from sparkstate.operators.state.known_keys import (
+    NULL_KEY,
+    KnownKeys,
+    LongKeys,
+    Numbers,
+    ObjectKeys,
+)
 from sparkstate.operators.state.overlay import Overlay, TableOverlay
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -26,16 +36,28 @@ class OperatorTables:
     """Not thread-safe: the operator calls it under its lock."""
 
     def __init__(
-        self, uid: str, key_type: TypeInformation, stores: Mapping[int, ShardStore], key_space: KeySpace
+        self,
+        uid: str,
+        key_type: TypeInformation,
+        stores: Mapping[int, ShardStore],
+        key_space: KeySpace,
+        in_columns: bool = False,
     ) -> None:
+        """``in_columns``: keys and value states are in columns wherever their types allow it."""
         self.uid = uid
         self.stores = stores
         self.shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
-        """By key group, also those of other slots."""
+        """By key group, including those of other slots."""
+        self._shards = np.array(self.shard_of, np.int64)
         self.owned = {kg for store in stores.values() for kg in _range(store)}
         """The key groups of the slot."""
         self.handles: list[StateHandle] = []
         """By number; complete when the user's function is open."""
+        self.takes_columns = all(
+            isinstance(store, ColumnarStore) and store.takes_columns for store in stores.values()
+        )
+        """Whether changes may be handed over as columns."""
+        self.in_columns = in_columns and self.takes_columns and value_columns.has_long_keys(key_type)
         self._key_type = key_type
         self._prefetched: list[ValueStateHandle] = []
 
@@ -50,43 +72,84 @@ class OperatorTables:
         self.handles = list(handles)
         self._prefetched = [handle for handle in self.handles if isinstance(handle, ValueStateHandle)]
 
+    def no_keys(self) -> KnownKeys:
+        """For an overlay that begins."""
+        return LongKeys() if self.in_columns else ObjectKeys()
+
     def empty_tables(self, spill: Spill | None = None) -> list[TableOverlay]:
         """One for each state; what they do not know is read from ``spill``, if there is one."""
-        return [
-            TableOverlay(isinstance(each, ValueStateHandle), spill and spill.table(each.spec))
-            for each in self.handles
-        ]
+        return [self._empty_table(handle, spill) for handle in self.handles]
+
+    def _empty_table(self, handle: StateHandle, spill: Spill | None) -> TableOverlay:
+        spec, columns = handle.spec, None
+        # Only the handles of value states work on columns; folded states go through the handle of the record path.
+        if self.in_columns and spec.kind is StateKind.VALUE and spec.is_columnar:
+            columns = ColumnEntries(value_columns.dtype_of(spec.value_type))
+        return TableOverlay(isinstance(handle, ValueStateHandle), spill and spill.table(spec), columns)
 
     # --- reading ahead
 
     def prefetch(self, overlay: Overlay, keys: Sequence[Any], kgs: Sequence[int]) -> list[int]:
         """The numbers of these keys; for new ones their values are read, in one call per shard and state."""
-        before = len(overlay.keys)
-        numbers = list(map(overlay.numbers.__getitem__, keys))
-        new = len(overlay.numbers) - before
-        if new:
-            # A dict keeps its order of insertion: the new keys are its last ones.
-            overlay.keys += list(itertools.islice(reversed(overlay.numbers), new))[::-1]
-            overlay.kgs += _key_groups_of_new(numbers, kgs, before, new)
-            if self._prefetched:
-                self._read_ahead(overlay, before)
+        had_null, before = _has_null(overlay), len(overlay.known)
+        numbers = overlay.known.add(keys, kgs)
+        self._read_new(overlay, before, had_null)
         return numbers
 
-    def _read_ahead(self, overlay: Overlay, first: int) -> None:
-        by_shard: dict[int, list[int]] = {shard: [] for shard in self.stores}
-        for number in range(first, len(overlay.keys)):
-            by_shard[self.shard_of[overlay.kgs[number]]].append(number)
+    def prefetch_longs(self, overlay: Overlay, keys: pa.Array, kgs: KeyGroups) -> Numbers:
+        """The same for an array of whole numbers, where the overlay has its keys ``in_columns``."""
+        known = overlay.known
+        assert isinstance(known, LongKeys)
+        had_null, before = known.has_null, len(known)
+        valid = keys.is_valid().to_numpy(zero_copy_only=False)
+        longs = (keys.fill_null(0) if keys.null_count else keys).to_numpy().astype(np.int64, copy=False)
+        numbers = known.add_longs(longs, valid, kgs)
+        self._read_new(overlay, before, had_null)
+        return numbers
+
+    def _read_new(self, overlay: Overlay, before: int, had_null: bool) -> None:
+        if not self._prefetched:
+            return
+        if len(overlay.known) > before or len(overlay.known) == 1:
+            self._read_ahead(overlay, before)
+        if not had_null and _has_null(overlay):
+            self._read_null(overlay)
+
+    def _read_ahead(self, overlay: Overlay, before: int) -> None:
+        count = len(overlay.known)
+        shards = self._shards[overlay.known.group_array(before)]
+        by_shard = {shard: np.flatnonzero(shards == shard) + before for shard in self.stores}
         for handle in self._prefetched:
-            entries: list[Any] = overlay.tables[handle.number].entries
-            entries += [None] * (len(overlay.keys) - first)
+            table = overlay.tables[handle.number]
+            table.grow(count)
             for shard, numbers in by_shard.items():
-                if numbers:
-                    spilled = overlay.tables[handle.number].spilled
-                    table: Any = self.stores[shard].table(handle.spec) if spilled is None else spilled
-                    kgs, keys = [overlay.kgs[n] for n in numbers], [overlay.keys[n] for n in numbers]
-                    for number, value in zip(numbers, table.get_many(kgs, keys), strict=True):
-                        entries[number] = value
-            overlay.tables[handle.number].read += entries[first:]
+                if len(numbers):
+                    self._read(overlay, handle, shard, numbers)
+            table.read += table.entries[len(table.read) :]
+
+    def _read(self, overlay: Overlay, handle: ValueStateHandle, shard: int, numbers: Numbers) -> None:
+        known, into = overlay.known, overlay.tables[handle.number]
+        table: Any = self.stores[shard].table(handle.spec) if into.spilled is None else into.spilled
+        longs = None if into.columns is None else known.long_array(numbers)
+        if into.columns is not None and longs is not None:
+            into.columns.put(numbers, *table.get_columns(known.group_array()[numbers], longs))
+            return
+        places, all_keys, all_kgs = numbers.tolist(), known.keys, known.kgs
+        values = table.get_many([all_kgs[n] for n in places], [all_keys[n] for n in places])
+        if into.columns is not None:
+            into.columns.put(numbers, *value_columns.to_columns(values, into.columns.dtype))
+            return
+        for number, value in zip(places, values, strict=True):
+            into.entries[number] = value
+
+    def _read_null(self, overlay: Overlay) -> None:
+        """The null key came: its number was there before, without a value."""
+        shard = self.shard_of[overlay.known.kgs[NULL_KEY]]
+        for handle in self._prefetched:
+            table = overlay.tables[handle.number]
+            self._read(overlay, handle, shard, np.array([NULL_KEY]))
+            if table.columns is None:
+                table.read[NULL_KEY] = table.entries[NULL_KEY]
 
     # --- timers
 
@@ -111,13 +174,9 @@ class OperatorTables:
         return min((timestamp for timestamp in least if timestamp is not None), default=None)
 
 
-def _key_groups_of_new(numbers: Sequence[int], kgs: Sequence[int], before: int, new: int) -> list[int]:
-    """The key groups of the keys numbered ``before`` and up, of which there are ``new``, in their order."""
-    places = np.asarray(numbers) - before
-    is_new = places >= 0
-    found = np.empty(new, np.int32)
-    found[places[is_new]] = np.asarray(kgs)[is_new]
-    return found.tolist()
+def _has_null(overlay: Overlay) -> bool:
+    """Whether the null key came to an overlay that has its keys in columns."""
+    return isinstance(overlay.known, LongKeys) and overlay.known.has_null
 
 
 def _range(store: ShardStore) -> range:

@@ -17,6 +17,7 @@ class Unkeyed:
     def __init__(self, what: str) -> None:
         self._what = what
         self.entries = self.read = self
+        self.columns = None
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise errors.StateError(
@@ -24,4 +25,4 @@ class Unkeyed:
             "or timer; use them in process_element and on_timer, not in open() or close()"
         )
 
-    __getitem__ = __setitem__ = get = pop = room = _refuse
+    __getitem__ = __setitem__ = get = pop = put = room = _refuse

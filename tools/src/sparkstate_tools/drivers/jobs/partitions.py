@@ -12,14 +12,17 @@ LATE = OutputTag("late")
 
 
 class Pass(KeyedProcessFunction):
-    """What is in time."""
+    """Passes the rows that are in time."""
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
         yield row.partition, row.at
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    """What the driver calls. ``parts``: ``own`` (found by itself, since there is an idle timeout) or ``none``."""
+    """The function that the driver calls.
+
+    ``parts``: ``own`` (found by itself, since there is an idle timeout) or ``none``.
+    """
     messages = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", params["kafka"])

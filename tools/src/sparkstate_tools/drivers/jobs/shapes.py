@@ -71,12 +71,18 @@ def alarm(spark: Any, params: dict[str, str]) -> None:
     ).sink(sparkstate.FileSink(params["output"], format="json"))
 
 
-def late(spark: Any, params: dict[str, str]) -> None:
+def without_late_rows(spark: Any, params: dict[str, str]) -> Any:
+    """The counted rows; late ones go to a side output, which the caller may read or not."""
     rows = files(spark, params["input"], "label string, at timestamp").withWatermark("at", "10 seconds")
     counted = sparkstate.keyed(rows, "label").process(
         Count(), uid="count", output_schema="label string, count bigint", late_output=LATE
     )
     counted.sink(sparkstate.FileSink(params["output"], format="json"))
+    return counted
+
+
+def late(spark: Any, params: dict[str, str]) -> None:
+    counted = without_late_rows(spark, params)
     counted.side_output(LATE).sink(sparkstate.FileSink(params["output"] + "-late", format="json"))
 
 
@@ -98,9 +104,37 @@ def function_sink(spark: Any, params: dict[str, str]) -> None:
     ).sink(write)
 
 
+def settings(spark: Any, params: dict[str, str]) -> None:
+    """In each epoch: what the session, its JVM and its Hadoop say of the names in ``params["names"]``, and one time."""
+    name_of, java = json.loads(params["names"]), spark.sparkContext._jvm.java.lang.System
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def write(df: Any, epoch: int) -> None:
+        told = {
+            "session": spark.conf.get(name_of["session"], None),
+            "jvm": java.getProperty(name_of["jvm"]),
+            "hadoop": hadoop.get(name_of["hadoop"]),
+            "noon": df.selectExpr("date_format(timestamp_seconds(43200), 'HH:mm') AS noon").first().noon,
+        }
+        Path(params["output"]).write_text(json.dumps(told))
+
+    rows = files(spark, params["input"], "label string")
+    sparkstate.keyed(rows, "label").process(
+        Count(), uid="count", output_schema="label string, count bigint"
+    ).sink(write)
+
+
+CASES = {
+    "keys": keys,
+    "alarm": alarm,
+    "late": late,
+    "late_unread": without_late_rows,
+    "function_sink": function_sink,
+    "settings": settings,
+}
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
     if params.get("backend") == "rocksdb":
         sparkstate.set_state_backend(sparkstate.EmbeddedRocksDBStateBackend())
-    {"keys": keys, "alarm": alarm, "late": late, "function_sink": function_sink}[params["case"]](
-        spark, params
-    )
+    CASES[params["case"]](spark, params)

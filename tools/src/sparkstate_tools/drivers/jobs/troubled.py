@@ -19,6 +19,8 @@ def job(spark: Any, params: dict[str, str]) -> None:
     }
     shaky = F.udf(_ShakyFunction(str(folder), raising), "bigint")
     rows = totals.source(spark, params).withColumn("v", shaky("id", "v"))
+    if "shuffle" in params:
+        rows = rows.repartition(int(params["shuffle"]), "k")
     totals.declare(rows.select("k", "id", "v", "at"), params)
     threading.Thread(target=_cancel_when_told, args=(spark, folder / "cancel"), daemon=True).start()
 
@@ -41,7 +43,7 @@ class _ShakyFunction:
 
 
 def _cancel_when_told(spark: Any, told: Path) -> None:
-    """What a person does by a click in Spark's page."""
+    """Do as a person who clicks in Spark's page."""
     while not told.exists():
         time.sleep(0.05)
     spark.sparkContext.cancelAllJobs()

@@ -19,13 +19,16 @@ class Echo(KeyedProcessFunction):
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
-    """What the driver calls."""
+    """The function that the driver calls."""
     seen = Path(params["seen"])
 
     def watched(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             libraries = Path(f"/proc/{os.getppid()}/maps").read_text()
-            (seen / str(os.getpid())).write_text("loaded" if "pyarrow" in libraries else "bare")
+            # Whoever looks into the folder must never find a file without its word.
+            word = seen.with_name(f"{seen.name}-{os.getpid()}")
+            word.write_text("loaded" if "pyarrow" in libraries else "bare")
+            word.replace(seen / str(os.getpid()))
             yield batch
 
     files = spark.readStream.schema("k string, id long").option("maxFilesPerTrigger", 1)

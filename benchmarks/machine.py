@@ -1,0 +1,48 @@
+"""Where and how a benchmark ran: what a reader needs to judge its figures, or to run it again."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def description(arguments: Sequence[str], target: str = "bench") -> dict[str, Any]:
+    """The command of ``make``, the commit, the day, and the machine. ``target``: of the Makefile."""
+    given = shlex.join(arguments)
+    quoted = f"make {target} ARGS={shlex.quote(given)}" if given else f"make {target}"
+    return {
+        "command": quoted,
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores of {_processor()}, {_memory_gib()} GiB",
+        "versions": f"Python {platform.python_version()}, Spark {importlib.metadata.version('pyspark')}",
+    }
+
+
+def _commit() -> str:
+    """Of the checkout; with ``+`` if files differ from it."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    return git("rev-parse", "--short=9", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory_gib() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30))

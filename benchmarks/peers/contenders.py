@@ -1,0 +1,97 @@
+"""Who runs, and with how many rows: every row of the table, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the table. ``rows``: length of the shorter run for each load it takes part in; the longer one has
+    twice as many. Slow engines get fewer, so that a run takes seconds and not hours."""
+
+    name: str
+    engine: str
+    """What has to be installed, see ``installing.py``."""
+    user_code: str
+    """The language of the user's function."""
+    rows: Mapping[str, int]
+    words: Mapping[str, str] = field(default_factory=dict)
+    """What its program is told beside the words that all are told."""
+    each_row: bool = True
+    """Every row is answered; False: each key once for a batch of rows, which is less work."""
+    epoch_rows: int = 0
+    """Rows of a micro-batch, of an engine that has them."""
+
+
+def _sparkstate(name: str, function: str, rows: Mapping[str, int], *, each_row: bool = True) -> Contender:
+    backend = name.split("-")[1]
+    words = {"backend": backend, "function": function}
+    return Contender(name, "sparkstate", "Python", rows, words, each_row, epoch_rows=1_200_000)
+
+
+def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None) -> Contender:
+    _, api, backend = name.split("-")[:3]
+    words = {"api": api, "backend": backend, **({"mini_batch": mini_batch} if mini_batch else {})}
+    return Contender(
+        name, "flink", "SQL" if api == "sql" else "Java", rows, words, each_row=mini_batch is None
+    )
+
+
+M = 1_000_000
+CONTENDERS = {
+    contender.name: contender
+    for contender in (
+        _sparkstate(
+            "sparkstate-hashmap", "record", {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000}
+        ),
+        _sparkstate(
+            "sparkstate-rocksdb",
+            "record",
+            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000},
+        ),
+        _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 6 * M, "distinct": 3_600_000}),
+        _sparkstate("sparkstate-rocksdb-batches", "batches", {"sum": 6 * M, "distinct": 2_400_000}),
+        _sparkstate("sparkstate-hashmap-added", "added", {"sum": 6 * M}, each_row=False),
+        _sparkstate("sparkstate-rocksdb-added", "added", {"sum": 6 * M}, each_row=False),
+        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M}),
+        _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M}),
+        _flink("flink-sql-hashmap-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
+        _flink("flink-sql-rocksdb-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
+        _flink("flink-datastream-hashmap", {"sum": 10 * M, "distinct": 4 * M, "session": 6 * M}),
+        _flink(
+            "flink-datastream-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "large": 2 * M, "session": 3 * M}
+        ),
+        *(
+            Contender(
+                f"pyflink-{mode}-{backend}",
+                "pyflink",
+                "Python",
+                {"sum": 400_000, "distinct": 400_000}
+                | ({"large": 1_400_000} if backend == "rocksdb" else {}),
+                {"mode": mode, "backend": backend},
+            )
+            for mode in ("process", "thread")
+            for backend in ("hashmap", "rocksdb")
+        ),
+        Contender("bytewax", "bytewax", "Python", {"sum": 400_000, "distinct": 400_000}),
+        Contender("quix-streams", "quix", "Python", {"sum": 400_000, "distinct": 400_000}),
+        Contender(
+            "spark-transform-with-state",
+            "spark",
+            "Python",
+            {"sum": 100_000, "distinct": 60_000},
+            {"function": "rows"},
+            epoch_rows=20_000,
+        ),
+        Contender(
+            "spark-transform-with-state-pandas",
+            "spark",
+            "Python",
+            {"sum": 60_000, "distinct": 60_000},
+            {"function": "pandas"},
+            epoch_rows=20_000,
+        ),
+    )
+}

@@ -1,0 +1,38 @@
+"""One run of our job, recorded for ``make bench ARGS=--trace``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import cpu
+import ours
+
+from sparkstate_tools.tracing import report, sampling
+
+_LOOK_S = 0.5
+
+
+def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report.Run:
+    """Run the job to the end of its input."""
+    process, log = ours.start(ours.manifest(setup, folder, slots, scratch), scratch)
+    phases = ours.Phases(log)
+    kinds: dict[int, str] = {}
+    entries: list[dict[str, Any]] = []
+
+    sampler = sampling.Sampler(lambda: list(kinds))
+    deadline = time.monotonic() + ours.LIMIT_S
+    try:
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"our driver took longer than {ours.LIMIT_S:g} s")
+            entries += phases.new()
+            kinds.update(cpu.kinds(process.pid, phases.slots))
+            time.sleep(_LOOK_S)
+        entries += phases.new()
+    finally:
+        ours.stop(process)
+    if process.returncode != 0:
+        raise SystemExit((scratch / "driver.log").read_text(errors="replace")[-2000:])
+    return report.Run(entries, sampler.stop(), kinds)

@@ -1,0 +1,122 @@
+"""An index of 64-bit keys: arrays of keys in, arrays of their places out.
+
+Theory. Open addressing with linear probing, as in most hash tables, but a whole array of keys takes each step together:
+look where the keys would lie, keep those that found their own place or a free one, and go on with the rest, a cell
+further. Each step is a handful of NumPy calls, so many keys wait for memory together, where a dict waits for one key
+after another. Of four million keys in batches of 30,000, finding one costs 0.05 µs and adding one 0.2 µs; a dict takes
+0.7 µs to find one, and 70 bytes more to hold it.
+
+Places are dense: the first key that is added has the place 0, the next one 1. So columns beside the index need no free
+places between them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Longs: TypeAlias = npt.NDArray[np.int64]
+Places: TypeAlias = npt.NDArray[np.int32]
+
+_LEAST: Final = 64
+_AT_ONCE: Final = 1 << 16
+_FIRST_FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_HALF: Final = np.uint64(32)
+
+
+class LongIndex:
+    """Places of 64-bit keys. Not thread-safe while it is added to; any number of threads may ask it otherwise."""
+
+    __slots__ = ("_cells", "_keys", "_shift", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many keys there are."""
+        self._keys: Longs = np.empty(_LEAST // 2, np.int64)
+        self._cells: Places
+        """The place of the key that lies in each cell; -1: none does. A power of two of them, at most half in use."""
+        self._shift: np.uint64
+        self._clear(_LEAST)
+
+    @property
+    def keys(self) -> Longs:
+        """The keys by place. A view: do not change it."""
+        return self._keys[: self.count]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._keys.nbytes + self._cells.nbytes
+
+    def find(self, keys: Longs) -> Places:
+        """The place of each key; -1 where it is not there."""
+        at = self._homes(keys)
+        found = self._cells[at]
+        if not self.count:
+            return found
+        # Where a cell is free the place is -1, which reads the last key: any will do.
+        rest = np.flatnonzero((self._keys[found] != keys) & (found >= 0))
+        at, keys = at[rest], keys[rest]
+        while len(rest):
+            at = self._next(at)
+            place = self._cells[at]
+            is_settled = (place < 0) | (self._keys[place] == keys)
+            found[rest[is_settled]] = place[is_settled]
+            is_open = ~is_settled
+            rest, at, keys = rest[is_open], at[is_open], keys[is_open]
+        return found
+
+    def add(self, keys: Longs) -> None:
+        """Give new keys the next places. Each key is there once, and was not there before."""
+        before, self.count = self.count, self.count + len(keys)
+        if self.count > len(self._keys):
+            grown: Longs = np.empty(max(self.count, 2 * len(self._keys)), np.int64)
+            grown[:before] = self._keys[:before]
+            self._keys = grown
+        self._keys[before : self.count] = keys
+        if 2 * self.count > len(self._cells):
+            self._clear(1 << (2 * self.count - 1).bit_length())
+            before = 0
+        self._settle(before)
+
+    def places(self, keys: Longs) -> Places:
+        """The place of each key. New ones are added, in the order in which they first appear."""
+        found = self.find(keys)
+        unknown = np.flatnonzero(found < 0)
+        if len(unknown):
+            new, first = np.unique(keys[unknown], return_index=True)
+            self.add(new[np.argsort(first)])
+            found[unknown] = self.find(keys[unknown])
+        return found
+
+    def _clear(self, cells: int) -> None:
+        self._cells = np.full(cells, -1, np.int32)
+        self._shift = np.uint64(64 - (cells.bit_length() - 1))
+
+    def _homes(self, keys: Longs) -> Longs:
+        """The cell that is looked into first. Two rounds of mixing: one alone puts keys at even distances together."""
+        mixed = keys.view(np.uint64) * _FIRST_FACTOR
+        mixed ^= mixed >> _HALF
+        mixed *= _SECOND_FACTOR
+        mixed >>= self._shift
+        return mixed.view(np.int64)
+
+    def _next(self, cells: Longs) -> Longs:
+        return (cells + 1) & (len(self._cells) - 1)
+
+    def _settle(self, before: int) -> None:
+        """Find cells for the keys from this place on."""
+        # Some at a time: the steps of four million keys at once take 100 MiB, and twice the time.
+        for start in range(before, self.count, _AT_ONCE):
+            places = np.arange(start, min(start + _AT_ONCE, self.count), dtype=np.int32)
+            at = self._homes(self._keys[start : start + len(places)])
+            while len(places):
+                is_free = self._cells[at] < 0
+                # Of several keys that want one cell NumPy lets the last one win; the others see that they lost, and go
+                # on.
+                self._cells[at[is_free]] = places[is_free]
+                has_lost = self._cells[at] != places
+                at, places = self._next(at[has_lost]), places[has_lost]

@@ -1,0 +1,92 @@
+"""Values of many keys as columns: which tables can have them, and how they travel between overlays and stores.
+
+A table is *columnar* when its keys are whole numbers in one column and its values are numbers or truth values: then
+keys and values fit in NumPy arrays. Only the default namespace has columns; a null key has no place in an array, so it
+travels as a single value like the cells of other namespaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkstate.backends.long_index import Longs
+from sparkstate.serde import scalars
+from sparkstate.serde.typeinfo import TypeInformation
+
+Values: TypeAlias = npt.NDArray[Any]
+KeyGroups: TypeAlias = npt.NDArray[np.int32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_DTYPES: Final[dict[str, Any]] = {
+    "BOOLEAN": np.bool_,
+    "BYTE": np.int8,
+    "SHORT": np.int16,
+    "INT": np.int32,
+    "LONG": np.int64,
+    "FLOAT": np.float64,
+    "DOUBLE": np.float64,
+}
+"""FLOAT has 64 bits, as everywhere in stored state."""
+
+
+@dataclass(frozen=True)
+class ValueColumns:
+    """Changes of a columnar table, one entry per key; no key twice."""
+
+    keys: Longs
+    key_groups: KeyGroups
+    values: Values
+    present: Flags
+    """False: the value is deleted, and what ``values`` has there means nothing."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def select(self, places: Any) -> ValueColumns:
+        """Those at these places."""
+        return ValueColumns(
+            self.keys[places], self.key_groups[places], self.values[places], self.present[places]
+        )
+
+
+def dtype_of(declared: TypeInformation | None) -> Any:
+    """The NumPy type of values of a declared type; None where they have no such type."""
+    return None if declared is None else _DTYPES.get(declared.describe())
+
+
+def has_long_keys(key_type: TypeInformation) -> bool:
+    """Whether the keys fit in an array of 64-bit numbers, null keys apart."""
+    return isinstance(key_type, scalars.IntegerType)
+
+
+def to_objects(values: Values, present: Flags) -> list[Any]:
+    """Stored values, None where there is none."""
+    found: list[Any] = values.tolist()
+    if values.dtype.kind == "f":
+        for place in np.flatnonzero(np.isnan(values)):
+            found[place] = scalars.NAN
+    if not present.all():
+        for place in np.flatnonzero(~present):
+            found[place] = None
+    return found
+
+
+def to_columns(values: Sequence[Any], dtype: Any) -> tuple[Values, Flags]:
+    """The inverse of :func:`to_objects`."""
+    if None not in values:
+        return np.fromiter(values, dtype, len(values)), np.ones(len(values), np.bool_)
+    present = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return np.fromiter((0 if value is None else value for value in values), dtype, len(values)), present
+
+
+def long_keys(keys: Sequence[Any]) -> Longs | None:
+    """Keys as an array; None if one of them is null, or a cell of a namespace."""
+    try:
+        return np.fromiter(keys, np.int64, len(keys))
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,68 @@
+"""The intake of a batch, before the user's code sees it: checked, counted, late rows taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import columns, errors
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.operators.common.outputs import Outputs
+from sparkstate.operators.rows import arrow_rows
+from sparkstate.operators.spec import KeyedSpec
+from sparkstate.operators.state.overlay import Overlay
+
+
+class Intake:
+    """The entrance of one operator; ``owned`` are the key groups of its slot."""
+
+    def __init__(self, spec: KeyedSpec, owned: Set[int], outputs: Outputs) -> None:
+        self._spec = spec
+        self._owned = owned
+        self._outputs = outputs
+
+    def take(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows to process. Raises ``StateError`` for rows of key groups that the slot does not own."""
+        self._check(overlay, batch)
+        return self._take_late_rows(overlay, batch)
+
+    def _check(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        stamp = () if self._spec.event_time_column is None else (self._spec.event_time_column,)
+        arrow_rows.check_columns(
+            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._spec.row_columns),
+            batch,
+            self._spec.uid,
+        )
+        self._check_key_groups(batch.column(columns.KEY_GROUP))
+        overlay.rows_in += batch.num_rows
+        if stamp:
+            latest = pc.max(batch.column(stamp[0])).as_py()
+            if latest is not None and (overlay.max_timestamp is None or latest > overlay.max_timestamp):
+                overlay.max_timestamp = latest
+
+    def _check_key_groups(self, key_groups: pa.Array) -> None:
+        strange = [kg for kg in pc.unique(key_groups).to_pylist() if kg not in self._owned]
+        if strange:
+            raise errors.StateError(
+                f"operator {self._spec.uid!r}: a batch has rows of key group {strange[0]}, which this slot "
+                f"does not own (it owns {len(self._owned)} key groups); "
+                "the rows were sent to the wrong slot"
+            )
+
+    def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Count rows that are not after the watermark, and send them to the late output if there is one."""
+        if self._spec.event_time_column is None or overlay.watermark == MIN_WATERMARK:
+            return batch
+        is_late = pc.fill_null(
+            pc.less_equal(batch.column(self._spec.event_time_column), overlay.watermark), False
+        )
+        late = pc.sum(is_late).as_py()
+        overlay.late_rows += late
+        if not late or self._spec.late_tag is None:
+            return batch
+        self._outputs.put_side_batch(
+            overlay, self._spec.late_tag, batch.filter(is_late).select(list(self._spec.row_columns))
+        )
+        return batch.filter(pc.invert(is_late))

@@ -1,0 +1,145 @@
+"""Collects what the user's code yields and turns it into batches, per output."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import columns, errors
+from sparkstate.functions import OutputTag
+from sparkstate.operators.rows import arrow_rows, frames
+from sparkstate.operators.spec import KeyedSpec
+from sparkstate.operators.state.overlay import Overlay
+
+
+class Outputs:
+    """The outputs of one operator."""
+
+    def __init__(self, spec: KeyedSpec) -> None:
+        self._spec = spec
+        self._stamped = spec.output_schema
+        if spec.output_schema is not None and spec.emit_timestamps:
+            self._stamped = spec.output_schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
+        self._lengths: dict[str | None, int] = {}
+        self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
+
+    def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
+        """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
+        if not yielded:
+            return
+        if self._has_tags and _may_be_tagged(yielded):
+            yielded, stamps = self._put_sides(overlay, yielded, stamps)
+        if not yielded:
+            return
+        schema = self._spec.output_schema
+        if schema is None:
+            overlay.unconverted.setdefault(None, []).extend(yielded)
+            return
+        try:
+            batch = self._convert(overlay, yielded, schema, None)
+        except errors.UserCodeError:
+            if self._has_tags or not _may_be_tagged(yielded):
+                raise
+            # The job reads no side output, so nothing looked for tags, since a look costs every record. Rows with a tag
+            # may have come all the same: from here on they are looked for, counted and dropped.
+            self._has_tags = True
+            self.put(overlay, yielded, stamps)
+            return
+        if stamps is not None:
+            arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
+        overlay.batches.setdefault(None, []).append(batch)
+
+    def put_frame(self, overlay: Overlay, tag: str | None, batch: pa.RecordBatch) -> None:
+        """A batch of rows for one output, by the names of its columns. Raises ``frames.FrameError``. Rows for a side
+        output that nothing reads are counted and dropped."""
+        schema = self._stamped if tag is None else self._spec.side_schemas.get(tag)
+        if not batch.num_rows:
+            return
+        if schema is None:
+            if self._spec.output_schema is None:
+                overlay.unconverted.setdefault(tag, []).extend(frames.to_rows(batch))
+            else:
+                overlay.dropped_rows += batch.num_rows
+            return
+        if columns.TIMESTAMP in schema.names and columns.TIMESTAMP not in batch.schema.names:
+            batch = batch.append_column(columns.TIMESTAMP, pa.nulls(batch.num_rows, pa.int64()))
+        overlay.batches.setdefault(tag, []).append(frames.compact(frames.fitted(batch, schema)))
+
+    def start_piece(self, overlay: Overlay) -> None:
+        """All rows that are put from now on until :meth:`end_piece` become one batch of each output."""
+        self._lengths = {tag: len(batches) for tag, batches in overlay.batches.items()}
+
+    def end_piece(self, overlay: Overlay) -> None:
+        """Join the batches put since :meth:`start_piece`: many small ones are slow to read."""
+        for tag, batches in overlay.batches.items():
+            length = self._lengths.get(tag, 0)
+            if len(batches) > length + 1:
+                table = pa.Table.from_batches(batches[length:])
+                batches[length:] = table.combine_chunks().to_batches()
+
+    def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
+        """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink."""
+        schema = self._spec.side_schemas.get(tag)
+        if schema is not None:
+            overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
+        elif self._spec.output_schema is None:
+            overlay.unconverted.setdefault(tag, []).extend(rows)
+        else:
+            overlay.dropped_rows += len(rows)
+
+    def put_side_batch(self, overlay: Overlay, tag: str, batch: pa.RecordBatch) -> None:
+        """A batch of whole input rows for one side output (late rows)."""
+        schema = self._spec.side_schemas.get(tag)
+        if schema is not None:
+            overlay.batches.setdefault(tag, []).append(batch.select(schema.names).cast(schema))
+        elif self._spec.output_schema is not None:
+            overlay.dropped_rows += batch.num_rows
+        else:
+            rows = zip(*[arrow_rows.column_values(column) for column in batch.columns], strict=True)
+            self.put_side(overlay, tag, list(rows))
+
+    def _put_sides(
+        self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None
+    ) -> tuple[list[Any], Sequence[int | None] | None]:
+        sides: dict[str, list[Any]] = {}
+        main: list[Any] = []
+        kept: list[int | None] = []
+        for number, item in enumerate(yielded):
+            if _is_tagged(item):
+                tag, row = item
+                sides.setdefault(tag.tag_id, []).append(row)
+            else:
+                main.append(item)
+                if stamps is not None:
+                    kept.append(stamps[number])
+        for tag_id, rows in sides.items():
+            self.put_side(overlay, tag_id, rows)
+        return main, kept if stamps is not None else None
+
+    def _convert(
+        self, overlay: Overlay, rows: list[Any], schema: pa.Schema, tag: str | None
+    ) -> pa.RecordBatch:
+        try:
+            return arrow_rows.to_batch(rows, schema)
+        except arrow_rows.OutputError as error:
+            output = "its output" if tag is None else f"the side output {tag!r}"
+            raise errors.UserCodeError(
+                f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not "
+                f"fit {output}: {error}"
+            ) from error
+
+
+def _may_be_tagged(yielded: list[Any]) -> bool:
+    """A quick look: whether any item can have a tag in front."""
+    try:
+        return OutputTag in set(map(type, map(operator.itemgetter(0), yielded)))
+    except (TypeError, LookupError):
+        return True
+
+
+def _is_tagged(item: Any) -> bool:
+    return type(item) is tuple and len(item) == 2 and type(item[0]) is OutputTag

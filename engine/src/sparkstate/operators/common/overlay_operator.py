@@ -1,0 +1,237 @@
+"""The common half of operators whose work lives in an ``Overlay``, whatever their function is called with.
+
+Theory. ``begin`` gives an overlay; ``process_batch`` and ``finish`` write to it alone; the commit of the epoch makes it
+state. Several overlays of an epoch may exist (one for each attempt); the function object and its handles are one, so an
+overlay is *bound* to them for the time of a call, and a lock keeps the calls apart.
+
+A kind says how its function is opened, given rows, given due timers, and closed.
+"""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from sparkstate import errors
+from sparkstate.backends.base import ShardStore, TimerTable
+from sparkstate.clock import Clock
+from sparkstate.functions import MIN_WATERMARK, TimeDomain
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators.base import EpochChanges
+from sparkstate.operators.common import garbage, intake
+from sparkstate.operators.common.outputs import Outputs
+from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.rows import sorting
+from sparkstate.operators.spec import JobFacts, KeyedSpec
+from sparkstate.operators.state import changes, inspection
+from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
+from sparkstate.operators.state.tables import OperatorTables
+from sparkstate.operators.user_metrics import UserMetrics
+from sparkstate.serde import containers
+
+
+class FunctionCalls(Protocol):
+    """The calls of one kind of function, as far as both kinds have them."""
+
+    outputs: Outputs
+    cursor: Cursor
+
+    def close(self, handles: Iterable[StateHandle]) -> None:
+        """Close the function, which no longer has a key."""
+
+
+S = TypeVar("S", bound=KeyedSpec)
+C = TypeVar("C", bound=FunctionCalls)
+
+
+class OverlayOperator(abc.ABC, Generic[S, C]):
+    """An operator of one slot; its public methods are those of ``operators.base.Operator``, and say more there."""
+
+    in_columns = False
+    """Whether the function works on columns of keys and values."""
+
+    def __init__(
+        self,
+        spec: S,
+        stores: Mapping[int, ShardStore],
+        key_space: KeySpace,
+        clock: Clock,
+        subtask: int,
+        parallelism: int,
+        budget: EpochBudget | None = None,
+        facts: JobFacts | None = None,
+    ) -> None:
+        self.spec = spec
+        self.stores = stores
+        self._budget = budget
+        self._clock = clock
+        self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
+        self._calls = self._make_calls(spec, self._tables)
+        self._intake = intake.Intake(spec, self._tables.owned, self._calls.outputs)
+        self._lock = threading.RLock()
+        self._context = OperatorRuntimeContext(
+            spec.uid,
+            spec.key_type,
+            self._calls.cursor,
+            self._tables.register,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=key_space.max_parallelism,
+            undoes_records=spec.on_error == "side-output",
+            facts=facts or JobFacts(),
+        )
+        """Has every state handle of the function, and its metrics."""
+
+    # --- of each kind
+
+    @abc.abstractmethod
+    def _make_calls(self, spec: S, tables: OperatorTables) -> C:
+        """The calls of the function."""
+
+    @abc.abstractmethod
+    def _open(self) -> None:
+        """Open the function."""
+
+    @abc.abstractmethod
+    def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        """Call the function for these rows, which are checked and on time."""
+
+    @abc.abstractmethod
+    def _fire(self, overlay: Overlay, watermark: int) -> None:
+        """Call the function for all timers that are due."""
+
+    # --- life
+
+    def open(self) -> None:
+        with self._lock:
+            self._open()
+            self._context.is_open = False
+            self._tables.set_handles(self._context.handles.values())
+
+    def close(self) -> None:
+        with self._lock:
+            self._calls.close(self._context.handles.values())
+
+    # --- one epoch
+
+    def begin(
+        self, epoch: int, watermark: int = MIN_WATERMARK, processing_time: int | None = None
+    ) -> Overlay:
+        """As the contract says; processing time defaults to the clock's now."""
+        if processing_time is None:
+            processing_time = self._clock.now_ms()
+        tables = self._tables.empty_tables()
+        known, column = self._tables.no_keys(), self.spec.event_time_column
+        return Overlay(epoch, watermark, processing_time, tables, known, sort_column=column)
+
+    def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0 or overlay.dropped:
+            return
+        with self._lock:
+            batch = self._intake.take(overlay, batch)
+            if self.spec.sort_by_event_time:
+                overlay.held.append(batch)
+                self._settle(overlay)
+            elif batch.num_rows:
+                self._process_parts(overlay, batch)
+
+    def finish(self, overlay: Overlay, watermark: int) -> None:
+        """Rows held for sorting are processed, then due timers fire under the new watermark."""
+        with self._lock:
+            if overlay.finished:
+                raise errors.StateError(
+                    f"operator {self.spec.uid!r}: epoch {overlay.epoch} was finished twice"
+                )
+            self._process_held(overlay)
+            with garbage.collection_paused():
+                self._fire(overlay, watermark)
+            self._settle(overlay)
+            self._context.metrics.refresh_gauges()
+            overlay.finished = True
+
+    def commit_spilled(self, overlay: Overlay) -> None:
+        if overlay.spill is not None and self._budget is not None:
+            self._budget.move_to_disk(self._tables, overlay)
+            overlay.spill.commit()
+
+    def changes(self, overlay: Overlay) -> EpochChanges:
+        if overlay.spill is not None:
+            return EpochChanges()
+        tables = self._tables
+        timer_specs = {d: tables.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
+        by_shard = changes.changes_of(
+            overlay, tables.handles, timer_specs, tables.shard_of, tables.takes_columns
+        )
+        return EpochChanges(by_shard, changes.key_groups_of(by_shard, overlay.known))
+
+    def _process_parts(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        for part in (batch,) if self._budget is None else self._budget.parts(self.spec.uid, batch):
+            if overlay.dropped:
+                return
+            self._process(overlay, part)
+            self._settle(overlay, part.num_rows)
+
+    def _settle(self, overlay: Overlay, rows: int = 0) -> None:
+        if self._budget is not None:
+            self._budget.settle(self._tables, overlay, rows)
+
+    def _process_held(self, overlay: Overlay) -> None:
+        runs = overlay.files.take_runs() if overlay.files is not None else []
+        column, held = overlay.sort_column, overlay.held
+        if column is None or not (held or runs):
+            return
+        overlay.held = []
+        for batch in sorting.merge(runs, held, column) if runs else sorting.sort(held, column):
+            self._process_parts(overlay, batch)
+
+    # --- by hand
+
+    def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
+        self._calls.outputs.put_side(overlay, tag, rows)
+
+    # --- looking in
+
+    @property
+    def metrics(self) -> UserMetrics:
+        return self._context.metrics
+
+    def next_timer(self) -> tuple[int | None, int | None]:
+        with self._lock:
+            next_timer = self._tables.next_timer
+            return next_timer(TimeDomain.EVENT_TIME), next_timer(TimeDomain.PROCESSING_TIME)
+
+    def timer_tables(self, domain: TimeDomain) -> list[TimerTable]:
+        return self._tables.timer_tables(domain)
+
+    def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """As the contract says: so pickled values are not opened."""
+        spec = self._handle(state).spec
+        if isinstance(spec.value_type, containers.PickledType):
+            raise errors.StateError(
+                f"operator {self.spec.uid!r}: the values of state {state!r} are pickled; reading them runs "
+                "code, so they are not shown"
+            )
+        return inspection.to_json(self.read_value(state, key, namespace, key_group))
+
+    def read_value(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
+        """A list, a dict, or a value; of an aggregating state its accumulator."""
+        with self._lock:
+            spec, tables = self._handle(state).spec, self._tables
+            kgs = sorted(tables.owned) if key_group is None else [key_group]
+            return inspection.read_cell(spec, tables.register(spec), kgs, key, namespace)
+
+    def _handle(self, state: str) -> StateHandle:
+        handle = self._context.handles.get(state)
+        if handle is None:
+            known = ", ".join(sorted(self._context.handles)) or "none"
+            raise errors.StateError(
+                f"operator {self.spec.uid!r} has no state {state!r}; its states are: {known}"
+            )
+        return handle

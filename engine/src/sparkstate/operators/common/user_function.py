@@ -1,0 +1,53 @@
+"""The first and the last call of a user's function, and how its errors and rows are shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol, TypeVar
+
+from sparkstate import errors
+
+_SHOWN_CHARACTERS: Final = 500
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class UserFunction(Protocol[C_contra]):
+    """The methods that every kind of function has; ``open`` is given the context of its kind."""
+
+    def open(self, ctx: C_contra) -> None:
+        """Declare the state."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+def open_with(function: UserFunction[C_contra], context: C_contra, uid: str) -> None:
+    """Open the function, which declares its state."""
+    try:
+        function.open(context)
+    except errors.StateMigrationError:
+        raise
+    except errors.StateError as error:  # whatever open() declares, it declares again after a restart
+        raise errors.DeclarationError(str(error)) from error
+    except errors.SparkstateError:
+        raise
+    except Exception as error:
+        raise errors.UserCodeError(f"operator {uid!r}: open() raised {describe(error)}") from error
+
+
+def close(function: UserFunction[Any], uid: str) -> None:
+    """Close the function, which no longer has a key."""
+    try:
+        function.close()
+    except Exception as error:
+        raise errors.UserCodeError(f"operator {uid!r}: close() raised {describe(error)}") from error
+
+
+def describe(error: BaseException) -> str:
+    """Class and text of an error."""
+    return f"{type(error).__qualname__}: {error}"
+
+
+def shorten(row: Any) -> str:
+    """A row as an error shows it."""
+    shown = repr(row)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,54 @@
+"""The end of a job's deletion: what goes with the job, and what is told of the state that stays."""
+
+from __future__ import annotations
+
+from sparkstate_operator import actions, kept_name, labels
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide.draft import Draft
+
+
+def kept(draft: Draft) -> str:
+    """The words on the state that stays."""
+    state = draft.status.get("lastSavepoint") or draft.status.get("lastCheckpoint") or {}
+    return (
+        f"the state stays in storage ({state['uri']})"
+        if state.get("uri")
+        else "everything in storage stays there"
+    )
+
+
+def tell_name(draft: Draft, config: Config) -> None:
+    """Write an Event about the name under which the state lies, if that differs from the operator's. The next job of
+    this name is another object: it knows nothing of that name, and would begin empty without a word."""
+    name = kept_name.of_state(config, draft.job)
+    if draft.attempt == 0 or name == config.cluster:
+        return
+    pin = f"the annotation {labels.CLUSTER_KEPT}: {kept_name.pinned(config, draft.job, name)}, or "
+    told = (
+        f"the state stays under the cluster's name {name}, and a new job of this name begins under {config.cluster}, "
+        f"without it. To go on from it, create the job with {pin if config.cluster_id else ''}restoreFrom"
+    )
+    draft.note("StateUnderOtherName", told, warning=True)
+
+
+def delete_pods(draft: Draft) -> None:
+    """Every pod that nobody has asked to end."""
+    pods = (*draft.seen.drivers, *draft.seen.executors)
+    draft.acts.extend(actions.DeletePod(pod, "the job is deleted") for pod in pods if pod.deleting_at is None)
+
+
+def remove_all(draft: Draft, *, purged: bool) -> None:
+    """Every child, and the finalizer last: with the finalizer the job is gone, and children
+    left then belong to nobody."""
+    seen = draft.seen
+    delete_pods(draft)
+    draft.acts.extend(actions.DeleteCommand(command) for command in seen.commands)
+    if purged:
+        own = (one for one in seen.snapshots if one.labels.get(labels.JOB_UID) == seen.job.uid)
+        draft.acts.extend(
+            actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
+        )
+    draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
+    draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
+    draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
+    draft.acts.append(actions.RemoveFinalizer())

@@ -1,0 +1,5 @@
+"""The operator's ears: every change of a job, a snapshot, a pod or a command puts a key into the queue.
+
+Nothing here decides what becomes of a job. :mod:`handlers`, the only importer of kopf, hears of changes;
+:mod:`watches` says whether the watches are live; :mod:`relabelled_jobs` finds the jobs that no watch shows.
+"""

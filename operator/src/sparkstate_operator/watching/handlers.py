@@ -1,0 +1,208 @@
+"""The watches. This is the only importer of kopf, which only watches here: every handler puts a key into our queue.
+
+There are no timers, no daemons, and no create/update/delete handlers, so that kopf writes no annotation, finalizer,
+status or Event of its own. We have a queue of our own because kopf's ran three handlers of one object at once in a
+trial, and drops an event whose handler failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+import kopf
+
+from sparkstate_operator import custom_resources, labels, managing
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.memories import Key
+from sparkstate_operator.watching.watches import Watches
+
+_log = logging.getLogger(__name__)
+RESTART_S = 3.0
+SIGNALS_S = 0.5
+"""After this time our signal handlers replace kopf's, which it sets while it starts, after its startup handlers."""
+
+
+class Enqueue(Protocol):
+    """Takes a key with the version of the object that the event is about; empty: the event is about another one."""
+
+    def __call__(self, key: Key, version: str = "") -> None: ...
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """The functions that hear of what the watches see."""
+
+    enqueue: Enqueue
+    saw_pod: Callable[[Key, Mapping[str, Any]], bool]
+    """Of each pod; says whether that is news."""
+    listed_snapshot: Callable[[Key, Mapping[str, Any]], bool]
+    """Of each snapshot in the list that a watch begins with, with its job; says whether that is news to it."""
+
+
+GROUP, VERSION = "sparkstate.io", "v1alpha1"
+WATCH_SERVER_S, WATCH_CLIENT_S = 240, 300
+"""Whole numbers: kopf writes the first one into the URL as it is, and ``timeoutSeconds`` of the API is an integer."""
+SILENT_S = 70.0
+"""Of a watch. The API server sends a bookmark every minute where nothing happens."""
+LIST_S = 30.0
+CONNECT_S = 10.0
+LONGEST_PAUSE_S = 30.0
+KINDS = (k.JOBS, k.SNAPSHOTS, k.PODS, k.COMMANDS)
+"""The kinds that are watched."""
+OURS = {labels.MANAGED_BY: labels.OPERATOR}
+"""Labels of the commands among a namespace's Jobs."""
+
+
+def registry(
+    stop: Callable[[], None],
+    heard: Listeners,
+    kubeconfig: str | None,
+    watches: Watches,
+    operator_class: str = "",
+) -> kopf.OperatorRegistry:
+    """Handlers that only enqueue. ``stop`` is called upon SIGTERM; ``watches`` is told how the watches fare; of jobs
+    those of ``operator_class`` alone are watched."""
+    enqueue, saw_pod = heard.enqueue, heard.saw_pod
+    found = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=found)
+    async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        _configure(settings, operator_class)
+        asyncio.get_running_loop().call_later(SIGNALS_S, on_signals, stop)
+
+    @kopf.on.login(registry=found)
+    async def login(**rest: Any) -> kopf.AiohttpSession | None:
+        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            info = kopf.login_with_service_account(**rest)
+            server = service_address(os.environ)
+        else:
+            if kubeconfig is not None:
+                os.environ["KUBECONFIG"] = kubeconfig
+            info, server = kopf.login_with_kubeconfig(**rest), None
+        return _traced(info, server, watches) if info is not None else None
+
+    @kopf.on.event(GROUP, VERSION, k.JOBS.plural, registry=found)  # type: ignore[arg-type]
+    async def job_event(namespace: str, name: str, meta: Mapping[str, Any], **_: Any) -> None:
+        enqueue(Key("job", namespace, name), str(meta.get("resourceVersion") or ""))
+
+    @kopf.on.event(GROUP, VERSION, k.SNAPSHOTS.plural, registry=found)  # type: ignore[arg-type]
+    async def snapshot_event(
+        namespace: str, name: str, body: Mapping[str, Any], event: Mapping[str, Any], **_: Any
+    ) -> None:
+        if event["type"] == "DELETED" or not _settled(body):
+            enqueue(Key("snapshot", namespace, name))
+        told = custom_resources.told(body.get("spec") or {}, "jobRef.name")
+        job = body["metadata"].get("labels", {}).get(labels.JOB) or told
+        key = Key("job", namespace, job or "")
+        if job and (event["type"] is not None or heard.listed_snapshot(key, body)):
+            enqueue(key)
+
+    @kopf.on.event("", "v1", k.PODS.plural, labels={labels.JOB: kopf.PRESENT}, registry=found)  # type: ignore[arg-type]
+    async def pod_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
+        key = Key("job", namespace, body["metadata"]["labels"][labels.JOB])
+        if saw_pod(key, body):
+            enqueue(key)
+
+    @kopf.on.event("batch", "v1", k.COMMANDS.plural, labels=OURS, registry=found)  # type: ignore[arg-type]
+    async def command_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
+        marks = body["metadata"]["labels"]
+        if labels.SNAPSHOT in marks:
+            enqueue(Key("snapshot", namespace, marks[labels.SNAPSHOT]))
+        elif labels.JOB in marks:
+            enqueue(Key("job", namespace, marks[labels.JOB]))
+
+    return found
+
+
+def service_address(environment: Mapping[str, str]) -> str:
+    """The API server by the address that every pod is given, so that the operator works without DNS."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> kopf.AiohttpSession:
+    """A session like kopf's own, with a trace of the outcome of its requests."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        headers=info.as_http_headers(),
+        proxy=info.proxy_url,
+        trust_env=info.trust_env,
+        trace_configs=[watches.trace()],
+    )
+    return kopf.AiohttpSession(
+        server=server or info.server,
+        default_namespace=info.default_namespace,
+        priority=info.priority,
+        expiration=info.expiration,
+        aiohttp_session=session,
+    )
+
+
+def on_signals(stop: Callable[[], Any]) -> None:
+    """Call ``stop`` upon SIGTERM and SIGINT. This also replaces kopf's own handlers, which it sets while it starts:
+    kopf takes five seconds to end, and nobody leads in that time."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+
+
+def _settled(body: Mapping[str, Any]) -> bool:
+    """Whether there is nothing to do about a snapshot. Thousands of settled ones come with every list of a watch."""
+    one = custom_resources.snapshot_of(body)
+    seen = one.status.get("observedGeneration") == one.generation and labels.FINALIZER in one.finalizers
+    return seen and one.deleting_at is None and one.settled
+
+
+class Backoffs:
+    """Pauses in seconds between the tries of a watch that is refused or not answered, without end. A watch that gave up
+    would end kopf, and with it all other watches: one deleted namespace, whose rights are gone with it, would make all
+    of them list anew every minute."""
+
+    def __iter__(self) -> Iterator[float]:
+        first = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
+        return itertools.chain(first, itertools.repeat(LONGEST_PAUSE_S))
+
+
+def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # the CRDs are there when we start, and namespaces are told by name
+    settings.peering.standalone = True
+    settings.networking.request_timeout = LIST_S
+    settings.networking.error_backoffs = Backoffs()
+    settings.networking.connect_timeout = CONNECT_S
+    settings.watching.server_timeout = WATCH_SERVER_S
+    settings.watching.client_timeout = WATCH_CLIENT_S
+    settings.watching.connect_timeout = CONNECT_S
+    settings.watching.inactivity_timeout = SILENT_S
+    settings.watching.chunk_size = 500
+    settings.watching.label_selectors[GROUP, k.JOBS.plural] = managing.selector(operator_class)
+    settings.watching.label_selectors[k.PODS.plural] = labels.JOB
+    settings.watching.label_selectors["batch", k.COMMANDS.plural] = f"{labels.MANAGED_BY}={labels.OPERATOR}"
+    settings.queueing.idle_timeout = 1.0
+
+
+async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
+    """Watch until cancelled, or until kopf ends by a signal. After an error kopf is started again, and begins with a
+    list, so that no change is missed."""
+    while True:
+        try:
+            await kopf.operator(
+                registry=handlers,
+                settings=kopf.OperatorSettings(),
+                standalone=True,
+                clusterwide=not namespaces,
+                namespaces=list(namespaces),
+            )
+            # Without an error kopf ends only by a signal that came while its own handlers were set (SIGNALS_S). Nobody
+            # sends it again: a loop that began anew here would lose it.
+            return
+        except Exception as error:
+            _log.warning("the watches failed and begin anew: %s: %s", type(error).__name__, error)
+        await asyncio.sleep(RESTART_S)

@@ -1,0 +1,11 @@
+"""Periodic savepoints: the time between two of them, as the runner and the operator both take it."""
+
+from __future__ import annotations
+
+LEAST_INTERVAL_S = 1
+
+
+def interval_s(told_s: float) -> int:
+    """The seconds of a job's ``savepoints.interval``: whole ones, because the names and ids that derive from a
+    savepoint's time have no fractions, and at least one."""
+    return max(LEAST_INTERVAL_S, round(told_s))

@@ -1,0 +1,75 @@
+"""The trace of an epoch: phases become spans, samples become processors, and the report adds up."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from sparkstate_tools.tracing import report
+from sparkstate_tools.tracing.sampling import Sample, Sampler
+
+
+def entry(process: str, pid: int, phase: str, epoch: int, t_ms: int) -> dict[str, Any]:
+    return {"process": process, "pid": pid, "phase": phase, "epoch": epoch, "t_ms": t_ms}
+
+
+def a_run() -> Any:
+    """Two epochs of 100 ms each. The slot runs half of the time, the JVM all of it."""
+    entries = [
+        entry("driver", 1, "epoch-begin", 0, 0),
+        entry("driver", 1, "feed", 0, 10),
+        entry("driver", 1, "finish", 0, 60),
+        entry("driver", 1, "commit", 0, 90),
+        entry("driver", 1, "epoch-begin", 1, 100),
+        entry("driver", 1, "feed", 1, 110),
+        entry("driver", 1, "output", 0, 120),
+        entry("driver", 1, "finish", 1, 160),
+        entry("driver", 1, "commit", 1, 200),
+        entry("slot-0", 3, "feed", 0, 30),
+    ]
+    samples = [
+        Sample(float(t), {1: 0.0, 2: t / 1000, 3: t / 2000}, {1: 0.0, 2: 0.0, 3: t / 4000})
+        for t in range(0, 201, 20)
+    ]
+    return report.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"})
+
+
+def test_the_end_of_an_epoch_stands_beside_the_beginning_of_the_next() -> None:
+    spans = {(s.process, s.phase, s.epoch): (s.begin, s.end) for s in report.spans(a_run().entries)}
+    assert spans["driver", "feed", 0] == (10, 60)
+    assert spans["driver", "finish", 0] == (60, 90)
+    assert spans["driver", "commit", 0] == (90, 120)
+    assert spans["driver", "output", 0] == (120, 160)
+    assert spans["driver", "feed", 1] == (110, 160)
+
+
+def test_each_span_names_the_processor_time_of_each_kind_of_process() -> None:
+    events = report.events(a_run())
+    assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"driver 1", "jvm 2", "slots 3"}
+    (feed,) = (e for e in events if e["ph"] == "X" and e["name"] == "finish 1" and e["cat"] == "driver")
+    assert feed["dur"] == 40_000
+    assert feed["args"]["cpu_s"] == {"driver": 0.0, "jvm": 0.04, "slots": 0.02}
+    busy = {e["pid"]: e["args"]["busy"] for e in events if e["ph"] == "C"}
+    assert busy == {1: 0.0, 2: 1.0, 3: 0.5}
+
+
+def test_the_report_says_how_much_of_the_processors_was_idle_and_who_waited() -> None:
+    told = report.text(a_run(), 2, warm_up=0)
+    assert "of 2 processors 1.50 were busy" in told
+    assert "waited 0.25 s in a second" in told
+    (line,) = (line for line in told.splitlines() if line.startswith("feed + output of the last"))
+    assert line.split()[-6:] == ["1.50", "0.50", "0.25", "0.00", "1.00", "0.50"]
+
+
+def test_the_sampler_sees_how_long_a_process_ran() -> None:
+    """By samples and not by the clock: on a busy machine a sample may come every 100 ms only."""
+    sampler = Sampler(lambda: [os.getpid()])
+    give_up = time.monotonic() + 60
+    while len(sampler.samples) < 5 and time.monotonic() < give_up:
+        pass
+    samples = sampler.stop()
+    assert len(samples) >= 5
+    times = [sample.run_s[os.getpid()] for sample in samples]
+    assert times == sorted(times)
+    assert times[0] < times[-1] <= times[0] + 60

@@ -1,0 +1,66 @@
+"""All tasks of a large cluster call a slot at the same moment: each of them gets through."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.slots import slots
+
+from sparkstate.slots import client, handshake, server
+from sparkstate.slots.channel import Channel
+from sparkstate.slots.client import SlotAddress
+
+TASK = handshake.Role.TASK
+MANY = 2 * server.MAX_UNPROVEN
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX], ids=["tcp", "unix"])
+def test_callers_that_are_still_proving_themselves_are_not_ended_for_later_ones(
+    tmp_path: Path, family: socket.AddressFamily, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_PROMPT_S", 15.0)  # however busy this machine is
+    slot = slots.Slot(tmp_path / "slot", slots.plan(tmp_path), tcp_host="127.0.0.1")
+    target = slot.address.unix_path if family == socket.AF_UNIX else ("127.0.0.1", slot.address.tcp_port)
+    first_half_is_there = threading.Barrier(server.MAX_UNPROVEN + 1)
+
+    def call(number: int) -> None:
+        with socket.socket(family) as caller:
+            caller.connect(target)
+            if number < server.MAX_UNPROVEN:
+                first_half_is_there.wait(20)
+            handshake.call(caller, slots.KEY, slots.IDENTITY, TASK, lambda: 20.0)
+
+    with ThreadPoolExecutor(MANY) as tasks:
+        first = [tasks.submit(call, number) for number in range(server.MAX_UNPROVEN)]
+        others = [tasks.submit(call, number) for number in range(server.MAX_UNPROVEN, MANY)]
+        first_half_is_there.wait(20)
+        for task in [*first, *others]:
+            task.result(20)
+    slot.close()
+
+
+def test_a_task_waits_where_a_unix_socket_has_too_many_callers(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(path)
+        listener.listen(0)
+        with socket.socket(socket.AF_UNIX) as before, socket.socket(socket.AF_UNIX) as refused:
+            before.connect(path)
+            refused.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                refused.connect(path)
+            address = SlotAddress(0, "here", 1, path, identity=slots.IDENTITY)
+            calling = pool.submit(client.connect, address, slots.KEY, TASK, "here", 20.0)
+            with pytest.raises(TimeoutError):
+                calling.result(0.3)
+            listener.accept()[0].close()
+            accepted, _ = listener.accept()
+            with accepted:
+                role, _ = handshake.answer(accepted, slots.KEY, slots.IDENTITY, lambda: 20.0)
+                assert role is TASK
+                channel: Channel = calling.result(20)
+                channel.connection.close()

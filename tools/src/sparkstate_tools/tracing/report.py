@@ -1,0 +1,181 @@
+"""The trace of a run: phases as spans, processor time as counters, and a report on idle processors.
+
+Chrome's trace format, which https://ui.perfetto.dev and ``chrome://tracing`` open. Each process has its phases and the
+processors that it keeps busy. The report has a line for each combination of phases of the driver: its share of the
+time, the processors that were busy and idle, and for how long threads that were ready waited for a processor.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparkstate_tools.tracing.sampling import Sample
+
+KINDS = ("driver", "jvm", "workers", "slots")
+"""Kinds of processes, in the order of the report."""
+FRONT = ("epoch-begin", "feed")
+"""Phases of the driver that run in Spark's callback; the others run beside the next epoch's."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A phase of a process: times in ms since the Unix epoch."""
+
+    process: str
+    pid: int
+    phase: str
+    epoch: int
+    begin: float
+    end: float
+
+    @property
+    def is_front(self) -> bool:
+        """Whether it runs in Spark's callback."""
+        return self.phase in FRONT
+
+
+@dataclass(frozen=True)
+class Run:
+    """The records of one run."""
+
+    entries: list[dict[str, Any]]
+    samples: list[Sample]
+    kinds: dict[int, str]
+    """The kind of each process."""
+
+
+def spans(entries: Sequence[dict[str, Any]]) -> list[Span]:
+    """The phases of all processes, each up to the next one of its process. The driver has two tracks, because the end
+    of an epoch runs beside the begin of the next one."""
+    tracks: dict[tuple[str, int, bool], list[dict[str, Any]]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda entry: entry["t_ms"]):
+        front = entry["process"] == "driver" and entry["phase"] in FRONT
+        tracks[entry["process"], entry["pid"], front].append(entry)
+    made = []
+    for (process, pid, front), track in list(tracks.items()):
+        for entry, following in itertools.zip_longest(track, track[1:]):
+            ends = [] if following is None else [following["t_ms"]]
+            if front and entry["phase"] == "feed":
+                ends += _begins(tracks["driver", pid, False], "finish", entry["epoch"])
+            if process == "driver" and entry["phase"] == "output":
+                ends += _begins(tracks["driver", pid, True], "feed", entry["epoch"] + 2)
+            end = min(ends, default=entry["t_ms"])
+            made.append(Span(process, pid, entry["phase"], entry["epoch"], entry["t_ms"], end))
+    return made
+
+
+def _begins(track: Sequence[dict[str, Any]], phase: str, epoch: int) -> list[float]:
+    return [entry["t_ms"] for entry in track if entry["phase"] == phase and entry["epoch"] == epoch]
+
+
+def events(run: Run) -> list[dict[str, Any]]:
+    """The trace's events."""
+    found: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{kind} {pid}"}}
+        for pid, kind in run.kinds.items()
+    ]
+    for span in spans(run.entries):
+        used = {
+            kind: round(_between(run, span.begin, span.end, kind)[0], 4)
+            for kind in sorted(set(run.kinds.values()))
+        }
+        found.append(
+            {
+                "ph": "X",
+                "name": f"{span.phase} {span.epoch}",
+                "cat": span.process,
+                "pid": span.pid,
+                "tid": 1 if span.is_front or span.process != "driver" else 2,
+                "ts": span.begin * 1000,
+                "dur": max(0.0, span.end - span.begin) * 1000,
+                "args": {"epoch": span.epoch, "cpu_s": used},
+            }
+        )
+    for before, after in itertools.pairwise(run.samples):
+        seconds = (after.t_ms - before.t_ms) / 1000
+        for pid in after.run_s.keys() & before.run_s.keys():
+            busy = max(0.0, after.run_s[pid] - before.run_s[pid]) / seconds
+            found.append(
+                {
+                    "ph": "C",
+                    "name": "processors",
+                    "pid": pid,
+                    "ts": before.t_ms * 1000,
+                    "args": {"busy": round(busy, 3)},
+                }
+            )
+    return found
+
+
+def _between(run: Run, begin: float, end: float, kind: str | None = None) -> tuple[float, float]:
+    """Seconds of running and of waiting for a processor, of one kind of process or all."""
+    times = [sample.t_ms for sample in run.samples]
+    first = max(0, bisect.bisect_right(times, begin) - 1)
+    last = min(len(times) - 1, bisect.bisect_left(times, end))
+    if last <= first:
+        return 0.0, 0.0
+    one, other = run.samples[first], run.samples[last]
+    ran, waited = _used(run, one, other, kind)
+    share = min(1.0, (end - begin) / (other.t_ms - one.t_ms))
+    return ran * share, waited * share
+
+
+def _used(run: Run, one: Sample, other: Sample, kind: str | None = None) -> tuple[float, float]:
+    """The same between two samples."""
+    pids = [pid for pid in one.run_s.keys() & other.run_s.keys() if kind in (None, run.kinds[pid])]
+    ran = sum(max(0.0, other.run_s[pid] - one.run_s[pid]) for pid in pids)
+    waited = sum(max(0.0, other.wait_s[pid] - one.wait_s[pid]) for pid in pids)
+    return ran, waited
+
+
+def text(run: Run, cores: int, warm_up: int) -> str:
+    """The report: one line for each combination of what the driver does."""
+    all_spans = [span for span in spans(run.entries) if span.process == "driver"]
+    measured = [span for span in all_spans if span.epoch >= warm_up]
+    begin, end = min(span.begin for span in measured), max(span.begin for span in measured)
+    kinds = [kind for kind in KINDS if kind in set(run.kinds.values())]
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    by_kind: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for before, after in itertools.pairwise(run.samples):
+        if before.t_ms < begin or after.t_ms > end:
+            continue
+        middle = (before.t_ms + after.t_ms) / 2
+        doing = [span for span in all_spans if span.begin <= middle < span.end]
+        name = " + ".join(sorted(f"{span.phase}{'' if span.is_front else ' of the last'}" for span in doing))
+        name = name or "between two callbacks"
+        ran, waited = _used(run, before, after)
+        line = totals[name]
+        line[0] += (after.t_ms - before.t_ms) / 1000
+        line[1] += ran
+        line[2] += waited
+        for kind in kinds:
+            by_kind[name][kind] += _used(run, before, after, kind)[0]
+    whole = sum(line[0] for line in totals.values())
+    head = f"{'the driver is in':<44}{'time':>7}{'busy':>7}{'idle':>7}{'waiting':>9}" + "".join(
+        f"{k:>9}" for k in kinds
+    )
+    lines = [head]
+    for name, (seconds, ran, waited) in sorted(totals.items(), key=lambda item: -item[1][0]):
+        busy = ran / seconds
+        each = "".join(f"{by_kind[name][kind] / seconds:>9.2f}" for kind in kinds)
+        lines.append(
+            f"{name:<44}{seconds / whole:>7.0%}{busy:>7.2f}{max(0.0, cores - busy):>7.2f}{waited / seconds:>9.2f}{each}"
+        )
+    ran = sum(line[1] for line in totals.values())
+    lines.append(
+        f"\nof {cores} processors {ran / whole:.2f} were busy with the job; threads that were ready waited "
+        f"{sum(line[2] for line in totals.values()) / whole:.2f} s in a second for one of them"
+    )
+    return "\n".join(lines)
+
+
+def write(run: Run, target: Path) -> None:
+    """The trace, for a browser."""
+    target.write_text(json.dumps({"traceEvents": events(run), "displayTimeUnit": "ms"}))
