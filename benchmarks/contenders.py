@@ -26,6 +26,7 @@ SAME = (
     "spark.sql.execution.arrow.maxRecordsPerBatch",
     "spark.python.unix.domain.socket.enabled",
     "spark.authenticate",
+    "spark.sql.streaming.checkpointFileManagerClass",
     "spark.driver.extraJavaOptions",
 )
 """What the engine's session sets and what can matter for speed."""

@@ -21,7 +21,8 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, feeding, graph, plans
+from sparkstate.spark import feed, feeding, graph
+from sparkstate.spark.output_frames import OutputFrames
 from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
@@ -89,6 +90,7 @@ class EpochRunner:
         self._session = session
         self._graph = declared
         self._group = group
+        self._frames = OutputFrames(session, declared, group)
         self.watermarks = watermarks
         self._clock = clock_
         self._phases = phases_
@@ -147,6 +149,8 @@ class EpochRunner:
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         follows, self._last = self._last, self._last if nothing else epoch
+        if batch is not None:
+            self._frames.prepare(epoch)
         slots: dict[str, dict[int, feeding.FedSlot]] = {}
         for uid, each in self._feedings.items():
             if batch is not None and each.operator.upstream is None:
@@ -191,6 +195,7 @@ class EpochRunner:
         return self._result(fed, totals, waited)
 
     def _release(self, epoch: int) -> None:
+        self._frames.forget(epoch)
         request = protocol.Release(incarnation=self._group.incarnation, epoch=epoch)
         self._group.each(lambda _: request, protocol.Ok)
 
@@ -200,7 +205,7 @@ class EpochRunner:
         upstream = each.operator.upstream
         if upstream is None or not rows_out.get(upstream):
             return {}
-        frame = self._output(*upstream, fed.epoch, with_timestamps=upstream[1] is None)
+        frame = self._frames.take(fed.epoch, *upstream, with_timestamps=upstream[1] is None)
         self._enter(phases.ProcessPhase.FEED, fed.epoch)
         return each.run(frame, fed.epoch, fed.follows, fed.before, fed.now).slots
 
@@ -210,17 +215,6 @@ class EpochRunner:
             return True
         event_due = watermark > before and self._next_event is not None and self._next_event <= watermark
         return event_due or (self._next_processing is not None and self._next_processing <= now)
-
-    def _output(self, uid: str, tag: str | None, epoch: int, *, with_timestamps: bool = False) -> DataFrame:
-        struct = plans.output_type(self._graph, uid, tag)
-        stamped = tag is None and self._graph.feeds_an_operator(uid)
-        full = plans.with_timestamp(struct) if stamped else struct
-        task = feed.OutputTask(
-            self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
-        )
-        slots = len(self._group)
-        frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
-        return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
 
     def _finish(
         self, uid: str, fed: FedEpoch, slots: Mapping[int, feeding.FedSlot]
@@ -248,7 +242,7 @@ class EpochRunner:
                 continue
             self._wait()
             call: concurrent.futures.Future[Any] = self._sink_pool.submit(
-                node.sink, self._output(node.operator, node.tag, epoch), epoch
+                node.sink, self._frames.take(epoch, node.operator, node.tag), epoch
             )
             try:
                 call.result(self._sink_timeout_s)
@@ -301,3 +295,4 @@ class EpochRunner:
     def close(self) -> None:
         """Let go of the thread that calls sinks; a call that hangs is not waited for."""
         self._sink_pool.shutdown(wait=False, cancel_futures=True)
+        self._frames.close()

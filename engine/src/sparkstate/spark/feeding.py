@@ -151,7 +151,9 @@ def _acks(rows: DataFrame, task: feed.FeedTask) -> list[feed.Ack]:
         feed.Ack(
             row.attempt, tuple(row.rows), feed.decode_largest(bytes(row.largest)), row.reason, row.message
         )
-        for row in rows.mapInArrow(task.__call__, feed.ACK_DDL).collect()
+        for row in rows.mapInArrow(
+            task.__call__, plans.schema_of(feed.ACK_DDL, "an acknowledgement")
+        ).collect()
     ]
     failures = [client.error_of(ack.reason, ack.message or "") for ack in acks if ack.reason is not None]
     if failures:

@@ -1,0 +1,73 @@
+"""The DataFrames that read an epoch's output back from the slots: for sinks of the user's, and for the next operator.
+
+A frame does not depend on the epoch's rows, so it is made while Spark still feeds them: making one takes some 40 calls
+of the JVM and Spark's analysis, 30 to 70 ms, for which a small epoch would wait between its commit and its sink.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import threading
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparkstate.sinks.file_sink import FileSink
+from sparkstate.slots.group import SlotGroup
+from sparkstate.spark import feed, graph, plans
+
+_Reader = tuple[str, str | None, bool]
+"""An operator, one of its outputs, and whether the hidden timestamps are read with it."""
+
+
+class OutputFrames:
+    """Makes the frames of one incarnation. :meth:`prepare` and :meth:`take` may run in different threads."""
+
+    def __init__(self, session: SparkSession, declared: graph.Graph, group: SlotGroup) -> None:
+        self._session = session
+        self._graph = declared
+        self._group = group
+        self._readers = _readers(declared)
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="output-frames")
+        self._prepared: dict[tuple[int, _Reader], concurrent.futures.Future[DataFrame]] = {}
+        self._lock = threading.Lock()
+        """Held for ``_prepared``: the next epoch begins beside the end of the one before."""
+
+    def prepare(self, epoch: int) -> None:
+        """Begin to make every frame that the epoch may need. An error is left to :meth:`take`."""
+        for reader in self._readers:
+            with self._lock, contextlib.suppress(RuntimeError):  # closed meanwhile: nobody reads any more
+                self._prepared[epoch, reader] = self._pool.submit(self._make, epoch, *reader)
+
+    def take(self, epoch: int, uid: str, tag: str | None, *, with_timestamps: bool = False) -> DataFrame:
+        """The frame of one output. It can be read until the epoch is released."""
+        with self._lock:
+            prepared = self._prepared.pop((epoch, (uid, tag, with_timestamps)), None)
+        return self._make(epoch, uid, tag, with_timestamps) if prepared is None else prepared.result()
+
+    def forget(self, epoch: int) -> None:
+        """The epoch is released, or given up: what was prepared for it and not taken is dropped."""
+        with self._lock:
+            for key in [key for key in self._prepared if key[0] <= epoch]:
+                self._prepared.pop(key).cancel()
+
+    def close(self) -> None:
+        """Make no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self, epoch: int, uid: str, tag: str | None, with_timestamps: bool) -> DataFrame:
+        struct = plans.output_type(self._graph, uid, tag)
+        stamped = tag is None and self._graph.feeds_an_operator(uid)
+        full = plans.with_timestamp(struct) if stamped else struct
+        task = feed.OutputTask(
+            self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
+        )
+        slots = len(self._group)
+        frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
+        return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
+
+
+def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:
+    sinks = {(n.operator, n.tag, False) for n in declared.sinks if not isinstance(n.sink, FileSink)}
+    operators = {(*o.upstream, o.upstream[1] is None) for o in declared.operators.values() if o.upstream}
+    return tuple(sinks | operators)
