@@ -16,8 +16,9 @@ BEGIN = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 HOURS_PER_FILE = 4
 FILES = 6
 KINDS = ("temperature", "pressure", "voltage")
+END = BEGIN + datetime.timedelta(hours=FILES * HOURS_PER_FILE + 24)
 CLOCK = "clock"
-"""A device that reports once, a day after all others: it moves event time on, so that their alarms come."""
+"""A device that reports a day after all others: it moves event time on, so that their alarms come."""
 
 
 def make(devices: int = 20, seed: int = 1) -> list[Reading]:
@@ -53,16 +54,20 @@ def expected(readings: Sequence[Reading]) -> list[tuple[str, int, str]]:
     return sorted(alerts)
 
 
+def clock() -> list[Reading]:
+    """The two readings of the clock."""
+    return [(CLOCK, "time", 0, END + datetime.timedelta(minutes=minute)) for minute in (0, 1)]
+
+
 def write(readings: Sequence[Reading], folder: str | Path) -> None:
     """One file for each four hours, and two for the clock: Spark sees the time of a file with the next one."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    end = BEGIN + datetime.timedelta(hours=FILES * HOURS_PER_FILE + 24)
     parts: list[list[Reading]] = [[] for _ in range(FILES + 1)]
     for reading in readings:
         hours = (reading[3] - BEGIN) // datetime.timedelta(hours=1)
         parts[hours // HOURS_PER_FILE].append(reading)
-    parts += [[(CLOCK, "time", 0, end + datetime.timedelta(minutes=minute))] for minute in (0, 1)]
+    parts += [[reading] for reading in clock()]
     schema = pa.schema(
         [
             ("device", pa.string()),
@@ -77,7 +82,7 @@ def write(readings: Sequence[Reading], folder: str | Path) -> None:
         pq.write_table(pa.Table.from_pylist(rows, schema), path)
         # Spark reads files in the order of their times, which it knows to the millisecond: files that were written
         # within one came in any order, and rows of the later hours made those of the earlier ones late.
-        os.utime(path, (end.timestamp() + number, end.timestamp() + number))
+        os.utime(path, (END.timestamp() + number, END.timestamp() + number))
 
 
 if __name__ == "__main__":
