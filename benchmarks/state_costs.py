@@ -294,9 +294,7 @@ def main(arguments: Sequence[str]) -> None:
                 results += PARTS[part](options, scratch, place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    document = {**machine.description(arguments, "bench-state"), "results": results}
-    RESULT.write_text(json.dumps(document, indent=2) + "\n")
+    machine.write(RESULT, results, arguments, "bench-state")
 
 
 if __name__ == "__main__":
