@@ -27,7 +27,7 @@ V = TypeVar("V", bound=ReleasableView)
 
 
 class CopyOnWrite(ABC, Generic[L, V]):
-    """What is kept in layers; ``L`` is what a layer is, and ``V`` a view of several."""
+    """A store in layers of type ``L``. Views of several layers have type ``V``."""
 
     __slots__ = ("_frozen", "_views", "top")
 

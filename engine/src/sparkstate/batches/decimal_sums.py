@@ -20,8 +20,8 @@ _EXACT = decimal.Context(prec=2 * _DIGITS_256)
 
 
 def widened(values: pa.Array, most: int) -> pa.Array:
-    """The values in a type in which Arrow's sum of up to ``most`` of them is right. Raises ``StateError`` where there
-    is none."""
+    """The values in a type in which Arrow adds up to ``most`` of them without an overflow. Raises ``StateError`` where
+    no type is wide enough."""
     given = values.type
     if given.precision + len(str(most)) <= _DIGITS_128:
         return values.cast(pa.decimal128(_DIGITS_128, given.scale))
@@ -38,8 +38,8 @@ def widened(values: pa.Array, most: int) -> pa.Array:
 
 
 def narrowed(sums: pa.Array, given: pa.DataType) -> pa.Array:
-    """The sums in the type that a column of type ``given`` has for them. Raises ``StateError`` where one has more
-    digits."""
+    """The sums in the type that a column of type ``given`` has for them. Raises ``StateError`` if a sum has too many
+    digits for it."""
     if given.precision > _DIGITS_128:
         return sums
     kind = pa.decimal128(_DIGITS_128, given.scale)

@@ -68,7 +68,7 @@ class EntryCost:
 
 @dataclass(frozen=True)
 class ColumnConstants:
-    """What numbers in columns cost instead (RFC 0035)."""
+    """The costs of numbers in columns (RFC 0035)."""
 
     memory: EntryCost
     store_us: EntryCost

@@ -1,7 +1,7 @@
 """The slot process: ``python -m sparkstate.slots``, in a session of its own (``slots.starting``).
 
-It reads one JSON line from standard input (key, directory, slot number, pid of the process to watch, TCP host or
-null, the log behind its standard error or null) and writes one JSON line with its addresses to standard output. It
+It reads one JSON line from standard input: key, directory, slot number, pid of the process to watch, TCP host or
+null, and the log behind its standard error or null. It writes one JSON line with its addresses to standard output. It
 lives until the driver says ``Stop`` or the process that it watches is gone: the executor's JVM, or the driver where
 slots live beside it. Then it leaves its directory to the next (``local_state.inheritance``). It watches by a pidfd, so
 that a reused process id cannot fool it.
