@@ -2,7 +2,7 @@
 
 Arrow adds decimals as whole numbers of 128 or 256 bits and does not check for overflow: three times 9e37 gives -7e37.
 So a column whose sums could exceed 38 digits is added in 256 bits, and the result is checked when it is narrowed again.
-There is nothing wider than decimal256: there, the largest value and the number of rows bound the sums.
+There is nothing wider than decimal256, so there the largest value and the number of rows bound the sums.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def widened(values: pa.Array, most: int) -> pa.Array:
     """The values in a type in which Arrow adds up to ``most`` of them without an overflow. Raises ``StateError`` where
     no type is wide enough."""
     given = values.type
-    if given.precision + len(str(most)) <= _DIGITS_128:
+    digits = given.precision + len(str(most))
+    if digits <= _DIGITS_128 and not pa.types.is_decimal256(given):
         return values.cast(pa.decimal128(_DIGITS_128, given.scale))
-    if given.precision <= _DIGITS_128:  # a batch has far fewer than 10^38 rows
+    if digits <= _DIGITS_256:
         return values.cast(pa.decimal256(_DIGITS_256, given.scale))
     limits = pc.min_max(values).as_py()
     largest = max((one.copy_abs() for one in limits.values() if one is not None), default=decimal.Decimal(0))
@@ -40,7 +41,7 @@ def widened(values: pa.Array, most: int) -> pa.Array:
 def narrowed(sums: pa.Array, given: pa.DataType) -> pa.Array:
     """The sums in the type that a column of type ``given`` has for them. Raises ``StateError`` if a sum has too many
     digits for it."""
-    if given.precision > _DIGITS_128:
+    if pa.types.is_decimal256(given):
         return sums
     kind = pa.decimal128(_DIGITS_128, given.scale)
     try:
