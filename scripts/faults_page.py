@@ -97,8 +97,9 @@ def _order(key: Key) -> tuple[str, ...]:
 
 def render(results: Mapping[Key, Result], full: FullRun | None = None) -> str:
     """The page: a table for each file of tests."""
-    told = f"The last full run ended on {full.day}, of commit {full.commit}.\n" if full else ""
-    parts = [HEAD, *filter(None, [told]), _summary(results)]
+    title, _, explained = HEAD.partition("\n\n")
+    told = [f"The last full run ended on {full.day}, of commit {full.commit}."] if full else []
+    parts = ["\n\n".join([title, *told, explained]), _summary(results)]
     for file in dict.fromkeys(key.test.split("::")[0] for key in results):
         parts += [f"\n## `{file}`\n", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
         parts += [_line(key, result) for key, result in results.items() if key.test.split("::")[0] == file]
