@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,19 @@ def description(arguments: Sequence[str], target: str = "bench") -> dict[str, An
         "machine": f"{os.cpu_count()} cores of {_processor()}, {_memory_gib()} GiB",
         "versions": f"Python {platform.python_version()}, Spark {importlib.metadata.version('pyspark')}",
     }
+
+
+def write(
+    result: Path,
+    results: Sequence[Mapping[str, Any]],
+    arguments: Sequence[str],
+    target: str = "bench",
+    **told: Any,
+) -> None:
+    """Write a JSON document of the results, with :func:`description` and what else is ``told``."""
+    result.parent.mkdir(exist_ok=True)
+    document = {**description(arguments, target), **told, "results": results}
+    result.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def _commit() -> str:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import operator_copies as copies
-import operator_scale as scale
+import operator_figures as figures
 import operator_uninstall as uninstall
 from kubernetes import client
 from operator_standins import StandIns
@@ -58,13 +58,13 @@ def main() -> int:
         drivers = StandIns()
         kubelet = Kubelet(cluster, drivers)
         try:
-            figures = measure(cluster, Path(folder), kubelet, drivers, options)
+            found = measure(cluster, Path(folder), kubelet, drivers, options)
         finally:
             kubelet.stop()
             drivers.stop()
             cluster.close()
-    print(json.dumps(figures, indent=1))
-    return 0 if _good(figures["answering"], figures["failing"]) else 1
+    print(json.dumps(found, indent=1))
+    return 0 if _good(found["answering"], found["failing"]) else 1
 
 
 def _good(answering: dict[str, Any], failing: dict[str, Any]) -> bool:
@@ -82,7 +82,7 @@ def measure(
     cluster: Cluster, folder: Path, kubelet: Kubelet, drivers: StandIns, options: argparse.Namespace
 ) -> dict[str, Any]:
     """All jobs running, then the turns."""
-    cluster.kubectl("create", "namespace", scale.NAMESPACE)
+    cluster.kubectl("create", "namespace", figures.NAMESPACE)
     port = free_port()
     names = [f"job-{number:04d}" for number in range(options.jobs)]
     kubelet.does.update(dict.fromkeys(names[::20], "recovers"))
@@ -90,14 +90,14 @@ def measure(
     process = start(cluster, folder, port, drivers.port)
     try:
         objects = client.CustomObjectsApi(cluster.api())
-        body = operated_namespace.job(scale.NAMESPACE, names[0])
-        objects.create_namespaced_custom_object(*scale.GROUP, scale.NAMESPACE, "statefulsparkjobs", body)
-        _until(process, lambda: scale._phases(port, "Running") == 1)
+        body = operated_namespace.job(figures.NAMESPACE, names[0])
+        objects.create_namespaced_custom_object(*figures.GROUP, figures.NAMESPACE, "statefulsparkjobs", body)
+        _until(process, lambda: figures.phases(port, "Running") == 1)
         register(cluster, folder, names[0], options.snapshots)
         time.sleep(5)
     finally:
         process.stop()
-    asyncio.run(copies.make(cluster.kubeconfig, scale.NAMESPACE, names[0], names[1:]))
+    asyncio.run(copies.make(cluster.kubeconfig, figures.NAMESPACE, names[0], names[1:]))
     _say(f"{options.jobs} jobs made after {time.monotonic() - started:.0f} s")
     process = start(cluster, folder, port, drivers.port)
     started = time.monotonic()
@@ -112,7 +112,7 @@ def measure(
             turns.run("failing")
     finally:
         process.stop()
-    let_go = uninstall.measure(cluster.kubeconfig, scale.NAMESPACE, folder / "release.log")
+    let_go = uninstall.measure(cluster.kubeconfig, figures.NAMESPACE, folder / "release.log")
     return {
         "jobs": options.jobs, "all_seen_s": round(seen_s), "cores": os.cpu_count(),
         "answering": merged(turns.of["answering"]), "failing": merged(turns.of["failing"]),
@@ -122,30 +122,30 @@ def measure(
 
 def register(cluster: Cluster, folder: Path, job: str, count: int) -> None:
     """So many savepoints of a job, whose registration has ended; the kubelet is played for the engine's commands."""
-    marks = next(one["metadata"]["labels"] for one in cluster.items("pods", scale.NAMESPACE, DRIVER))
+    marks = next(one["metadata"]["labels"] for one in cluster.items("pods", figures.NAMESPACE, DRIVER))
     kept = {name: marks[name] for name in (labels.JOB, labels.JOB_UID)}
-    played = operated_namespace.OperatedNamespace(cluster, scale.NAMESPACE, folder)
+    played = operated_namespace.OperatedNamespace(cluster, figures.NAMESPACE, folder)
     for number in range(count):
         body = {
-            "apiVersion": "/".join(scale.GROUP), "kind": "StateSnapshot",
-            "metadata": {"name": f"{job}-{number}", "namespace": scale.NAMESPACE, "labels": kept},
+            "apiVersion": "/".join(figures.GROUP), "kind": "StateSnapshot",
+            "metadata": {"name": f"{job}-{number}", "namespace": figures.NAMESPACE, "labels": kept},
             "spec": {"uri": f"s3://bucket/{job}/{number}"},
         }  # fmt: skip
         cluster.apply(body)
     done = 0
     while done < count:
-        for command in cluster.items("jobs", scale.NAMESPACE):
+        for command in cluster.items("jobs", figures.NAMESPACE):
             if not command.get("status", {}).get("conditions"):
                 played.finish_command(command["metadata"]["name"])
-        found = cluster.items("snap", scale.NAMESPACE)
+        found = cluster.items("snap", figures.NAMESPACE)
         done = sum((one.get("status") or {}).get("phase") == "Completed" for one in found)
         time.sleep(0.5)
 
 
 def _all_seen(port: int, jobs: int) -> bool:
     """Whether every job has been looked at, and few wait to be. Some are always starting: their drivers recover."""
-    seen = scale._phases(port, "Running") + scale._phases(port, "Starting")
-    return seen >= jobs and scale._waiting(port) < jobs / 50
+    seen = figures.phases(port, "Running") + figures.phases(port, "Starting")
+    return seen >= jobs and figures.waiting(port) < jobs / 50
 
 
 def _until(process: operator_process.Operator, reached: Callable[[], bool]) -> None:
@@ -160,7 +160,7 @@ def start(cluster: Cluster, folder: Path, port: int, driver_port: int) -> operat
     """The operator as the chart runs it, but for the drivers' port."""
     options = ["--listen", f"127.0.0.1:{port}", "--resync-seconds", "180", "--progress-seconds", "60"]
     return operator_process.start(
-        cluster.kubeconfig, folder, [scale.NAMESPACE], options=[*options, "--driver-port", str(driver_port)],
+        cluster.kubeconfig, folder, [figures.NAMESPACE], options=[*options, "--driver-port", str(driver_port)],
     )  # fmt: skip
 
 

@@ -13,11 +13,11 @@ import re
 import sys
 import tempfile
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import operator_figures as figures
 from kubernetes import client
 
 from sparkstate_tools.kubernetes import control_plane
@@ -26,9 +26,7 @@ from sparkstate_tools.operating import operated_namespace, operator_process
 from sparkstate_tools.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
-NAMESPACE = "scale"
 EXECUTORS, SNAPSHOTS = 2, 10
-GROUP = ("sparkstate.io", "v1alpha1")
 AIM_MIB, AIM_REQUESTS = 200, 2.0
 
 
@@ -46,19 +44,19 @@ def main() -> int:
     with control_plane.running() as plane, tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(plane.admin, Path(folder), plane)
         cluster.install_crds(ROOT / "crds")
-        figures = measure(cluster, Path(folder), options.jobs, options.idle_seconds)
+        found = measure(cluster, Path(folder), options.jobs, options.idle_seconds)
         cluster.close()
-    print(json.dumps(figures, indent=1))
+    print(json.dumps(found, indent=1))
     return (
         0
-        if figures["memory_mib"] <= AIM_MIB and figures["requests_per_job_and_idle_minute"] <= AIM_REQUESTS
+        if found["memory_mib"] <= AIM_MIB and found["requests_per_job_and_idle_minute"] <= AIM_REQUESTS
         else 1
     )
 
 
 def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[str, Any]:
     """Make everything, start the operator, wait until each job has its driver pod, then watch it do nothing."""
-    cluster.kubectl("create", "namespace", NAMESPACE)
+    cluster.kubectl("create", "namespace", figures.NAMESPACE)
     objects = client.CustomObjectsApi(cluster.api())
     started = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
@@ -66,10 +64,10 @@ def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[st
     made_s = time.monotonic() - started
     port = free_port()
     options = ["--listen", f"127.0.0.1:{port}", "--resync-seconds", "180"]
-    process = operator_process.start(cluster.kubeconfig, folder, [NAMESPACE], options=options)
+    process = operator_process.start(cluster.kubeconfig, folder, [figures.NAMESPACE], options=options)
     started = time.monotonic()
     try:
-        while (done := _phases(port)) < jobs or _waiting(port):
+        while (done := figures.phases(port)) < jobs or figures.waiting(port):
             if not process.alive or time.monotonic() - started > 1200:
                 raise RuntimeError(f"{done} of {jobs} after 20 minutes: {process.log.read_text()[-2000:]}")
             time.sleep(1.0)
@@ -77,10 +75,10 @@ def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[st
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda body: _executors(cluster, body), bodies))
         time.sleep(30)
-        before, began = _requests(port), time.monotonic()
+        before, began = figures.requests(port), time.monotonic()
         time.sleep(idle_s)
-        after, minutes = _requests(port), (time.monotonic() - began) / 60
-        memory = _rss_mib(process.process.pid)
+        after, minutes = figures.requests(port), (time.monotonic() - began) / 60
+        memory = figures.rss_mib(process.process.pid)
     finally:
         process.stop()
     spent = {name: after[name] - before.get(name, 0) for name in after}
@@ -104,18 +102,20 @@ def measure(cluster: Cluster, folder: Path, jobs: int, idle_s: float) -> dict[st
 
 def _make(cluster: Cluster, objects: client.CustomObjectsApi, number: int) -> dict[str, Any]:
     name = f"job-{number:04d}"
-    body = operated_namespace.job(NAMESPACE, name)
+    body = operated_namespace.job(figures.NAMESPACE, name)
     body["spec"]["deployment"] = "cluster"
-    made = objects.create_namespaced_custom_object(*GROUP, NAMESPACE, "statefulsparkjobs", body)
+    made = objects.create_namespaced_custom_object(
+        *figures.GROUP, figures.NAMESPACE, "statefulsparkjobs", body
+    )
     marks = {"sparkstate.io/job": name, "sparkstate.io/job-uid": made["metadata"]["uid"]}
     for snapshot in range(SNAPSHOTS):
         document = {
-            "apiVersion": "/".join(GROUP),
+            "apiVersion": "/".join(figures.GROUP),
             "kind": "StateSnapshot",
             "metadata": {"name": f"{name}-{snapshot}", "labels": marks},
             "spec": {"uri": f"s3://bucket/{name}/{snapshot}"},
         }
-        objects.create_namespaced_custom_object(*GROUP, NAMESPACE, "statesnapshots", document)
+        objects.create_namespaced_custom_object(*figures.GROUP, figures.NAMESPACE, "statesnapshots", document)
     return dict(made)
 
 
@@ -127,41 +127,7 @@ def _executors(cluster: Cluster, body: dict[str, Any]) -> None:
         meta = {"name": f"{name}-1-exec-{executor}", "labels": labels}
         container = {"name": "executor", "image": "example/job:1"}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
-        cluster.core().create_namespaced_pod(NAMESPACE, pod)
-
-
-def _metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        return str(answer.read().decode())
-
-
-def _phases(port: int, phase: str = "Starting") -> int:
-    """Jobs in that phase; those that are starting have their driver pod."""
-    try:
-        text = _metrics(port)
-    except OSError:
-        return 0
-    found = re.findall(rf'^sparkstate_operator_jobs\{{phase="{phase}"\}} (\S+)', text, re.M)
-    return int(float(found[0])) if found else 0
-
-
-def _waiting(port: int) -> float:
-    found = re.findall(r"^sparkstate_operator_queue_waiting (\S+)", _metrics(port), re.M)
-    return float(found[0]) if found else 0.0
-
-
-def _requests(port: int) -> dict[str, float]:
-    row = r'^sparkstate_operator_api_requests_total\{resource="(\w+)",status="\d+",verb="(\w+)"\} (\S+)'
-    found: dict[str, float] = {}
-    for resource, verb, count in re.findall(row, _metrics(port), re.M):
-        found[f"{verb} {resource}"] = found.get(f"{verb} {resource}", 0.0) + float(count)
-    return found
-
-
-def _rss_mib(pid: int, line: str = "VmHWM") -> float:
-    """The most so far; ``VmRSS``: now."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.findall(rf"{line}:\s+(\d+) kB", text)[0]) / 1024
+        cluster.core().create_namespaced_pod(figures.NAMESPACE, pod)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import operator_scale as scale
+import operator_figures as figures
 from kubernetes import client
 from operator_standins import StandIns
 from played_kubelet import Kubelet
@@ -84,35 +84,35 @@ class Turns:
         drivers.posted.clear()
         asked: dict[str, float] = {}
         waiting: list[float] = []
-        requests, polls, used_s = scale._requests(port), drivers.polls(), cpu_s(pid)
+        requests, polls, used_s = figures.requests(port), drivers.polls(), cpu_s(pid)
         began = time.monotonic()
         for second in range(self._seconds):
             name = next(self._to_ask)
             body = {
-                "apiVersion": "/".join(scale.GROUP), "kind": "StateSnapshot",
+                "apiVersion": "/".join(figures.GROUP), "kind": "StateSnapshot",
                 "metadata": {"name": f"probe-{label}-{second}"}, "spec": {"jobRef": {"name": name}},
             }  # fmt: skip
             self._objects.create_namespaced_custom_object(
-                *scale.GROUP, scale.NAMESPACE, "statesnapshots", body
+                *figures.GROUP, figures.NAMESPACE, "statesnapshots", body
             )
             asked[self._kubelet.uids[name]] = time.monotonic()
             if second % 2:
                 self._kubelet.fail(next(self._to_fail))
             if second % 10 == 0:
-                waiting.append(scale._waiting(port))
+                waiting.append(figures.waiting(port))
             time.sleep(max(0.0, began + second + 1 - time.monotonic()))
         spent_s, elapsed_s = cpu_s(pid) - used_s, time.monotonic() - began
-        after, polled = scale._requests(port), drivers.polls() - polls
+        after, polled = figures.requests(port), drivers.polls() - polls
         time.sleep(5)
         names_of = {uid: name for name, uid in self._kubelet.uids.items()}
         slowest = sorted(asked, key=lambda uid: drivers.posted.get(uid, math.inf) - asked[uid])[-3:]
         return Turn(
-            elapsed_s, spent_s, scale._rss_mib(pid), polled,
+            elapsed_s, spent_s, figures.rss_mib(pid), polled,
             {name: after[name] - requests.get(name, 0) for name in after}, len(asked),
             [drivers.posted[uid] - at for uid, at in asked.items() if uid in drivers.posted],
             [_told(drivers, self._kubelet, names_of[uid], asked[uid], began) for uid in reversed(slowest)],
             waiting, os.getloadavg()[0],
-            {phase: int(scale._phases(port, phase)) for phase in ("Running", "Starting", "Failing", "Failed")},
+            {phase: int(figures.phases(port, phase)) for phase in ("Running", "Starting", "Failing", "Failed")},
         )  # fmt: skip
 
 

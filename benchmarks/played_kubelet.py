@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-import operator_scale as scale
+import operator_figures as figures
 from kubernetes import client
 from operator_standins import StandIns
 
@@ -90,7 +90,7 @@ class Kubelet:
         with ThreadPoolExecutor(8) as pool:
             while not self._stop.is_set():
                 answer = self.core.list_namespaced_pod(
-                    scale.NAMESPACE,
+                    figures.NAMESPACE,
                     label_selector=DRIVER,
                     field_selector="spec.nodeName=",
                     _preload_content=False,
@@ -113,7 +113,7 @@ class Kubelet:
         )
         self.behave(job, self.does.get(job, "runs"))
         binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": NODE, "apiVersion": "v1"}}
-        self.core.create_namespaced_binding(scale.NAMESPACE, binding, _preload_content=False)
+        self.core.create_namespaced_binding(figures.NAMESPACE, binding, _preload_content=False)
         self._status(name, "Running", {"running": {"startedAt": STARTED}}, True, self.address(job))
 
     def _status(self, pod: str, phase: str, state: dict[str, Any], ready: bool, ip: str) -> None:
@@ -130,5 +130,5 @@ class Kubelet:
         if ip:
             status |= {"podIP": ip, "podIPs": [{"ip": ip}]}
         self.core.patch_namespaced_pod_status(
-            pod, scale.NAMESPACE, {"status": status}, _preload_content=False
+            pod, figures.NAMESPACE, {"status": status}, _preload_content=False
         )

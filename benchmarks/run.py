@@ -137,8 +137,7 @@ def main() -> None:
 
 
 def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    document = {**machine.description(sys.argv[1:]), "results": results}
-    target.write_text(json.dumps(document, indent=2) + "\n")
+    machine.write(target, results, sys.argv[1:])
 
 
 def _options() -> argparse.Namespace:

@@ -12,7 +12,6 @@ two gives the rate and the processor time per row. ``docs/benchmarks.md`` tells 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import signal
 import sys
@@ -177,13 +176,8 @@ def result(
 
 
 def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    document = {
-        **machine.description(sys.argv[1:], "bench-peers"),
-        "peers": installing.versions(),
-        "checkpoint_s": running.CHECKPOINT_S,
-        "results": results,
-    }
-    target.write_text(json.dumps(document, indent=2) + "\n")
+    told = {"peers": installing.versions(), "checkpoint_s": running.CHECKPOINT_S}
+    machine.write(target, results, sys.argv[1:], "bench-peers", **told)
 
 
 if __name__ == "__main__":

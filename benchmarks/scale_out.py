@@ -152,10 +152,7 @@ def main() -> int:
         results = run(options, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    described = machine.description(sys.argv[1:], "bench-scale")
-    RESULTS.mkdir(exist_ok=True)
-    document = {**described, "results": results}
-    (RESULTS / f"{options.name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    machine.write(RESULTS / f"{options.name}.json", results, sys.argv[1:], "bench-scale")
     print(text(results, os.cpu_count() or 1))
     return 0 if all(each["of_fewest"] <= FLAT for each in results) else 1
 

@@ -56,6 +56,18 @@ class Payload(KeyedProcessFunction):
         yield row.k, 0 if old is None else len(old)
 
 
+class Number(KeyedProcessFunction):
+    """A whole number per key, which HashMap keeps in columns (RFC 0035); every record reads and replaces it."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self.number = ctx.get_state(ValueStateDescriptor("number", Types.LONG()))
+
+    def process_element(self, row: Any, ctx: Context) -> Iterable[tuple[int, int]]:
+        total = (self.number.value() or 0) + row.v
+        self.number.update(total)
+        yield row.k, total
+
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
@@ -115,10 +127,10 @@ class SlotProcess:
         s3: S3Settings | None = None,
         incarnation: int = 1,
     ) -> None:
-        """One operator ``payload`` over (k, v)."""
+        """One operator ``payload`` over (k, v). ``payload_bytes`` 0: its values are whole numbers."""
         spec = OperatorSpec(
             uid="payload",
-            function=Payload(payload_bytes),
+            function=Payload(payload_bytes) if payload_bytes else Number(),
             row_columns=("k", "v"),
             key_columns=("k",),
             key_type=Types.LONG(),

@@ -10,9 +10,9 @@ difference in keys: what a slot takes without any state drops out. Resident memo
 with checkpoints taken while epochs changed a tenth of the keys. Processor time is that of the slot's process.
 
 Parts: ``keys`` (memory, disk, a whole checkpoint, by size of the value), ``restores`` (processor time of a whole
-checkpoint and of its restore), ``uploads`` (what incremental checkpoints upload for each byte that changed, and how
-much disk they take), ``touches`` (processor time of rows that share keys, of rows with a key each, and of state larger
-than the managed memory).
+checkpoint and of its restore), ``columns`` (both for numbers in HashMap), ``uploads`` (what incremental checkpoints
+upload for each byte that changed, and how much disk they take), ``touches`` (processor time of rows that share keys, of
+rows with a key each, and of state larger than the managed memory).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from sparkstate.settings import MIB, StateBackendSettings
 RESULT = Path(__file__).parent / "results" / "state-costs.json"
 BACKENDS = ("hashmap", "rocksdb")
 PAYLOADS = (16, 1000)
+NUMBERS = 0
+"""Stands for values that are whole numbers."""
 UPLOAD_PAYLOAD, TOUCH_PAYLOAD = 200, 500
 FEW_KEYS = 2000
 SHARES = (0.01, 0.1, 0.5)
@@ -126,20 +128,49 @@ def filled(backend: str, payload: int, count: int, folder: Path, place: Place) -
         }
 
 
+def bytes_per_key(backend: str, payload: int, keys: int, scratch: Path, place: Place) -> dict[str, float]:
+    """Bytes of a slot with so many keys beyond those of one with half as many, for each key."""
+    few, many = (
+        filled(backend, payload, count, scratch / f"{backend}-{payload}-{count}", place)
+        for count in (keys // 2, keys)
+    )
+    return {f"{name}_bytes": round((many[name] - few[name]) / (keys - keys // 2), 1) for name in few}
+
+
 def measure_keys(options: argparse.Namespace, scratch: Path, place: Place) -> list[dict[str, Any]]:
     """Bytes per key by backend and size of the value."""
     results = []
     for backend in BACKENDS:
         for payload in PAYLOADS:
-            few, many = (
-                filled(backend, payload, count, scratch / f"{backend}-{payload}-{count}", place)
-                for count in (options.keys // 2, options.keys)
-            )
-            more = options.keys - options.keys // 2
-            each = {f"{name}_bytes": round((many[name] - few[name]) / more, 1) for name in few}
+            each = bytes_per_key(backend, payload, options.keys, scratch, place)
             results.append({"part": "keys", "backend": backend, "payload": payload, **each})
             print(json.dumps(results[-1]), flush=True)
     return results
+
+
+def restored(
+    backend: str, payload: int, options: argparse.Namespace, scratch: Path, place: Place
+) -> dict[str, float]:
+    """Processor time of storing a whole checkpoint and of restoring it in another slot."""
+    name = f"restored-{backend}-{payload}"
+    with slot(settings(backend), payload, scratch / name, place) as process:
+        epoch = feed(process, keys_of(options.keys), 0)
+        before = busy_s(process)
+        shards = process.snapshot(1, epoch - 1, -1).shards
+        stored = busy_s(process) - before
+    fresh = SlotProcess(scratch / f"{name}-again", place.environment)
+    try:
+        fresh.configure(settings(backend), f"{place.url}/{name}", payload, place.s3, incarnation=2)
+        before = busy_s(fresh)
+        fresh.restore(shards, f"{place.url}/{name}/{slot_process.LINEAGE}", 1)
+        used = busy_s(fresh) - before
+    finally:
+        fresh.stop()
+    return {
+        "store_us_per_key": round(stored / options.keys * 1e6, 3),
+        "restore_us_per_key": round(used / options.keys * 1e6, 3),
+        "restore_s_per_gib": round(used / slot_process.payload_of(shards) * (1 << 30), 3),
+    }
 
 
 def measure_restores(options: argparse.Namespace, scratch: Path, place: Place) -> list[dict[str, Any]]:
@@ -147,32 +178,22 @@ def measure_restores(options: argparse.Namespace, scratch: Path, place: Place) -
     results = []
     for backend in BACKENDS:
         for payload in PAYLOADS:
-            name = f"restored-{backend}-{payload}"
-            with slot(settings(backend), payload, scratch / name, place) as process:
-                epoch = feed(process, keys_of(options.keys), 0)
-                before = busy_s(process)
-                shards = process.snapshot(1, epoch - 1, -1).shards
-                stored = busy_s(process) - before
-            fresh = SlotProcess(scratch / f"{name}-again", place.environment)
-            try:
-                fresh.configure(settings(backend), f"{place.url}/{name}", payload, place.s3, incarnation=2)
-                before = busy_s(fresh)
-                fresh.restore(shards, f"{place.url}/{name}/{slot_process.LINEAGE}", 1)
-                used = busy_s(fresh) - before
-            finally:
-                fresh.stop()
-            whole = slot_process.payload_of(shards)
-            results.append(
-                {
-                    "part": "restores",
-                    "backend": backend,
-                    "payload": payload,
-                    "store_us_per_key": round(stored / options.keys * 1e6, 3),
-                    "restore_us_per_key": round(used / options.keys * 1e6, 3),
-                    "restore_s_per_gib": round(used / whole * (1 << 30), 3),
-                }
-            )
+            told = {"part": "restores", "backend": backend, "payload": payload}
+            results.append({**told, **restored(backend, payload, options, scratch, place)})
             print(json.dumps(results[-1]), flush=True)
+    return results
+
+
+def measure_columns(options: argparse.Namespace, scratch: Path, place: Place) -> list[dict[str, Any]]:
+    """The same as ``keys`` and ``restores`` for HashMap where each value is a whole number."""
+    results = [
+        {
+            "part": "columns",
+            **bytes_per_key("hashmap", NUMBERS, options.keys, scratch, place),
+            **restored("hashmap", NUMBERS, options, scratch, place),
+        }
+    ]
+    print(json.dumps(results[-1]), flush=True)
     return results
 
 
@@ -250,6 +271,7 @@ def measure_touches(_: argparse.Namespace, scratch: Path, place: Place) -> list[
 PARTS = {
     "keys": measure_keys,
     "restores": measure_restores,
+    "columns": measure_columns,
     "uploads": measure_uploads,
     "touches": measure_touches,
 }
@@ -272,9 +294,7 @@ def main(arguments: Sequence[str]) -> None:
                 results += PARTS[part](options, scratch, place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    document = {**machine.description(arguments, "bench-state"), "results": results}
-    RESULT.write_text(json.dumps(document, indent=2) + "\n")
+    machine.write(RESULT, results, arguments, "bench-state")
 
 
 if __name__ == "__main__":

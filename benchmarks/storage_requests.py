@@ -175,9 +175,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(json.dumps(results[-1]), flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    RESULT.parent.mkdir(exist_ok=True)
-    document = {**machine.description(arguments, "bench-requests"), "results": results}
-    RESULT.write_text(json.dumps(document, indent=2) + "\n")
+    machine.write(RESULT, results, arguments, "bench-requests")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def uv_environment(environ: Mapping[str, str], pip: Mapping[str, str]) -> Enviro
 
     uv does not read pip's configuration; a company's index or certificate is often written only there.
     """
+    # A shell's PYTHONPATH would put other files ahead of the checkout's, and its VIRTUAL_ENV would be synchronised.
     env = {name: value for name, value in environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     env["UV_PYTHON_DOWNLOADS"] = "never"
     env["UV_PROJECT_ENVIRONMENT"] = str(VENV)

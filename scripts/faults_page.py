@@ -28,6 +28,19 @@ of their own: [real-nodes.md](real-nodes.md).
 """
 
 
+FULL = re.compile(
+    r"^The last full run ended on (\d{4}-\d\d-\d\d), of commit ([0-9a-f]{7,40})\.$", re.MULTILINE
+)
+"""The line of the page that tells of ``make faults`` without a choice of files."""
+
+
+class FullRun(NamedTuple):
+    """When all faults ran the last time, and of which commit."""
+
+    day: str
+    commit: str
+
+
 class Key(NamedTuple):
     """What makes a row: its sentences and its test."""
 
@@ -82,9 +95,11 @@ def _order(key: Key) -> tuple[str, ...]:
     return (key.test.split("::")[0], key.test, key.broken, key.when, key.on)
 
 
-def render(results: Mapping[Key, Result]) -> str:
+def render(results: Mapping[Key, Result], full: FullRun | None = None) -> str:
     """The page: a table for each file of tests."""
-    parts = [HEAD, _summary(results)]
+    title, _, explained = HEAD.partition("\n\n")
+    told = [f"The last full run ended on {full.day}, of commit {full.commit}."] if full else []
+    parts = ["\n\n".join([title, *told, explained]), _summary(results)]
     for file in dict.fromkeys(key.test.split("::")[0] for key in results):
         parts += [f"\n## `{file}`\n", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
         parts += [_line(key, result) for key, result in results.items() if key.test.split("::")[0] == file]
@@ -124,3 +139,9 @@ def parse(page: str) -> dict[Key, Result]:
         if cells := cells_of(line, COLUMNS):
             found[Key(*cells[:4], cells[-1].strip("`"))] = Result(cells[4], int(cells[5]))
     return found
+
+
+def full_run(page: str) -> FullRun | None:
+    """The last full run that the page tells of."""
+    found = FULL.search(page)
+    return FullRun(*found.groups()) if found else None

@@ -24,10 +24,11 @@ E2E_PREFIX = "make e2e: "
 
 
 def expected_ids() -> list[str]:
-    """The rows that must be there: what Flink's documents name, the engine's features, the operator's."""
+    """The rows that must be there: what Flink's documents name, the engine's features, its speed, the operator's."""
     documents = [f"{part}.{n}" for part, last in enumerate((28, 50, 17, 18, 11)) for n in range(1, last + 1)]
     features = [f"F{n:02}" for n in range(1, 47)]
-    return documents + features + [f"O{n:02}" for n in range(1, 96)]
+    speed = [f"S{n:02}" for n in range(1, 5)]
+    return documents + features + speed + [f"O{n:02}" for n in range(1, 96)]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def rows(text: str) -> Iterator[Row]:
     """The rows of all tables whose first cell looks like a row's id."""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 4 and re.fullmatch(r"\d\.\d+|[FO]\d\d", cells[0]):
+        if line.startswith("|") and len(cells) == 4 and re.fullmatch(r"\d\.\d+|[FOS]\d\d", cells[0]):
             yield Row(*cells)
 
 

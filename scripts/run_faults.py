@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,22 @@ def run_part(part: Part) -> int:
     return run_tests.run_with_limit(command, LIMIT_S)
 
 
-def write_page(rows: set[faults_page.Key], ran: Mapping[faults_page.Key, faults_page.Result]) -> None:
-    """Renew ``docs/faults.md``."""
-    before = faults_page.parse(PAGE.read_text()) if PAGE.exists() else {}
-    PAGE.write_text(faults_page.render(faults_page.merge(rows, before, ran)))
+def write_page(
+    rows: set[faults_page.Key],
+    ran: Mapping[faults_page.Key, faults_page.Result],
+    full: faults_page.FullRun | None = None,
+) -> None:
+    """Renew ``docs/faults.md``. ``full``: all of it ran just now."""
+    page = PAGE.read_text() if PAGE.exists() else ""
+    results = faults_page.merge(rows, faults_page.parse(page), ran)
+    PAGE.write_text(faults_page.render(results, full or faults_page.full_run(page)))
+
+
+def full_run() -> faults_page.FullRun:
+    """Of today and this commit."""
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return faults_page.FullRun(f"{datetime.now(UTC):%Y-%m-%d}", commit)
 
 
 def results(chosen: Sequence[Part]) -> dict[faults_page.Key, faults_page.Result]:
@@ -213,7 +226,8 @@ def main(arguments: Sequence[str]) -> int:
     subprocess.run([sys.executable, "scripts/fetch_parts.py"], cwd=ROOT, check=False)
     with run_tests.ended_with_us():
         failed = run(chosen, left, rows)
-    write_page(rows, results(chosen))
+    is_full = not options.files and not options.go_on and options.seeds == range(SEEDS)
+    write_page(rows, results(chosen), full_run() if is_full else None)
     return report(chosen, failed)
 
 

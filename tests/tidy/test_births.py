@@ -12,17 +12,19 @@ from collections.abc import Iterator, Mapping
 from support.repository import tree
 
 EMPTY_FOR_A_REASON: Mapping[str, str] = {
-    "backends/rocksdb/store.py: RocksDBShardStore._db": "opened when first used, because a restore opens it with the "
-    "column families of its snapshot; a store that is closed has no database",
-    "operators/rows/sorting.py: _Head.batch": "None at the end of its run; the merge takes from heads that have one",
+    "sparkstate/backends/rocksdb/store.py: RocksDBShardStore._db": "opened when first used, because a restore opens "
+    "it with the column families of its snapshot; a store that is closed has no database",
+    "sparkstate/operators/rows/sorting.py: _Head.batch": "None at the end of its run; the merge takes from heads that "
+    "have one",
 }
 """``file: Class.attribute`` to the reason why no other class can hold it."""
 
 
-def test_no_object_of_the_engine_is_half_built() -> None:
+def test_no_object_of_engine_operator_or_spec_is_half_built() -> None:
     found = {
-        f"{path.relative_to(tree.ENGINE)}: {name}"
-        for path in tree.files(".py", below=tree.ENGINE)
+        f"{path.relative_to(package.parent)}: {name}"
+        for package in (tree.ENGINE, tree.OPERATOR, tree.SPEC)
+        for path in tree.files(".py", below=package)
         for name in half_built(tree.parsed(path))
     }
     assert sorted(found - set(EMPTY_FOR_A_REASON)) == []

@@ -1,4 +1,4 @@
-"""No file of a distribution or of the tools leads back to itself by its imports, nor by those that are for types alone.
+"""No file of the repository leads back to itself by its imports, nor by those that are for types alone.
 
 Two files in a circle can only be understood, tested and replaced together. An import under ``TYPE_CHECKING`` starts no
 interpreter trouble, and hides the circle from every tool that follows what is executed: here it counts like any other,
@@ -59,9 +59,11 @@ def circles(imported: Mapping[str, set[str]]) -> set[frozenset[str]]:
 
 
 def test_no_file_is_part_of_a_circle() -> None:
-    packages = (tree.ENGINE, tree.OPERATOR, tree.SPEC, tree.TOOLS)
-    found = [circle for package in packages for circle in circles(graph(package.parent))]
-    assert [sorted(circle) for circle in found] == []
+    packages = [package.parent for package in (tree.ENGINE, tree.OPERATOR, tree.SPEC, tree.TOOLS)]
+    programs = [tree.ROOT / place for place in ("benchmarks", "scripts", "tests")]
+    graphs = [graph(root) for root in (*packages, *programs)]
+    assert all(any(imported.values()) for imported in graphs), "a folder in which nothing is found to import"
+    assert [sorted(circle) for imported in graphs for circle in circles(imported)] == []
 
 
 def test_a_planted_circle_is_found_also_where_it_is_for_types_alone(tmp_path: Path) -> None:

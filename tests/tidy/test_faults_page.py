@@ -40,6 +40,14 @@ def test_the_page_gives_back_what_was_written_into_it() -> None:
     assert faults_page.parse(faults_page.render(rows)) == rows
 
 
+def test_the_page_says_when_all_faults_ran_and_a_run_of_some_does_not_change_that() -> None:
+    assert faults_page.full_run(run_faults.PAGE.read_text()) is not None, "make faults, in full"
+    full = faults_page.FullRun("2026-01-31", "0123abcd")
+    page = faults_page.render({FIRST: Result(faults_page.AS_EXPECTED, 12)}, full)
+    assert faults_page.full_run(page) == full
+    assert faults_page.full_run(faults_page.render({FIRST: Result()})) is None
+
+
 def test_what_did_not_run_says_so_and_keeps_what_an_earlier_run_said() -> None:
     before = {FIRST: Result(faults_page.AS_EXPECTED, 12)}
     assert faults_page.merge({FIRST, SECOND}, before, {}) == {**before, SECOND: Result("not run", 0)}

@@ -31,6 +31,7 @@ NO_WAITS = {
     "decide.recovering.POLL_S": "how often is asked",
     "decide.instructing.POLL_S": "how often is asked",
     "decide.failover.STARTING_S": "how often is asked",
+    "decide.predecessors.LOOK_S": "how often is looked",
     "config.Config.listen_s": "how often is asked",
     "config.Config.progress_s": "how often progress is written",
     "settings.PodSettings.grace_s": "Kubernetes' own, for a driver that is not told its pod's",
@@ -162,6 +163,64 @@ def test_a_limit_of_the_code_stands_in_the_table_with_its_value(name: str) -> No
 def test_the_table_names_nothing_that_is_not_in_the_code() -> None:
     assert set(told()) <= set(FOUND)
     assert set(FOUND) >= set(NO_WAITS)
+
+
+WAITING = {
+    "acquire",
+    "call_later",
+    "join",
+    "poll",
+    "result",
+    "select",
+    "settimeout",
+    "sleep",
+    "wait",
+    "wait_for",
+}
+"""Calls whose arguments are times, unless they have a name that says so."""
+
+
+def unnamed(module: ast.AST) -> Iterator[tuple[int, float]]:
+    """Line and seconds of limits that are written where they are used, so that no name finds them."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            by_place = [(1.0, value) for value in node.args if name in WAITING]
+            by_name = [
+                (UNITS[found[1] or "_s"], one.value)
+                for one in node.keywords
+                if (found := re.search(r"(?<!_per)(_s|_ms)$|timeout$|[sS]econds$", one.arg or ""))
+            ]
+            for unit, value in (*by_place, *by_name):
+                number = literal(value)
+                if number is not None and number / unit >= LEAST_S:
+                    yield node.lineno, number / unit
+
+
+def test_no_limit_is_written_where_it_is_used() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {limit_s:g} s"
+        for source in SOURCES
+        for path in sorted((ROOT / source).rglob("*.py"))
+        if path.name != "examples.py"  # what REST answers look like
+        for line, limit_s in unnamed(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == [], "give it a name that ends in _S, and a row in docs/operator.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("event.wait(30)", [30.0]),
+        ("socket.settimeout(2 * 30)", [60.0]),
+        ("run(timeout=7)", [7.0]),
+        ("call(limit_ms=7000)", [7.0]),
+        ("call(graceSeconds=7)", [7.0]),
+        ("event.wait(LIMIT_S)\nevent.wait(1)\nqueue.get(30)\ncall(rows_per_s=50)", []),
+    ],
+)
+def test_how_a_limit_without_a_name_may_be_written(text: str, found: list[float]) -> None:
+    assert [limit_s for _, limit_s in unnamed(ast.parse(text))] == found
 
 
 @pytest.mark.parametrize("row", [row for row in rows() if row[4] == "settings"], ids=lambda row: str(row[0]))

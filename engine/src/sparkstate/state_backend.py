@@ -251,13 +251,6 @@ _BACKENDS: dict[str, Literal["hashmap", "rocksdb"]] = {
     "EmbeddedRocksDBStateBackend": "rocksdb",
     "RocksDBStateBackend": "rocksdb",
 }
-_STORAGES: dict[str, Literal["jobmanager", "filesystem"]] = {
-    "jobmanager": "jobmanager",
-    "filesystem": "filesystem",
-    "MemoryStateBackend": "jobmanager",
-    "FsStateBackend": "filesystem",
-    "RocksDBStateBackend": "filesystem",
-}
 _KNOWN_PACKAGES = (
     "org.apache.flink.runtime.state.hashmap",
     "org.apache.flink.runtime.state.memory",
@@ -285,11 +278,6 @@ def normalize_backend_name(name: str) -> Literal["hashmap", "rocksdb"]:
             f"the state backend {name!r} is not in this version; use hashmap or rocksdb"
         )
     raise errors.SpecInvalid(f"the state backend is {name!r}; it must be hashmap or rocksdb")
-
-
-def implied_checkpoint_storage(name: str) -> Literal["jobmanager", "filesystem"] | None:
-    """The checkpoint storage that an old backend's name brought with it; None for names that say nothing about it."""
-    return _STORAGES.get(_known_word(name))
 
 
 def _known_word(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections import defaultdict
 from typing import Any
@@ -19,6 +20,7 @@ from sparkstate.batches import running
 from sparkstate.batches.keys import BatchKeys
 
 LONG = pa.int64()
+EXACT = decimal.Context(prec=200)
 WHOLE = st.none() | st.integers(-(2**40), 2**40)
 FLOATS = st.none() | st.floats(allow_nan=False)
 ROWS = st.lists(st.tuples(st.none() | st.integers(-3, 3), WHOLE), max_size=40)
@@ -88,6 +90,64 @@ def folded(rows: list[tuple[Any, Any]], start: dict[Any, Any], fold: Any) -> lis
             current[key] = value if before is None else fold(before, value)
         answers.append(current.get(key))
     return answers
+
+
+DECIMAL_TYPES = st.sampled_from(
+    [
+        *(pa.decimal32(9, 2), pa.decimal64(18, 0), pa.decimal128(38, 0), pa.decimal128(38, 20)),
+        *(pa.decimal256(20, 2), pa.decimal256(76, 0), pa.decimal256(76, 38)),
+    ]
+)
+
+
+@st.composite
+def rows_of_decimals(draw: st.DrawFn) -> tuple[pa.DataType, list[tuple[int, decimal.Decimal | None]]]:
+    kind = draw(DECIMAL_TYPES)
+    most = 10**kind.precision - 1
+    unscaled = st.integers(-most, most) | st.sampled_from([most, -most])
+    values = st.none() | unscaled.map(lambda number: EXACT.scaleb(decimal.Decimal(number), -kind.scale))
+    return kind, draw(st.lists(st.tuples(st.integers(0, 2), values), max_size=20))
+
+
+@given(rows_of_decimals())
+def test_a_sum_of_decimals_is_exact_or_refused(drawn):
+    kind, rows = drawn
+    wanted = []
+    for values in grouped(rows).values():
+        present = [value for value in values if value is not None]
+        total = decimal.Decimal(0)
+        for value in present:
+            total = EXACT.add(total, value)
+        wanted.append(total if present else None)
+    digits = 76 if pa.types.is_decimal256(kind) else 38
+    unscaled = [EXACT.scaleb((total or decimal.Decimal(0)).copy_abs(), kind.scale) for total in wanted]
+    if any(total >= 10**digits for total in unscaled):
+        with pytest.raises(errors.StateError, match="cast the column to"):
+            keys_of(rows, kind).sum("v")
+    elif digits == 38 or may_be_added(kind, rows):
+        found = keys_of(rows, kind).sum("v")
+        assert found.to_pylist() == wanted
+        assert found.type == (
+            pa.decimal256(76, kind.scale) if digits == 76 else pa.decimal128(38, kind.scale)
+        )
+
+
+def may_be_added(kind: pa.DataType, rows: list[tuple[Any, Any]]) -> bool:
+    """Whether no key of a column of decimal256 can have a sum of more than 76 digits."""
+    known = [value.copy_abs() for _, value in rows if value is not None]
+    largest = EXACT.scaleb(max(known, default=decimal.Decimal(0)), kind.scale)
+    most = max((len(values) for values in grouped(rows).values()), default=0)
+    return EXACT.multiply(largest, decimal.Decimal(most)) < 10**76
+
+
+def test_a_decimal_sum_that_wrapped_around_is_refused_with_the_remedy():
+    rows = [(7, decimal.Decimal(9 * 10**37))] * 3
+    with pytest.raises(
+        errors.StateError, match=r"38 digits of decimal128\(38, 0\).*cast the column to decimal256"
+    ):
+        keys_of(rows, pa.decimal128(38, 0)).sum("v")
+    widened = keys_of(rows, pa.decimal128(38, 0)).column("v").cast(pa.decimal256(76, 0))
+    assert keys_of(rows, pa.decimal128(38, 0)).sum(widened).to_pylist() == [decimal.Decimal(27 * 10**37)]
 
 
 @given(ROWS, st.data())

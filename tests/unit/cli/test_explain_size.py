@@ -122,6 +122,21 @@ def test_a_wrong_size_is_one_line_and_exit_code_2(capsys, manifest: str, size: s
     assert "Traceback" not in told
 
 
+def test_numbers_need_less_memory_on_hashmap_and_the_title_says_so(capsys, manifest: str) -> None:
+    size = ("--size", "20k,10M,9")
+    any_value = document(capsys, manifest, *size)["stateMemoryPerSlotBytes"]
+    numbers = document(capsys, manifest, *size, "--values", "numbers")
+    assert numbers["values"] == "numbers"
+    assert numbers["stateMemoryPerSlotBytes"] < any_value / 3
+    assert main.main(["explain", manifest, *size, "--values", "numbers"]) == 0
+    assert "10,000,000 keys of 9 bytes of numbers; hashmap" in capsys.readouterr().out
+
+
+def test_values_without_a_size_are_wrong_usage(capsys, manifest: str) -> None:
+    assert main.main(["explain", manifest, "--values", "numbers"]) == 2
+    assert "give --size too" in capsys.readouterr().err
+
+
 def test_a_wrong_kind_of_function_is_wrong_usage(capsys, manifest: str) -> None:
     assert main.main(["explain", manifest, "--size", "1,1,1", "--function", "lambda"]) == 2
     assert "'batch-per-key'" in capsys.readouterr().err

@@ -136,6 +136,23 @@ def test_init_writes_a_job_that_explain_accepts(capsys, tmp_path: Path) -> None:
     assert document["settings"]["params.input"]["value"] == str(folder / "input")
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("7" * 60, "job-" + "7" * 36),
+        ("a" * 60, "a" * 40),
+        ("a" * 39 + "-b", "a" * 39),
+        ("7" * 35 + "-77", "job-" + "7" * 35),
+        ("...", "job"),
+        ("Über", "ber"),
+    ],
+)
+def test_init_names_a_job_as_a_manifest_may(capsys, tmp_path: Path, folder: str, name: str) -> None:
+    assert main.main(["init", str(tmp_path / folder)]) == 0
+    assert main.main(["explain", str(tmp_path / folder / "job.yaml"), "-o", "json"]) == 0
+    assert f'"name": "{name}"' in capsys.readouterr().out
+
+
 def test_init_overwrites_nothing_unless_told_to(capsys, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("mine")
     assert main.main(["init", str(tmp_path)]) == 2

@@ -92,14 +92,14 @@ def test_freezing_moves_no_entry_and_folding_moves_only_those_written_since():
     layered = LayeredColumns(np.int64)
     keys = np.arange(1000)
     layered.write(ValueColumns(keys, keys.astype(np.int32), keys, np.ones(1000, np.bool_)))
-    base = layered._top
+    base = layered.top
     view = layered.freeze()
     assert view._layers == (base,)
     layered.write(columns_of({5: 7}))
-    assert layered._top.index.count == 1
+    assert layered.top.index.count == 1
     view.release()
     layered.write(columns_of({6: 8}))
-    assert layered._top is base
+    assert layered.top is base
     assert layered.read(np.array([4, 5, 6]))[0].tolist() == [4, 7, 8]
 
 

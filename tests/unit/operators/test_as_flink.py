@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.operators import driven as ops
 
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.serde.types import Types
@@ -89,6 +90,24 @@ def test_late_rows_are_those_that_flink_finds_late(program: dict[str, Any]) -> N
         late = sorted(row.number for row in harness.side_output("late"))
     assert late == program["late"]
     assert late, "a program without late rows shows nothing"
+
+
+class Passed(KeyedProcessFunction):
+    """What comes in, by its number."""
+
+    def process_element(self, value, ctx):
+        yield value.user, value.amount
+
+
+@pytest.mark.parametrize("program", GOLDEN, ids=lambda program: f"seed{program['seed']}")
+def test_a_slot_finds_the_rows_late_that_flink_finds_late(program: dict[str, Any]) -> None:
+    operator = ops.make_operator(Passed(), late_tag="late", side_schemas={"late": ops.ROWS})
+    told, late = Watermarks((SourceTime(program["delay"], None, 0),)), []
+    for number, key, at, _ in program["rows"]:
+        overlay = ops.run(operator, (key, number, at), before=told.current, epoch=number + 1)
+        late += [amount for _, amount in ops.rows_of(overlay, "late")]
+        told = told.advance({(0, WHOLE): at}, 0)
+    assert sorted(late) == program["late"]
 
 
 ROWS = st.lists(

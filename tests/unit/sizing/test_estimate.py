@@ -23,8 +23,10 @@ from sparkstate.settings import (
 from sparkstate.sizing import text
 from sparkstate.sizing.constants import (
     BackendConstants,
+    ColumnConstants,
     Constant,
     Constants,
+    EntryCost,
     KeyCost,
     RequestConstants,
     Source,
@@ -102,6 +104,27 @@ def test_hashmap_by_hand() -> None:
     # 500 k keys of 10 µs are slower than 57 MiB at 100 MiB/s. 1.0 of 2 slots is busy: 1 s for each s behind.
     assert needed.recovery.restore_s == pytest.approx(5.0)
     assert needed.recovery.catch_up_s == pytest.approx(10 + 7 + 5)
+
+
+@pytest.mark.parametrize(
+    ("key_bytes", "entries"), [(1, 1), (9, 1), (10, 2), (27, 3)], ids=["a boolean", "one", "two", "three"]
+)
+def test_numbers_of_hashmap_cost_what_columns_cost(key_bytes: int, entries: int) -> None:
+    columns = ColumnConstants(*(EntryCost(constant(each)) for each in (50.0, 1.0, 2.0)))
+    hashmap = dataclasses.replace(KNOWN.backends["hashmap"], columns=columns)
+    known = dataclasses.replace(KNOWN, backends={**KNOWN.backends, "hashmap": hashmap})
+    size = sizing.Size(rows_per_s=100_000, keys=1_000_000, key_bytes=key_bytes)
+    needed = sizing.estimate(size, a_job(), "record", known, "numbers")
+    assert needed.state.memory == 1_000_000 * 50 * entries / 2
+    # Rows and touches as ever; 1 M keys of so many entries are stored in 10 s, and 500 k restored by each slot.
+    assert needed.processors.slots == pytest.approx(0.2 + 0.3 + 0.1 * entries)
+    assert needed.recovery.restore_s == pytest.approx(
+        max(1.0 * entries, needed.checkpoint.whole / 2 / MIB / 100)
+    )
+    # Stored bytes are those of any value, and RocksDB has no columns.
+    assert needed.checkpoint == sizing.estimate(size, a_job(), "record", known).checkpoint
+    on_disk = [sizing.estimate(size, a_job("rocksdb"), "record", known, each) for each in sizing.VALUES]
+    assert dataclasses.replace(on_disk[0], values="numbers") == on_disk[1]
 
 
 def test_rocksdb_by_hand() -> None:
@@ -191,6 +214,7 @@ SIZES = st.builds(sizing.Size, st.integers(1, 10**7), st.integers(1, 10**10), st
     factor=st.floats(1.0, 1000.0),
     backend=st.sampled_from(["hashmap", "rocksdb"]),
     function=st.sampled_from(sizing.FUNCTIONS),
+    values=st.sampled_from(sizing.VALUES),
     slots=st.integers(1, 64),
     interval_s=st.floats(0.5, 3600.0),
 )
@@ -200,14 +224,15 @@ def test_no_number_falls_when_the_size_grows(
     factor: float,
     backend: str,
     function: sizing.Function,
+    values: sizing.Values,
     slots: int,
     interval_s: float,
 ) -> None:
     checkpoint = CheckpointSettings(storage="state", interval_s=interval_s)
     job = a_job(backend, slots=slots, shards=None, checkpoint=checkpoint)
     larger = dataclasses.replace(size, **{field: int(getattr(size, field) * factor) + 1})
-    before = numbers(sizing.estimate(size, job, function, sizing.KNOWN))
-    after = numbers(sizing.estimate(larger, job, function, sizing.KNOWN))
+    before = numbers(sizing.estimate(size, job, function, sizing.KNOWN, values))
+    after = numbers(sizing.estimate(larger, job, function, sizing.KNOWN, values))
     fallen = [name for name in before if after[name] < before[name] * (1 - 1e-9)]
     assert fallen == []
 

@@ -20,7 +20,7 @@ from sparkstate.slots import logs
 PROGRAM = """
 import ctypes, os, pathlib, resource, sys, threading, time
 from sparkstate.slots.logs import SlotLog
-log = SlotLog(int(sys.argv[1]), limit_bytes=10_000)
+log = SlotLog(int(sys.argv[1]), pathlib.Path(sys.argv[2], "slot-0.log"), limit_bytes=10_000)
 log.begin()
 sys.stdout.reconfigure(line_buffering=True)
 print("before it is told", file=sys.stderr)
@@ -91,6 +91,18 @@ def test_prints_errors_and_native_output_are_in_the_log_of_the_slot(tmp_path: Pa
     assert text.splitlines() == ["before it is told", "a print of the user's", "of native code"]
 
 
+@pytest.mark.parametrize("name", ["mine.log", "slot-0.log"], ids=["another name", "a slot's name elsewhere"])
+def test_a_file_to_which_a_user_redirects_a_slot_stays_the_users(tmp_path: Path, name: str) -> None:
+    redirected = tmp_path / "home" / name
+    redirected.parent.mkdir()
+    program = PROGRAM.format(more="print('x' * 20_000)\ntime.sleep(1.2)")
+    with redirected.open("ab") as mine:
+        arguments = [sys.executable, "-c", program, str(os.getpid()), str(tmp_path)]
+        subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=mine, timeout=30, check=True)
+    assert [path.name for path in redirected.parent.iterdir()] == [name]
+    assert redirected.read_text() == "before it is told\n"
+
+
 def test_what_a_crash_says_last_is_in_it(tmp_path: Path) -> None:
     crashed = run(tmp_path, "import faulthandler; faulthandler.enable(); os.abort()")
     assert crashed.returncode != 0
@@ -148,9 +160,9 @@ def test_the_next_driver_finds_the_logs_of_the_one_before(tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {"slot-0-4.log", "slot-0-4.log.1"}
 
 
-def test_a_process_whose_output_is_no_file_is_left_alone() -> None:
-    program = PROGRAM.format(more="")
-    done = subprocess.run([sys.executable, "-c", program, str(os.getpid())], capture_output=True, check=True)
+def test_a_process_whose_output_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", PROGRAM.format(more=""), str(os.getpid()), str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, check=True)
     assert b"a print of the user's" in done.stdout and b"before it is told" in done.stderr
 
 

@@ -11,28 +11,27 @@ from sparkstate.state_backend import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     from_value,
-    implied_checkpoint_storage,
     normalize_backend_name,
 )
 from sparkstate_spec import fields
 
 NAMES = [
-    ("hashmap", "hashmap", None),
-    ("HashMap", "hashmap", None),
-    (" rocksdb ", "rocksdb", None),
-    ("jobmanager", "hashmap", "jobmanager"),
-    ("filesystem", "hashmap", "filesystem"),
-    ("HashMapStateBackend", "hashmap", None),
-    ("EmbeddedRocksDBStateBackend", "rocksdb", None),
-    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap", None),
-    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackend", "hashmap", None),
-    ("org.apache.flink.runtime.state.memory.MemoryStateBackendFactory", "hashmap", "jobmanager"),
-    ("org.apache.flink.runtime.state.filesystem.FsStateBackendFactory", "hashmap", "filesystem"),
-    ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", "rocksdb", "filesystem"),
-    ("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "rocksdb", None),
-    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory", "rocksdb", None),
-    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend", "rocksdb", None),
-    ("sparkstate.state_backend:EmbeddedRocksDBStateBackend", "rocksdb", None),
+    ("hashmap", "hashmap"),
+    ("HashMap", "hashmap"),
+    (" rocksdb ", "rocksdb"),
+    ("jobmanager", "hashmap"),
+    ("filesystem", "hashmap"),
+    ("HashMapStateBackend", "hashmap"),
+    ("EmbeddedRocksDBStateBackend", "rocksdb"),
+    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+    ("org.apache.flink.runtime.state.hashmap.HashMapStateBackend", "hashmap"),
+    ("org.apache.flink.runtime.state.memory.MemoryStateBackendFactory", "hashmap"),
+    ("org.apache.flink.runtime.state.filesystem.FsStateBackendFactory", "hashmap"),
+    ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", "rocksdb"),
+    ("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "rocksdb"),
+    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory", "rocksdb"),
+    ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend", "rocksdb"),
+    ("sparkstate.state_backend:EmbeddedRocksDBStateBackend", "rocksdb"),
 ]
 
 
@@ -41,12 +40,9 @@ def test_a_name_means_the_same_in_code_as_by_flinks_keys_in_a_manifest(name: str
     assert normalize_backend_name(name) == backend
 
 
-@pytest.mark.parametrize(("name", "backend", "storage"), NAMES, ids=[name for name, _, _ in NAMES])
-def test_every_name_means_one_backend_and_perhaps_a_storage(
-    name: str, backend: str, storage: str | None
-) -> None:
+@pytest.mark.parametrize(("name", "backend"), NAMES, ids=[name for name, _ in NAMES])
+def test_every_name_of_any_age_means_one_backend(name: str, backend: str) -> None:
     assert normalize_backend_name(name) == backend
-    assert implied_checkpoint_storage(name) == storage
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,11 @@
-"""A dict with copy-on-write views: the base of asynchronous snapshots of anything held in memory.
-
-Theory. Normally all entries are in ``top``. ``freeze`` puts ``top`` aside as a layer that nobody changes any
-more and starts an empty one, so a view of the whole costs nothing but that. From then on a read looks into
-``top`` first and then into the frozen layers, newest first; a deletion leaves a mark. When all views are
-released, the layers are folded into one again. Folding moves each entry written since the view at most once
-per view, so it costs about as much as those writes did: a commit during and after a snapshot is at most about
-twice as slow, and never waits for the snapshot.
-
-Only the owner's thread writes, freezes and folds. Views are read, and released, by any thread.
-"""
+"""A dict with copy-on-write views. ``backends.copy_on_write`` has the theory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+from sparkstate.backends import copy_on_write
 
 ABSENT: Final = object()
 """Marks an entry as deleted in a layer, and "no such entry" in answers."""
@@ -49,21 +41,13 @@ def _fold(into: dict[Any, Any], layer: dict[Any, Any]) -> None:
             into[key] = value
 
 
-class LayeredDict:
+class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
     """The dict. ``get`` answers ``ABSENT`` for a missing key."""
 
-    __slots__ = ("_frozen", "_views", "top")
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self.top: dict[Any, Any] = {}
-        """Where writes go. The only layer when ``is_flat``; then it may be read directly."""
-        self._frozen: list[dict[Any, Any]] = []
-        self._views: list[View] = []
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether ``top`` is all there is."""
-        return not self._frozen
+        super().__init__({})
 
     def get(self, key: Any) -> Any:
         value = self.top.get(key, ABSENT)
@@ -101,25 +85,14 @@ class LayeredDict:
         """The number of entries: exact when flat, otherwise an upper bound."""
         return len(self.top) + sum(map(len, self._frozen))
 
-    def freeze(self) -> View:
-        """A view of all entries as they are now. Costs the same however many there are."""
-        self.fold()
-        if self.top or not self._frozen:
-            self._frozen.append(self.top)
-            self.top = {}
-        view = View(tuple(self._frozen))
-        self._views.append(view)
-        return view
+    def _is_used(self) -> bool:
+        return bool(self.top)
 
-    def fold(self) -> None:
-        """Make one layer of all when no view needs them apart. Called by the owner before it writes."""
-        if not self._views:
-            return
-        self._views = [view for view in self._views if not view.released]
-        if self._views or not self._frozen:
-            return
-        base = self._frozen[0]
-        for layer in [*self._frozen[1:], self.top]:
-            _fold(base, layer)
-        self.top = base
-        self._frozen = []
+    def _empty(self) -> dict[Any, Any]:
+        return {}
+
+    def _view(self, frozen: tuple[dict[Any, Any], ...]) -> View:
+        return View(frozen)
+
+    def _merge(self, base: dict[Any, Any], layer: dict[Any, Any]) -> None:
+        _fold(base, layer)

@@ -32,6 +32,7 @@ _DTYPES: Final[dict[str, Any]] = {
     "DOUBLE": np.float64,
 }
 """FLOAT has 64 bits, as everywhere in stored state."""
+_SIGN: Final = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,16 @@ class ValueColumns:
         return ValueColumns(
             self.keys[places], self.key_groups[places], self.values[places], self.present[places]
         )
+
+
+def to_ordered(keys: Longs) -> npt.NDArray[np.uint64]:
+    """Keys as unsigned numbers in the same order: those whose bytes a row key has (``serde.composite``)."""
+    return keys.view(np.uint64) + _SIGN
+
+
+def of_ordered(numbers: npt.NDArray[Any]) -> Longs:
+    """The keys of :func:`to_ordered`; ``numbers`` may be big endian."""
+    return (numbers.astype(np.uint64, copy=False) - _SIGN).view(np.int64)
 
 
 def dtype_of(declared: TypeInformation | None) -> Any:

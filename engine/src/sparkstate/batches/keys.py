@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import errors
-from sparkstate.batches import running
+from sparkstate.batches import decimal_sums, running
 
 Column: TypeAlias = Any
 """The name of one of the batch's columns, or a ``pa.Array``, ``np.ndarray``, ``pd.Series`` or list."""
@@ -58,8 +58,13 @@ class BatchKeys:
 
     def sum(self, column: Column) -> pa.Array:
         """The sum of each key; nulls count as nothing, and null where a key has no other value. Whole numbers give
-        int64, which wraps around as in Spark."""
-        return self._aggregate(column, "sum")
+        int64, which wraps around as in Spark. Decimals keep their scale and have 38 digits, those of decimal256 76; a
+        sum with more raises ``StateError``."""
+        values = self.column(column)
+        if not pa.types.is_decimal(values.type):
+            return self._aggregate(values, "sum")
+        most = int(np.bincount(self.codes).max(initial=0))
+        return decimal_sums.narrowed(self._aggregate(decimal_sums.widened(values, most), "sum"), values.type)
 
     def min(self, column: Column) -> pa.Array:
         """The least value of each key; null where it has none."""

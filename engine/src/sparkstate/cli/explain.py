@@ -29,12 +29,19 @@ from sparkstate.sizing import text
     help="With --size: the kind of the job's functions. A call per record; per Arrow batch; per Arrow batch, with one "
     "answer for each key.  [default: record]",
 )
+@click.option(
+    "--values",
+    type=click.Choice(sizing.VALUES),
+    help="With --size: what the values are. numbers: every state is a value state with whole-number keys and numbers "
+    "or booleans as values, which HashMap keeps in columns.  [default: any]",
+)
 @output.format_option("json", "yaml")
 def explain(
     manifest_path: Path,
     overrides: tuple[str, ...],
     size_text: str | None,
-    function: sizing.Function,
+    function: sizing.Function | None,
+    values: sizing.Values | None,
     form: str,
 ) -> None:
     """Show every effective setting of a job with its origin, and how much memory the job needs.
@@ -52,10 +59,12 @@ def explain(
     """
     if function is not None and size_text is None:
         raise click.UsageError("--function says for which kind of function --size estimates; give --size too")
+    if values is not None and size_text is None:
+        raise click.UsageError("--values says for which values --size estimates; give --size too")
     size = None if size_text is None else sizing.parse(size_text)
     resolved = manifest.resolve(manifest.load(manifest_path, overrides))
     if size is not None:
-        needed = sizing.estimate(size, resolved.settings, function or "record", sizing.KNOWN)
+        needed = sizing.estimate(size, resolved.settings, function or "record", sizing.KNOWN, values or "any")
         _show_estimate(needed, resolved.settings, form)
         return
     memory = manifest.memory_sum(resolved.settings)

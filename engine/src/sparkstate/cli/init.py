@@ -55,6 +55,8 @@ def _filled(text: str, name: str, folder: Path) -> str:
 
 def _name_of(folder: Path) -> str:
     """The folder's name as Kubernetes takes names: lower-case letters, digits and hyphens."""
+    name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")
+    if not name[:1].isalpha():
+        name = f"job-{name}"
     # No longer than a manifest may name a job: Spark and the operator add to it, up to Kubernetes' 63 characters.
-    name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:NAME_LIMIT].strip("-")
-    return name if name and name[0].isalpha() else f"job-{name}".strip("-")
+    return name[:NAME_LIMIT].strip("-")

@@ -4,9 +4,20 @@
 the result. Nothing here reads a file, a clock or a storage.
 """
 
-from sparkstate.sizing.constants import FUNCTIONS, Constants, Function
+from sparkstate.sizing.constants import FUNCTIONS, VALUES, Constants, Function, Values
 from sparkstate.sizing.estimate import Estimate, estimate
 from sparkstate.sizing.known import KNOWN
 from sparkstate.sizing.size import Size, parse
 
-__all__ = ["FUNCTIONS", "KNOWN", "Constants", "Estimate", "Function", "Size", "estimate", "parse"]
+__all__ = [
+    "FUNCTIONS",
+    "KNOWN",
+    "VALUES",
+    "Constants",
+    "Estimate",
+    "Function",
+    "Size",
+    "Values",
+    "estimate",
+    "parse",
+]

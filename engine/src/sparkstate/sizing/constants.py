@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -14,6 +15,11 @@ Function = Literal["record", "batch", "batch-per-key"]
 """``record``: called for every record. ``batch``: called with Arrow batches, answers every record. ``batch-per-key``:
 the same, answers once for each key of a batch."""
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
+Values = Literal["any", "numbers"]
+"""``numbers``: value states with whole-number keys and numbers or booleans as values. HashMap has them in columns."""
+VALUES: tuple[Values, ...] = get_args(Values)
+NUMBER_BYTES = 9
+"""The most that a number takes when it is encoded: so many bytes of a key's values are an entry."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +56,51 @@ class KeyCost:
 
 
 @dataclass(frozen=True)
+class EntryCost:
+    """Bytes or µs of each entry of numbers: a key has one in each of its value states."""
+
+    each: Constant
+
+    def of(self, key_bytes: int) -> float:
+        """Of a key with so many bytes of numbers."""
+        return self.each.value * -(-key_bytes // NUMBER_BYTES)
+
+
+@dataclass(frozen=True)
+class ColumnConstants:
+    """The costs of numbers in columns (RFC 0035)."""
+
+    memory: EntryCost
+    store_us: EntryCost
+    restore_us: EntryCost
+
+
+@dataclass(frozen=True)
 class BackendConstants:
     """The costs of a backend in its slots."""
 
     slots_us: Mapping[Function, Constant]
     touch_us: Constant
     """Of a slot, for each key that an epoch touches, while its state is in memory."""
-    memory: KeyCost | None
+    memory: KeyCost | EntryCost | None
     """None: bounded by managed memory, whatever the state is."""
     disk: KeyCost | None
     """None: the state is on no disk."""
     checkpoint: KeyCost
-    store_us: KeyCost
+    store_us: KeyCost | EntryCost
     """Of a slot, for each key that a checkpoint stores."""
-    restore_us: KeyCost
+    restore_us: KeyCost | EntryCost
+    columns: ColumnConstants | None = None
+    """None: numbers cost what other values do."""
+
+    def of_values(self, values: Values) -> BackendConstants:
+        """The costs of keys with such values."""
+        if values == "any" or self.columns is None:
+            return self
+        columns = self.columns
+        return dataclasses.replace(
+            self, memory=columns.memory, store_us=columns.store_us, restore_us=columns.restore_us
+        )
 
 
 @dataclass(frozen=True)
@@ -95,3 +132,9 @@ class Constants:
     restore_mib_per_s: Constant
     restart_s: Mapping[str, Constant]
     """By deployment."""
+
+    def of_values(self, values: Values) -> Constants:
+        """The costs of keys with such values."""
+        return dataclasses.replace(
+            self, backends={name: costs.of_values(values) for name, costs in self.backends.items()}
+        )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sparkstate import keygroups
 from sparkstate.settings import MIB, JobSettings
-from sparkstate.sizing.constants import Backend, BackendConstants, Constants, Function
+from sparkstate.sizing.constants import Backend, BackendConstants, Constants, Function, Values
 from sparkstate.sizing.size import Size
 from sparkstate.storage import sending
 
@@ -102,6 +102,7 @@ class Estimate:
 
     size: Size
     function: Function
+    values: Values
     processors: Processors
     state: State
     checkpoint: Checkpoint
@@ -116,8 +117,11 @@ class Estimate:
         return max(self.processors.slots_needed, self.state.memory_slots)
 
 
-def estimate(size: Size, job: JobSettings, function: Function, known: Constants) -> Estimate:
+def estimate(
+    size: Size, job: JobSettings, function: Function, known: Constants, values: Values = "any"
+) -> Estimate:
     """The needs of ``job`` for ``size``. ``function``: the kind of the job's most expensive operator."""
+    known = known.of_values(values)
     backend: Backend = job.backend.type
     costs = known.backends[backend]
     state = _state(size, job, costs, known)
@@ -126,6 +130,7 @@ def estimate(size: Size, job: JobSettings, function: Function, known: Constants)
     return Estimate(
         size=size,
         function=function,
+        values=values,
         processors=processors,
         state=state,
         checkpoint=checkpoint,

@@ -6,8 +6,10 @@ from __future__ import annotations
 from sparkstate.sizing.constants import (
     FUNCTIONS,
     BackendConstants,
+    ColumnConstants,
     Constant,
     Constants,
+    EntryCost,
     KeyCost,
     RequestConstants,
     Source,
@@ -16,6 +18,7 @@ from sparkstate.sizing.constants import (
 _MACHINE = "2 cores of a virtual machine that others used too"
 SCALE = Source("make bench-scale ARGS='--rounds 1'", "a73aebd7", "2026-11-25", _MACHINE)
 STATE = Source("make bench-state ARGS='--keys 100000 --rounds 8'", "f6a7ebef", "2026-11-25", _MACHINE)
+COLUMNS = Source("make bench-state ARGS='--parts columns --keys 1000000'", "ed9f4c09", "2026-11-26", _MACHINE)
 TOUCHES = Source("make bench-state ARGS='--parts touches'", "a73aebd7", "2026-11-25", _MACHINE)
 REQUESTS = Source("make bench-requests", "a73aebd7", "2026-11-25", _MACHINE)
 KINDS = Source(
@@ -71,6 +74,15 @@ _HASHMAP = BackendConstants(
     restore_us=KeyCost(
         _us(4.1, "HashMap: a slot, for each key that it restores", STATE),
         _byte(0.0027, "µs", "HashMap: a slot, for each byte of the values that it restores"),
+    ),
+    columns=ColumnConstants(
+        memory=EntryCost(_bytes(58.0, "HashMap: memory of a number in a column", COLUMNS)),
+        store_us=EntryCost(
+            _us(0.6, "HashMap: a slot, for each number of a column in each checkpoint", COLUMNS)
+        ),
+        restore_us=EntryCost(
+            _us(1.0, "HashMap: a slot, for each number of a column that it restores", COLUMNS)
+        ),
     ),
 )
 _ROCKSDB = BackendConstants(

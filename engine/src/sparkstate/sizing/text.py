@@ -25,12 +25,15 @@ _FUNCTIONS = {
 }
 
 
+_VALUES = {"any": "", "numbers": " of numbers"}
+
+
 def title(needed: Estimate, job: JobSettings) -> str:
     """The load in words."""
     size = needed.size
     return (
-        f"{size.rows_per_s:,} rows/s, {size.keys:,} keys of {size.key_bytes:,} bytes; {job.backend.type}, "
-        f"{_FUNCTIONS[needed.function]}"
+        f"{size.rows_per_s:,} rows/s, {size.keys:,} keys of {size.key_bytes:,} bytes{_VALUES[needed.values]}; "
+        f"{job.backend.type}, {_FUNCTIONS[needed.function]}"
     )
 
 
@@ -65,6 +68,7 @@ def document(needed: Estimate, job: JobSettings) -> dict[str, Any]:
         "keys": needed.size.keys,
         "bytesPerKey": needed.size.key_bytes,
         "function": needed.function,
+        "values": needed.values,
         "processors": {
             "spark": round(needed.processors.spark, 3),
             "slots": round(needed.processors.slots, 3),

@@ -1,9 +1,10 @@
 """The slot process: ``python -m sparkstate.slots``, in a session of its own (``slots.starting``).
 
-It reads one JSON line from standard input (key, directory, slot number, pid of the process to watch, TCP host or
-null) and writes one JSON line with its addresses to standard output. It lives until the driver says ``Stop`` or the
-process that it watches is gone: the executor's JVM, or the driver where slots live beside it. Then it leaves its
-directory to the next (``local_state.inheritance``). It watches by a pidfd, so that a reused process id cannot fool it.
+It reads one JSON line from standard input: key, directory, slot number, pid of the process to watch, TCP host or
+null, and the log behind its standard error or null. It writes one JSON line with its addresses to standard output. It
+lives until the driver says ``Stop`` or the process that it watches is gone: the executor's JVM, or the driver where
+slots live beside it. Then it leaves its directory to the next (``local_state.inheritance``). It watches by a pidfd, so
+that a reused process id cannot fool it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def main() -> None:
     (directory / "pid").write_text(str(os.getpid()))
     parent = os.pidfd_open(configuration["watched_pid"])
     system_clock = clock.SystemClock()
-    log = logs.SlotLog(configuration["watched_pid"], clock=system_clock)
+    told_log = configuration.get("log")
+    log = logs.SlotLog(configuration["watched_pid"], Path(told_log) if told_log else None, clock=system_clock)
 
     def make_runtime(plan: SlotPlan) -> SlotRuntime:
         # Not the number that it was started with: in an executor that holds a former slot's state it becomes that slot

@@ -53,7 +53,9 @@ def trim(base: Path, slot: int, own: Path) -> None:
 
 
 class SlotLog:
-    """Of this process, whose standard error is a file. Without one it does nothing.
+    """Of this process, whose standard error is ``log``, the file that the starting process made for it.
+
+    Where standard error is anything else, it does nothing: a file to which a user redirected it stays the user's.
 
     The console may be read slowly, or by nobody: it gets as much as it takes in a quarter of a second per look. The
     rest is left out when the file is put aside, with a line that says how much. So neither the file nor a caller that
@@ -61,11 +63,15 @@ class SlotLog:
     """
 
     def __init__(
-        self, watched_pid: int, limit_bytes: int = LIMIT_BYTES, clock: clocks.Clock | None = None
+        self,
+        watched_pid: int,
+        log: Path | None,
+        limit_bytes: int = LIMIT_BYTES,
+        clock: clocks.Clock | None = None,
     ) -> None:
         self._limit = limit_bytes
         self._clock = clock or clocks.SystemClock()
-        self._path = _file_behind(2)
+        self._path = log if log is not None and _is_behind(2, log) else None
         self._console = _console_of(watched_pid)
         self._prefix = b"slot: "
         self._reader: FileIO | None = None
@@ -185,11 +191,10 @@ def _wait_for(console: int, seconds: float) -> None:
     poll.poll(max(0.0, seconds) * 1000)
 
 
-def _file_behind(descriptor: int) -> Path | None:
-    with contextlib.suppress(OSError):
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return Path(f"/proc/self/fd/{descriptor}").readlink()
-    return None
+def _is_behind(descriptor: int, log: Path) -> bool:
+    with contextlib.suppress(OSError):  # it is closed, or somebody removed the file
+        return os.path.samestat(os.fstat(descriptor), log.stat())
+    return False
 
 
 def _console_of(pid: int) -> int | None:

@@ -75,6 +75,7 @@ class Starting:
             "watched_pid": identity.watched_pid,
             "tcp_host": identity.tcp_host or None,
             "python_path": list(identity.python_path),
+            "log": str(self._log),
         }
         answer = self._talk(json.dumps(configuration).encode() + b"\n")
         if not answer:

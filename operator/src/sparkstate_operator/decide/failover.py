@@ -199,7 +199,7 @@ def _wait_for_end(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     _take_away(draft)
     draft.say(f"the driver pod of attempt {pod.attempt} is being deleted; a new attempt follows")
     draft.wait_until(predecessors.harmless_at(pod, revision))
-    draft.wait(5.0)
+    draft.wait(predecessors.LOOK_S)
 
 
 def _replace_cut_off(draft: Draft, revision: Revision, pod: observed.Pod) -> None:

@@ -13,6 +13,9 @@ from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import AWAY_S, Revision
 
+LOOK_S = 5.0
+"""Until the next look at a driver that was asked to end, in case its last event is missed."""
+
 
 def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> None:
     """Ask the drivers of older attempts that nobody has asked yet to end, and wait for those that may do harm.
@@ -20,7 +23,7 @@ def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> No
     for pod in alive(draft):
         if pod.deleting_at is None:
             draft.acts.append(actions.DeletePod(pod, "another attempt has to run"))
-            draft.wait(5.0)
+            draft.wait(LOOK_S)
         elif _may_harm(draft, pod, revision, or_terminating):
             harmless = harmless_at(pod, revision)
             draft.say(

@@ -116,10 +116,10 @@ class HashMapColumnTable:
             return
         groups, keys, _, _, stored = zip(*plain, strict=True)
         data = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, _KEY_BYTES)
-        longs = np.ascontiguousarray(data[:, 1:]).view(">u8").reshape(-1) - np.uint64(1 << 63)
+        longs = value_columns.of_ordered(np.ascontiguousarray(data[:, 1:]).view(">u8").reshape(-1))
         values = column_codec.decode_all(stored, codec.value_type, self._dtype)
         present = np.ones(len(plain), np.bool_)
-        self._columns.write(ValueColumns(longs.view(np.int64), np.array(groups, np.int32), values, present))
+        self._columns.write(ValueColumns(longs, np.array(groups, np.int32), values, present))
 
 
 def _others(changes: TableChanges) -> TableChanges:
@@ -133,9 +133,7 @@ def blocks_of(table: int, columns: ValueColumns) -> Iterator[RowBlock]:
     for start in range(0, len(columns), _ROWS_OF_BLOCK):
         part = columns.select(slice(start, start + _ROWS_OF_BLOCK))
         data = np.ones((len(part), _KEY_BYTES), np.uint8)  # the first byte: the key is not null
-        data[:, 1:] = (
-            (part.keys.view(np.uint64) + np.uint64(1 << 63)).astype(">u8").view(np.uint8).reshape(-1, 8)
-        )
+        data[:, 1:] = value_columns.to_ordered(part.keys).astype(">u8").view(np.uint8).reshape(-1, 8)
         joined = data.tobytes()
         keys = [joined[at : at + _KEY_BYTES] for at in range(0, len(joined), _KEY_BYTES)]
         fixed = itertools.repeat(composite.DEFAULT_NAMESPACE), itertools.repeat(b"")

@@ -1,8 +1,6 @@
 """Columns of values by key, with copy-on-write views: what ``backends.layered_dict`` is for objects.
 
-The theory is the same: ``freeze`` puts the columns aside as a layer that nobody changes any more, reads look into the
-newest layer first, a deletion above a frozen layer leaves a mark, and when all views are released the layers become one
-again. Only the owner's thread writes, freezes and folds; views are read, and released, by any thread.
+``backends.copy_on_write`` has the theory.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sparkstate.backends import copy_on_write
 from sparkstate.backends.long_index import LongIndex, Longs
 from sparkstate.backends.value_columns import Flags, ValueColumns, Values
 
@@ -157,26 +156,24 @@ def _runs(counts: Any, at_once: int) -> Iterator[tuple[int, int]]:
         yield first, len(counts)
 
 
-class LayeredColumns:
+class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
     """The columns of one table."""
 
-    __slots__ = ("_dtype", "_frozen", "_top", "_views")
+    __slots__ = ("_dtype",)
 
     def __init__(self, dtype: Any) -> None:
+        super().__init__(_Layer(dtype))
         self._dtype = dtype
-        self._top = _Layer(dtype)
-        self._frozen: list[_Layer] = []
-        self._views: list[ColumnView] = []
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return sum(layer.nbytes for layer in (*self._frozen, self._top))
+        return sum(layer.nbytes for layer in (*self._frozen, self.top))
 
     def read(self, keys: Longs) -> tuple[Values, Flags]:
         """The value of each key, and whether there is one."""
         values, present = np.zeros(len(keys), self._dtype), np.zeros(len(keys), np.bool_)
-        known = self._top.read(keys, values, present)
+        known = self.top.read(keys, values, present)
         rest = np.flatnonzero(~known) if self._frozen else np.empty(0, np.int64)
         for layer in reversed(self._frozen):
             if not len(rest):
@@ -190,42 +187,32 @@ class LayeredColumns:
     def write(self, change: ValueColumns) -> None:
         """Set and delete these entries."""
         self.fold()
-        self._top.write(change, keeps_marks=bool(self._frozen))
-        if not self._frozen and self._top.deleted > max(_FEW, self._top.index.count // 2):
+        self.top.write(change, keeps_marks=bool(self._frozen))
+        if not self._frozen and self.top.deleted > max(_FEW, self.top.index.count // 2):
             self._sweep()
 
     def _sweep(self) -> None:
         """Forget the deleted entries; memory goes back."""
-        entries = self._top.entries()
-        self._top = _Layer(self._dtype)
-        self._top.write(entries.select(entries.present), keeps_marks=False)
+        entries = self.top.entries()
+        self.top = _Layer(self._dtype)
+        self.top.write(entries.select(entries.present), keeps_marks=False)
 
     def live(self) -> Iterator[ValueColumns]:
         """All entries that are there, as of a view; nothing may be written meanwhile."""
-        return ColumnView((*self._frozen, self._top)).live()
+        return ColumnView((*self._frozen, self.top)).live()
 
     def estimated_len(self) -> int:
         """The number of entries: exact while nothing is frozen, otherwise an upper bound."""
-        return sum(layer.index.count - layer.deleted for layer in (*self._frozen, self._top))
+        return sum(layer.index.count - layer.deleted for layer in (*self._frozen, self.top))
 
-    def freeze(self) -> ColumnView:
-        """A view of all entries as they are now. Costs the same however many there are."""
-        self.fold()
-        if self._top.index.count or not self._frozen:
-            self._frozen.append(self._top)
-            self._top = _Layer(self._dtype)
-        view = ColumnView(tuple(self._frozen))
-        self._views.append(view)
-        return view
+    def _is_used(self) -> bool:
+        return bool(self.top.index.count)
 
-    def fold(self) -> None:
-        """Make one layer of all when no view needs them apart. Called by the owner before it writes."""
-        if not self._views:
-            return
-        self._views = [view for view in self._views if not view.released]
-        if self._views or not self._frozen:
-            return
-        base = self._frozen[0]
-        for layer in [*self._frozen[1:], self._top]:
-            base.write(layer.entries(), keeps_marks=False)
-        self._top, self._frozen = base, []
+    def _empty(self) -> _Layer:
+        return _Layer(self._dtype)
+
+    def _view(self, frozen: tuple[_Layer, ...]) -> ColumnView:
+        return ColumnView(frozen)
+
+    def _merge(self, base: _Layer, layer: _Layer) -> None:
+        base.write(layer.entries(), keeps_marks=False)

@@ -1,6 +1,6 @@
 """``HashMapStateBackend``'s store: committed state as Python objects in this process.
 
-Snapshots are asynchronous and copy-on-write (``backends.layered_dict``); their only format is the canonical file.
+Snapshots are asynchronous and copy-on-write (``backends.copy_on_write``); their only format is the canonical file.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from urllib.parse import quote
 import numpy as np
 
 from sparkstate import errors
+from sparkstate.backends import value_columns
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import KeyGroups
@@ -114,7 +115,7 @@ class RowCodec:
 def long_rows(key_groups: KeyGroups, keys: Longs) -> list[bytes]:
     """Row keys of whole-number keys in the default namespace."""
     rows = np.zeros(len(keys), _LONG_ROW)  # the last byte is the default namespace
-    rows["group"], rows["is_there"], rows["key"] = key_groups, 1, keys.view(np.uint64) + np.uint64(_SIGN)
+    rows["group"], rows["is_there"], rows["key"] = key_groups, 1, value_columns.to_ordered(keys)
     data, width = rows.tobytes(), _LONG_ROW.itemsize
     return [data[at : at + width] for at in range(0, len(data), width)]
 

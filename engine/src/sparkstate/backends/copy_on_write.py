@@ -1,0 +1,82 @@
+"""Copy-on-write in layers: the base of asynchronous snapshots of anything held in memory.
+
+Theory. Normally all entries are in ``top``. ``freeze`` puts ``top`` aside as a layer that nobody changes any
+more and starts an empty one, so a view of the whole costs nothing but that. From then on a read looks into
+``top`` first and then into the frozen layers, newest first; a deletion leaves a mark. When all views are
+released, the layers are folded into one again. Folding moves each entry written since the view at most once
+per view, so it costs about as much as those writes did: a commit during and after a snapshot is at most about
+twice as slow, and never waits for the snapshot.
+
+Only the owner's thread writes, freezes and folds. Views are read, and released, by any thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+
+class ReleasableView(Protocol):
+    """A view, as far as the layers below it are concerned."""
+
+    released: bool
+
+
+L = TypeVar("L")
+V = TypeVar("V", bound=ReleasableView)
+
+
+class CopyOnWrite(ABC, Generic[L, V]):
+    """A store in layers of type ``L``. Views of several layers have type ``V``."""
+
+    __slots__ = ("_frozen", "_views", "top")
+
+    def __init__(self, top: L) -> None:
+        self.top = top
+        """Where writes go. The only layer when ``is_flat``; then it may be read directly."""
+        self._frozen: list[L] = []
+        self._views: list[V] = []
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether ``top`` is all there is."""
+        return not self._frozen
+
+    def freeze(self) -> V:
+        """A view of all entries as they are now. Costs the same however many there are."""
+        self.fold()
+        if self._is_used() or not self._frozen:
+            self._frozen.append(self.top)
+            self.top = self._empty()
+        view = self._view(tuple(self._frozen))
+        self._views.append(view)
+        return view
+
+    def fold(self) -> None:
+        """Make one layer of all when no view needs them apart. Called by the owner before it writes."""
+        if not self._views:
+            return
+        self._views = [view for view in self._views if not view.released]
+        if self._views or not self._frozen:
+            return
+        base = self._frozen[0]
+        for layer in [*self._frozen[1:], self.top]:
+            self._merge(base, layer)
+        self.top = base
+        self._frozen = []
+
+    @abstractmethod
+    def _is_used(self) -> bool:
+        """Whether ``top`` has an entry or a mark."""
+
+    @abstractmethod
+    def _empty(self) -> L:
+        """A new layer."""
+
+    @abstractmethod
+    def _view(self, frozen: tuple[L, ...]) -> V:
+        """A view of these layers, the oldest first."""
+
+    @abstractmethod
+    def _merge(self, base: L, layer: L) -> None:
+        """Write a layer into the oldest one, below which nothing lies."""
