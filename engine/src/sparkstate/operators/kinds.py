@@ -14,7 +14,7 @@ from sparkstate.operators import base
 from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import BatchOperatorSpec, JobFacts, KeyedSpec, OperatorSpec
+from sparkstate.operators.spec import BatchOperatorSpec, JobFacts, KeyedSpec, OperatorSpec, Restored
 
 KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
     OperatorSpec: KeyedOperator,
@@ -38,10 +38,11 @@ def make(
     parallelism: int,
     budget: EpochBudget | None = None,
     facts: JobFacts | None = None,
+    restored: Restored | None = None,
 ) -> base.Operator[Any]:
     """The operator of a spec, not opened yet, in slot ``subtask`` of ``parallelism``. ``budget`` bounds the memory of
-    all overlays of the slot; None: they are not counted."""
-    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts)
+    all overlays of the slot; None: they are not counted. ``restored``: None where the job's state begins empty."""
+    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts, restored)
 
 
 def knows(function: object) -> bool:
