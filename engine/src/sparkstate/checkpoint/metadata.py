@@ -118,8 +118,8 @@ def encode(metadata: CheckpointMetadata) -> bytes:
 def _version(metadata: CheckpointMetadata) -> int:
     """The lowest whose readers understand it."""
     if metadata.operator_state:
-        return 3
-    return 2 if metadata.source_files else 1
+        return FORMAT_VERSION
+    return FORMAT_VERSION - 1 if metadata.source_files else FORMAT_VERSION - 2
 
 
 def decode(data: bytes, name: str) -> CheckpointMetadata:

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from sparkstate import errors
+from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.handles import FileHandle
 from sparkstate.log import framing
 from sparkstate.serde import types
 from sparkstate.state import descriptors
@@ -67,6 +69,15 @@ def decode(data: bytes, name: str) -> OperatorPart:
     if problem:
         raise errors.CorruptData(f"{name} {problem}")
     return part
+
+
+def read(downloader: Downloader, files: Sequence[FileHandle], url: str) -> list[OperatorPart]:
+    """The parts of all slots of a snapshot; ``url`` is where the paths of ``files`` begin. Raises ``CorruptData`` for
+    files that are damaged, missing, or of several snapshots."""
+    names = [f"{url}/{file.path}" if file.path else f"inline file {file.name} under {url}" for file in files]
+    parts = [decode(downloader.read(file), name) for file, name in zip(files, names, strict=True)]
+    check_together(parts, names)
+    return parts
 
 
 def dealt_to(slot: int, slots: int, parts: Sequence[OperatorPart]) -> tuple[StoredState, ...]:

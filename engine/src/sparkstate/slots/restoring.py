@@ -89,12 +89,7 @@ def restore_operator_state(
         return ()
     downloader = Downloader(storage.open_made(request.base_url, plan.s3), plan.backend.transfer_threads)
     with contextlib.closing(downloader):
-        names = [f"{request.base_url}/{file.path or file.name}" for file in request.operator_state]
-        parts = [
-            operator_parts.decode(downloader.read(file), name)
-            for file, name in zip(request.operator_state, names, strict=True)
-        ]
-    operator_parts.check_together(parts, names)
+        parts = operator_parts.read(downloader, request.operator_state, request.base_url)
     return operator_parts.dealt_to(plan.slot, plan.slots, parts)
 
 

@@ -2,7 +2,7 @@
 
 A handle reads what is committed together with the *changes* that it is bound to, and writes to these alone. In an epoch
 they belong to the overlay of an attempt, so that an attempt that is dropped leaves no trace. In ``initialize_state``,
-``open`` and ``snapshot_state`` there is no epoch: :meth:`OperatorStates.at_once` binds changes of their own, and commits
+``open`` and ``snapshot_state`` there is no epoch: :meth:`OperatorStates.at_once` binds changes of their own and commits
 them if the call succeeds.
 
 States that were restored and that nobody has declared yet are kept as bytes, and go into the next snapshot as they are.
