@@ -16,7 +16,7 @@ from sparkstate.serde.types import Types
 from sparkstate.storage import open_store
 from sparkstate_tools.drivers import driving, totals
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 

@@ -135,6 +135,9 @@ class SumOfBatches:
 
     read_state = read_value
 
+    def read_operator_state(self, state: str) -> list[Any]:
+        return []
+
     def process_rows(self, overlay: Sums, keys: Any, kgs: Any, stamps: Any, rows: Any) -> None:
         raise NotImplementedError
 

@@ -190,6 +190,9 @@ class Operator(Protocol[E]):
     def read_value(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """The same as Python values."""
 
+    def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
+        """The committed operator state of that name in this slot."""
+
     # --- by hand, for tests of a function
 
     def process_rows(

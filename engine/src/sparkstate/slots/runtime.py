@@ -60,11 +60,13 @@ class SlotRuntime:
         self._epochs.end()
 
     def close(self) -> None:
-        """Close operators and stores."""
-        self.end()
-        with self._epochs.paused():
-            self._snapshots.worker.close()
-            self._state.close()
+        """Close operators and stores, these also where a function raises on being closed."""
+        try:
+            self.end()
+        finally:
+            with self._epochs.paused():
+                self._snapshots.worker.close()
+                self._state.close()
 
     # -- one epoch ----------------------------------------------------------------------------------------------
 

@@ -271,6 +271,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             kgs = sorted(tables.owned) if key_group is None else [key_group]
             return inspection.read_cell(spec, tables.register(spec), kgs, key, namespace)
 
+    def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
+        with self._lock:
+            return self._operator_states.read(state)
+
     def _handle(self, state: str) -> StateHandle:
         handle = self._context.handles.get(state)
         if handle is None:

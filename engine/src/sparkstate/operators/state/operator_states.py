@@ -206,6 +206,20 @@ class OperatorStates(operator_state.OperatorStateStore):
             self._at_once = None
             self.unbind()
 
+    def read(self, name: str) -> list[Any] | dict[Any, Any]:
+        """The committed state of that name."""
+        handle = self._handles.get(name)
+        if handle is None:
+            known = ", ".join(sorted(self._handles)) or "none"
+            raise errors.StateError(
+                f"operator {self._uid!r} has no operator state {name!r}; its operator states are: {known}"
+            )
+        handle.bind(handle.no_changes())
+        try:
+            return dict(handle.items()) if isinstance(handle, BroadcastHandle) else handle.get()
+        finally:
+            handle.unbind()
+
     def images(self, is_first: bool) -> list[StateImage]:
         """What a snapshot holds of the committed state. Broadcast state is in that of the first slot alone."""
         handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
