@@ -89,3 +89,39 @@ def test_variables_are_exact_through_a_kill_and_from_two_slots_to_three_to_one(t
     totals.check_counted(tmp_path / "out", rows)
     (told,) = totals.read(tmp_path / "out" / "counted")
     assert told["told"] > 0
+
+
+@pytest.mark.fault(
+    broken="a function raises in each step of its life: {steps}",
+    when="in the phase of that step",
+    expected="the job restarts from its last checkpoint; results and the function's own variables are exact",
+)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "initialize_state, open, process_element, snapshot_state, notify_checkpoint_aborted, "
+        "notify_checkpoint_complete, finish"
+    ],
+    ids=["each"],
+)
+@pytest.mark.fault_on("hashmap")
+def test_a_function_that_raises_once_in_each_step_of_its_life_counts_every_row_once(
+    tmp_path: Path, steps: str
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=6)
+    trips = tmp_path / "trips"
+    trips.mkdir()
+    document = driving.manifest(
+        tmp_path,
+        "counted.py",
+        params={"trips": str(trips)},
+        checkpointing={"interval": "100ms", "storage": str(tmp_path / "checkpoints")},
+        restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 20, "delay": "100ms"}},
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+    assert sorted(path.name for path in trips.iterdir()) == sorted(steps.split(", "))
+    # snapshot_state and notify_checkpoint_aborted may end one incarnation together.
+    assert driver.log().count("the slots have started") >= len(steps.split(", "))
+    totals.check(tmp_path / "out", rows)
+    totals.check_counted(tmp_path / "out", rows)

@@ -13,7 +13,8 @@ due timer; the current key is set for it. It yields its output::
             yield ctx.get_current_key(), seen
 
 Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
-several attempts at the same epoch, so they must not hold anything that depends on the records seen.
+several attempts at the same epoch, so they must not hold anything that depends on the records seen. A function that
+needs such variables is a ``checkpointed.CheckpointedFunction`` too.
 
 The author writes ``AggregateFunction`` and ``ReduceFunction`` too. This module offers them; ``state.folding`` has their
 code, because descriptors hold them.

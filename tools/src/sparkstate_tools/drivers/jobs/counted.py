@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import totals
@@ -56,6 +57,49 @@ class CountedGroups(totals.Groups, CheckpointedFunction, CheckpointListener):
         yield COUNTED, (self.slot, self.rows, self.sum, self.facts.get("begun") or 0, self.told)
 
 
+class Tripping(CountedGroups):
+    """Raises once in each step of its life; ``folder`` remembers where it did. Not in ``close``, which fails no job."""
+
+    folder = Path()
+
+    def trip(self, step: str) -> None:
+        try:
+            (self.folder / step).touch(exist_ok=False)
+        except FileExistsError:
+            return
+        raise ValueError(f"tripped in {step}")
+
+    def initialize_state(self, ctx: Any) -> None:
+        super().initialize_state(ctx)
+        self.trip("initialize_state")
+
+    def open(self, ctx: Any) -> None:
+        super().open(ctx)
+        self.trip("open")
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield from super().process_element(row, ctx)
+        self.trip("process_element")
+
+    def snapshot_state(self, ctx: Any) -> None:
+        super().snapshot_state(ctx)
+        self.trip("snapshot_state")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        super().notify_checkpoint_complete(checkpoint_id)
+        self.trip("notify_checkpoint_complete")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.trip("notify_checkpoint_aborted")
+
+    def finish(self) -> Iterator[tuple[OutputTag, tuple[int, ...]]]:
+        yield from super().finish()
+        self.trip("finish")
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
-    groups = totals.declare(totals.source(spark, params), params, groups_function=CountedGroups)
+    function: type[CountedGroups] = CountedGroups
+    if "trips" in params:
+        function, Tripping.folder = Tripping, Path(params["trips"])
+    groups = totals.declare(totals.source(spark, params), params, groups_function=function)
     groups.side_output(COUNTED).sink(sparkstate.FileSink(f"{params['output']}/counted"))
