@@ -106,7 +106,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     @abc.abstractmethod
     def _open_context(self) -> Any:
-        """What ``open`` is given."""
+        """The context that ``open`` is given."""
 
     @abc.abstractmethod
     def _open(self, context: Any) -> None:
