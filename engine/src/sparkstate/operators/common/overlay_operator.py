@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TimerTable
+from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
@@ -199,7 +200,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     @property
     def has_operator_state(self) -> bool:
-        return not self._operator_states.is_empty
+        return isinstance(self.spec.function, CheckpointedFunction) or not self._operator_states.is_empty
 
     @property
     def listens_to_checkpoints(self) -> bool:
