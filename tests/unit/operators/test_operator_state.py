@@ -238,7 +238,7 @@ def test_state_that_a_new_version_no_longer_declares_is_kept() -> None:
 def test_values_that_do_not_fit_are_refused_by_name() -> None:
     with harness() as made:
         function = made.function()
-        operator = made._operators[0]
+        operator = made._subtasks.operators[0]
         with operator._operator_states.at_once():  # type: ignore[attr-defined]
             for write in (
                 lambda: function.stored.add("text"),
