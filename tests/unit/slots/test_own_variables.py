@@ -99,6 +99,17 @@ def test_damaged_operator_state_stops_the_restore_with_its_name(make: Make, tmp_
         checkpointed.restore(again, [state], tmp_path, 1)
 
 
+def test_a_snapshot_of_variables_that_are_ahead_of_the_committed_state_is_refused(make: Make) -> None:
+    slot = make()
+    slot.restore()
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.finish(0, 1)
+    with pytest.raises(AssertionError, match="began between the end of epoch 0 and its commit"):
+        slot.snapshot(1, 0)
+    slot.commit(0)
+    assert slot.snapshot(2, 0).operator_state is not None
+
+
 def test_a_function_is_called_only_for_the_chosen_attempt(make: Make) -> None:
     slot = make()
     slot.restore()

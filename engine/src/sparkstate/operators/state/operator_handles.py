@@ -69,6 +69,8 @@ class _Unbound:
         object.__setattr__(self, "_handle", handle)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Python itself asks, as for a copy
+            raise AttributeError(name)
         self._refuse()
 
     def __setattr__(self, name: str, value: object) -> None:
