@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
+    from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
     from sparkstate.functions import (
         AggregateFunction,
         KeyedProcessFunction,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AggregateFunction": "sparkstate.functions",
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
+    "CheckpointListener": "sparkstate.checkpointed",
+    "CheckpointedFunction": "sparkstate.checkpointed",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
     "HashMapStateBackend": "sparkstate.state_backend",
@@ -60,6 +63,8 @@ _HOMES = {
 __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "EmbeddedRocksDBStateBackend",
     "FileSink",
     "HashMapStateBackend",

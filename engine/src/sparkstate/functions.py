@@ -13,7 +13,8 @@ due timer; the current key is set for it. It yields its output::
             yield ctx.get_current_key(), seen
 
 Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
-several attempts at the same epoch, so they must not hold anything that depends on the records seen.
+several attempts at the same epoch, so they must not hold anything that depends on the records seen. A function that
+needs such variables is a ``checkpointed.CheckpointedFunction`` too.
 
 The author writes ``AggregateFunction`` and ``ReduceFunction`` too. This module offers them; ``state.folding`` has their
 code, because descriptors hold them.
@@ -281,6 +282,10 @@ class KeyedFunction:
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
 
+    def finish(self) -> Iterable[Any] | None:
+        """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put
+        out; there is no key, so keyed state and timers cannot be used. Does nothing unless overridden."""
+
 
 class KeyedProcessFunction(KeyedFunction):
     """The user's code for the records of a keyed stream."""
@@ -300,4 +305,4 @@ class KeyedProcessFunction(KeyedFunction):
         """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""

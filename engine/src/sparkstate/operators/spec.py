@@ -9,7 +9,9 @@ from typing import Literal
 import pyarrow as pa
 
 from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedProcessFunction
+from sparkstate.checkpoint.operator_parts import StoredState
+from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
 
 
@@ -25,6 +27,7 @@ class KeyedSpec:
     """The columns of the incoming batch that hold the canonical key; they may be hidden ones."""
     key_type: TypeInformation
     """A scalar type for one key column, ``Types.TUPLE`` for more."""
+    function: KeyedFunction
     event_time_column: str | None = None
     """int64 column, ms since the Unix epoch, may hold nulls. None: the operator has no event time."""
     output_schema: pa.Schema | None = None
@@ -48,6 +51,11 @@ class KeyedSpec:
     def rows_at_once(self) -> int:
         """As the contract says."""
         return 0
+
+    @property
+    def rows_wait_for_choice(self) -> bool:
+        """As the contract says: nobody can undo what rows of a lost attempt did to a function's own variables."""
+        return isinstance(self.function, CheckpointedFunction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +86,13 @@ class JobFacts:
     """The manifest's ``params``."""
     attempt: int = 0
     """How many lives the state had before this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """The part of a restore that one operator in one slot gets beside the stores."""
+
+    checkpoint_id: int | None = None
+    """The checkpoint or savepoint that the job's state is from; None: it began empty."""
+    states: tuple[StoredState, ...] = ()
+    """The operator state that was dealt to it."""

@@ -182,8 +182,7 @@ class KeyedStream:
             )
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
-        if on_error == "side-output" and function.undo_refusal:
-            raise errors.SpecInvalid(f"process(on_error='side-output') of {uid!r}: {function.undo_refusal}")
+        kinds.check(function, uid, on_error)
         if sort_by_event_time and self._event_time is None:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(
