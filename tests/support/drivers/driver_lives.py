@@ -27,6 +27,7 @@ from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import Verdict
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.slots.last_lines import LastLines
 from sparkstate.spark import capture
 
 Event = Callable[["Life"], object]
@@ -55,7 +56,7 @@ class Life:
         options = Namespace(attempt=1, token_file=None, listen="", status_file=None)
         spark = cast("Any", SimpleNamespace(claimed=lambda life: None))
         with contextlib.suppress(errors.SparkstateError):
-            attempt.run(options, settings, (), spark, None, lambda told: None)
+            attempt.run(options, settings, (), spark, None, lambda told: None, LastLines())
 
     def happens(self, where: str) -> None:
         """The next event there."""

@@ -87,7 +87,8 @@ class Companion:
         begun = pending.savepoint
         if not isinstance(begun, BegunSavepoint):
             return None
-        answers = Answers(self._group, begun.savepoint_id, self._clock, self._abandoned)
+        progress = partial(self._notifier.savepoint_progress, begun)
+        answers = Answers(self._group, begun.savepoint_id, self._clock, self._abandoned, progress)
         # After a stop or a drain no later checkpoint follows, beside which it could be stored.
         if begun.trigger.stop or pending.drained:
             replies = self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))

@@ -51,6 +51,7 @@ def duration(ms: int) -> str:
 def line(status: documents.JobStatus, now_ms: int) -> str:
     """Epoch, rows per second, state size, last checkpoint and lag, in one line."""
     parts = [status.phase.value.lower()] if status.phase is not documents.DriverPhase.RUNNING else []
+    parts += [work(each) for each in status.progress]
     parts.append(f"epoch {status.epoch}" if status.epoch is not None else "no epoch yet")
     parts.append(rate(status.rows_per_s))
     parts.append(f"state {size(status.state_bytes)}")
@@ -62,6 +63,13 @@ def line(status: documents.JobStatus, now_ms: int) -> str:
     if status.restarts:
         parts.append(f"{status.restarts} restart{'s' if status.restarts > 1 else ''}")
     return " · ".join(parts)
+
+
+def work(under_way: documents.Progress) -> str:
+    """``restore 120.0 MiB of 1.2 GiB, 12 s left``."""
+    name = f" {under_way.name}" if under_way.name else ""
+    left = "" if under_way.left_ms is None else f", {duration(under_way.left_ms)} left"
+    return f"{under_way.kind}{name} {size(under_way.done_bytes)} of {size(under_way.total_bytes)}{left}"
 
 
 def _checkpoint(status: documents.JobStatus, now_ms: int) -> str:

@@ -22,6 +22,7 @@ from typing import Final
 from sparkstate import clock as clocks
 from sparkstate.local_state import folders
 from sparkstate.settings import MIB
+from sparkstate.slots import last_lines
 
 LIMIT_BYTES: Final = 8 * MIB
 KEPT: Final = 3
@@ -177,6 +178,13 @@ class SlotLog:
             except OSError:  # nobody has it open for reading (any more)
                 return False
         return not self._unsent and self._clock.monotonic() < until
+
+
+def own_lines() -> tuple[str, ...]:
+    """The last lines of this process's log, without the secrets of its environment; none where standard error is no
+    file."""
+    path = _file_behind(2)
+    return () if path is None else last_lines.Hiding.of_process(os.environ).lines(last_lines.of_file(path))
 
 
 def _wait_for(console: int, seconds: float) -> None:

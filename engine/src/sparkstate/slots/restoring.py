@@ -13,6 +13,7 @@ from sparkstate import storage
 from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance, reuse
@@ -29,11 +30,16 @@ and are loaded shard by shard."""
 
 
 def restore_shards(
-    plan: SlotPlan, stores: Mapping[int, ShardStore], request: protocol.RestoreShards, directory: Path
+    plan: SlotPlan,
+    stores: Mapping[int, ShardStore],
+    request: protocol.RestoreShards,
+    directory: Path,
+    transfer: Transfer,
 ) -> protocol.Restored:
     """Find or download, and verify, what this slot's shards need, then fill them. Whole shards only: nothing is split.
 
-    ``directory`` takes the files until then; it lies in the slot's folder.
+    ``directory`` takes the files until then; it lies in the slot's folder. ``transfer`` counts the bytes that
+    are there.
     """
     base = directory.parent.parent
     if not (request.shards and plan.backend.local_recovery):
@@ -41,7 +47,7 @@ def restore_shards(
     if not request.shards:
         return protocol.Restored(bytes_read=0)
     store = storage.open_made(request.base_url, plan.s3)
-    downloader = Downloader(store, plan.backend.transfer_threads)
+    downloader = Downloader(store, plan.backend.transfer_threads, transfer)
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     opening = ThreadPoolExecutor(_OPENED_AT_ONCE, thread_name_prefix="open")
     try:

@@ -12,6 +12,7 @@ from sparkstate import clock, errors, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
 from sparkstate.checkpoint.known_files import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.local_state import folders
@@ -53,6 +54,10 @@ class SnapshotJob:
         self.upload_ms = 0.0
         self.failure: errors.SparkstateError | None = None
         self.ended = threading.Event()
+        self.transfer = Transfer(
+            sum(store.stats().bytes for store in stores.values()) if request.target_url else 0
+        )
+        """Of a savepoint. Its size is known only at its end, so the total is that of the state."""
         self.given_up = threading.Event()
         """The driver no longer wants it: the rest of it is not sent."""
 
@@ -72,6 +77,8 @@ class SnapshotJob:
             failure=str(self.failure) if self.failure else "",
             failure_reason=self.failure.reason if self.failure else "",
             states=self.states,
+            done_bytes=self.transfer.done_bytes,
+            total_bytes=self.transfer.total_bytes,
         )
 
 
@@ -192,7 +199,7 @@ class SnapshotWorker:
             uploader = self._new_uploader(self._savepoint_folder(job))
             try:
                 target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
-                return uploader.upload(target, snapshots, given_up=job.given_up)
+                return uploader.upload(target, snapshots, given_up=job.given_up, transfer=job.transfer)
             finally:
                 uploader.close()
         base = self._known.base(request.base) if request.base >= 0 else {}
