@@ -86,6 +86,7 @@ class Life:
             result = SimpleNamespace(
                 waited_ms=0, held_bytes=0, duration_ms=1, rows=0, watermarks=SimpleNamespace(current=0),
                 next_event_timer=None, next_processing_timer=None, late_rows=0, dropped_rows=0, timers_fired=0,
+                operators=(),
             )  # fmt: skip
             made.run.side_effect = lambda *_args, **_named: (life.happens("end"), result)[1]
             return made

@@ -95,7 +95,7 @@ def test_examples_in_the_document_fit_their_schemas() -> None:
                 if "example" in media:
                     validator(media["schema"]).validate(media["example"])
                     seen += 1
-    assert seen == 3
+    assert seen == 4
 
 
 def test_real_answers_fit_the_described_schemas(caller: httpx.Client, job: control_job.InMemoryJob) -> None:

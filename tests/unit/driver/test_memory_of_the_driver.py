@@ -15,7 +15,7 @@ IN_THE_DRIVER = """
 import sys
 from sparkstate.driver import __main__ as driver
 
-def run(options):
+def run(options, heard):
 {body}
 
 if {settled}:
