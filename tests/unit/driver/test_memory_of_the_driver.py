@@ -23,7 +23,7 @@ if {settled}:
     driver._last_word = lambda options, *said: print(*said) or 0
     driver.main(["--manifest=job.yaml", "--work-dir=."])
 else:
-    run(None)
+    run(None, None)
 """
 POOL = """
     import pyarrow as pa

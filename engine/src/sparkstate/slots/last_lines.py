@@ -26,10 +26,11 @@ _SHORTEST: Final = 6
 _HIDDEN: Final = "***"
 _VARIABLES: Final = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIAL|PRIVATE_KEY|API_KEY|ACCESS_KEY_ID")
 _WORDS: Final = re.compile(
-    r"""(?ix) ( [\w.-]* (?: secret | passw(?:or)?d | token | credential | private[._-]?key | api[._-]?key
-                         | access[._-]?key ) [\w.-]* ["']? \s* (?: = | : ) \s* )
+    r"""(?ix) ( (?: secret | passw(?:or)?d | token | credential | private[._-]?key | api[._-]?key | access[._-]?key )
+                [\w.-]{0,40} ["']? [ ]{0,3} [=:] [ ]{0,3} )
         ( "[^"]*" | '[^']*' | [^\s,;)}\]]+ )"""
 )
+"""Its repetitions have bounds, so that a line that somebody has made for it takes no longer than another."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
 _USER_INFO: Final = re.compile(r"(\w://)[^/\s@]+@")
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
