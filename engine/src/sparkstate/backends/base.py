@@ -214,7 +214,7 @@ class ShardStats:
     bytes: int
     estimated: bool = False
     tables: Sequence[TableStats] = ()
-    """The same by table, where the store can tell. What belongs to no table is in the sums alone."""
+    """The same by table, where the store can tell. Bytes that belong to no table are in the sums alone."""
 
 
 class ValueTable(Protocol):

@@ -185,7 +185,7 @@ class StorageAway(Document):
 
 
 class LongWorkKind(enum.StrEnum):
-    """What takes long: slots read their state, or store a savepoint."""
+    """The work that may take long: slots read their state, or store a savepoint."""
 
     RESTORE = "restore"
     SAVEPOINT = "savepoint"

@@ -13,7 +13,7 @@ from sparkstate.control.documents import Document
 
 
 class NodeKind(enum.StrEnum):
-    """What a node of the graph stands for."""
+    """The kinds of nodes in the graph."""
 
     SOURCE = "source"
     OPERATOR = "operator"
@@ -100,7 +100,9 @@ class Series(Document):
     memory_bytes: tuple[float | None, ...] = Field(
         default=(), description="Memory of the state backend in all slots: caches, write buffers and tables."
     )
-    budget_bytes: tuple[float | None, ...] = Field(default=(), description="What the slots may take of it.")
+    budget_bytes: tuple[float | None, ...] = Field(
+        default=(), description="The limit of that memory in all slots."
+    )
     checkpoint_ms: tuple[float | None, ...] = Field(
         default=(), description="The longest checkpoint that completed."
     )

@@ -181,8 +181,7 @@ class JobRoutes:
             str, Path(pattern=r"^(driver|slot-\d{1,5})$", description="`driver`, or `slot-N` for slot N.")
         ],
     ) -> picture.LogTail:
-        """Of the driver: what its process has printed and logged, without Spark's JVM. Of a slot: the end of its
-        log file."""
+        """Of the driver: lines that its Python process has printed and logged. Of a slot: the end of its log file."""
         found = self._job.log(source)
         if found is None:
             raise failures.UnknownResource(

@@ -1,4 +1,4 @@
-"""What the operators of a job have done: totals since the driver started, and rates of the last seconds."""
+"""The work of a job's operators: totals since the driver started, and rates of the last seconds."""
 
 from __future__ import annotations
 

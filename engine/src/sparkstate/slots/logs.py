@@ -181,8 +181,8 @@ class SlotLog:
 
 
 def own_lines() -> tuple[str, ...]:
-    """The last lines of this process's log, without the secrets of its environment; none where standard error is no
-    file."""
+    """The last lines of this process's log, without the secrets of its environment. None if standard error goes
+    elsewhere than to a file."""
     path = _file_behind(2)
     return () if path is None else last_lines.Hiding.of_process(os.environ).lines(last_lines.of_file(path))
 

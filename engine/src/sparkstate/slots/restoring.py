@@ -38,8 +38,8 @@ def restore_shards(
 ) -> protocol.Restored:
     """Find or download, and verify, what this slot's shards need, then fill them. Whole shards only: nothing is split.
 
-    ``directory`` takes the files until then; it lies in the slot's folder. ``transfer`` counts the bytes that
-    are there.
+    ``directory`` takes the files until then; it lies in the slot's folder. ``transfer`` counts the
+    bytes that have arrived.
     """
     base = directory.parent.parent
     if not (request.shards and plan.backend.local_recovery):

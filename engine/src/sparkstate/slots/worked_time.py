@@ -20,7 +20,7 @@ class WorkedTime:
 
     @contextlib.contextmanager
     def measured(self, epoch: int, operator: str, attempt: int) -> Iterator[None]:
-        """What happens inside is work on that attempt."""
+        """The time inside is work on that attempt."""
         began, key = self._clock.monotonic(), (epoch, operator, attempt)
         try:
             yield
