@@ -161,18 +161,20 @@ def test_edges_that_lead_nowhere_or_in_a_circle_do_not_stop_the_page(
     open_page: Open, job: InMemoryJob
 ) -> None:
     one, other = (drawn_job.node(NodeKind.OPERATOR, name, "", picture.OperatorFigures()) for name in "ab")
-    circle = drawn_job.graph_of((one, other, 1.0), (other, one, 1.0))
+    aside = [drawn_job.node(NodeKind.SOURCE, f"aside-{number}") for number in range(3)]
+    circle = drawn_job.graph_of((one, other, 1.0), (other, one, 1.0), *((each, one, None) for each in aside))
     lost = picture.GraphEdge(source="operator:a", target="operator:gone")
     for width in (360, 1200):
         job.drawn = circle.model_copy(update={"edges": (*circle.edges, lost)})
         page = open_page(viewport={"width": width, "height": 900})
-        expect(page.locator("#graph [data-node]")).to_have_count(2)
+        expect(page.locator("#graph [data-node]")).to_have_count(5)
         expect(page.locator("#phase")).to_have_text("RUNNING")
         expect(page.locator("#banner")).to_be_hidden()
 
 
 def test_a_job_that_has_not_declared_itself_has_no_picture(open_page: Open, job: InMemoryJob) -> None:
     job.drawn, job.points = picture.JobGraph(), {}
+    job.update(user_metrics=())
     page = open_page()
     expect(page.locator("#phase")).to_have_text("RUNNING")
     expect(page.locator("#operators")).to_be_hidden()

@@ -42,6 +42,20 @@ def test_a_secret_within_another_one_is_replaced_whole() -> None:
     assert hiding.hide("abcdef-long abcdef") == "*** ***"
 
 
+def test_a_secret_of_several_lines_is_found_in_each() -> None:
+    hiding = Hiding.of_process({"TLS_PRIVATE_KEY": "-----BEGIN-----\nMIIEvQIBADANBg\n-----END-----\n"})
+    assert hiding.lines(["key:", "MIIEvQIBADANBg", "end"]) == ("key:", "***", "end")
+
+
+@pytest.mark.parametrize("shift", [0, 5, 20])
+def test_no_half_of_a_secret_is_left_where_a_line_is_cut(shift: int) -> None:
+    secret = "ABCDEFGHIJ" * 60
+    line = f"{secret} " * 6 + "x" * (2 * last_lines.LINE_CHARACTERS - 6 * 601 - 300 - shift) + secret
+    (shown,) = Hiding([secret]).lines([line])
+    assert "ABC" not in shown
+    assert shown.startswith("*** *** ")
+
+
 def test_lines_are_bounded_in_number_and_length() -> None:
     lines = Hiding(()).lines(f"{number} " + "x" * 5000 for number in range(1000))
     assert len(lines) == last_lines.LINES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +21,8 @@ class _Epoch:
     seconds: float
     rows: int
     """Into the first operators."""
-    operators: tuple[OperatorResult, ...]
+    operators: Mapping[str, OperatorResult]
+    """By uid."""
 
 
 @dataclass
@@ -39,7 +40,7 @@ class WorkedEpochs:
 
     def note(self, now: float, seconds: float, rows: int, operators: Sequence[OperatorResult]) -> None:
         """An epoch has committed ``now``; it took ``seconds``."""
-        self._recent.append(_Epoch(now, seconds, rows, tuple(operators)))
+        self._recent.append(_Epoch(now, seconds, rows, {each.uid: each for each in operators}))
         while self._recent[0].at < now - RATE_WINDOW_S:
             self._recent.popleft()
         for each in operators:
@@ -80,7 +81,7 @@ class WorkedEpochs:
         )
 
     def _of(self, uid: str) -> Iterable[OperatorResult]:
-        return (each for epoch in self._recent for each in epoch.operators if each.uid == uid)
+        return (epoch.operators[uid] for epoch in self._recent if uid in epoch.operators)
 
     def _busy_share(self, uid: str) -> float | None:
         seconds = sum(epoch.seconds for epoch in self._recent if epoch.operators)

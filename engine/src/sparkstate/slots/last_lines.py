@@ -24,7 +24,7 @@ _FILE_BYTES: Final = 128 << 10
 _SHORTEST: Final = 6
 """A shorter secret would blot out words that mean something else."""
 _HIDDEN: Final = "***"
-_VARIABLES: Final = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|CREDENTIAL|PRIVATE_KEY|API_KEY|ACCESS_KEY_ID")
+_VARIABLES: Final = re.compile(r"SECRET|PASS|TOKEN|CREDENTIAL|PRIVATE_KEY|API_KEY|ACCESS_KEY_ID")
 _WORDS: Final = re.compile(
     r"""(?ix) ( (?: secret | passw(?:or)?d | token | credential | private[._-]?key | api[._-]?key | access[._-]?key )
                 [\w.-]{0,40} ["']? [ ]{0,3} [=:] [ ]{0,3} )
@@ -41,9 +41,10 @@ class Hiding:
     """Replaces secrets. ``known`` are this process's own."""
 
     def __init__(self, known: Iterable[str | None]) -> None:
-        values = {value for value in known if value and len(value) >= _SHORTEST}
-        longest_first = sorted(values, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if values else None
+        parts = (part.strip() for value in known if value for part in value.splitlines())  # as logs have them
+        longest_first = sorted({part for part in parts if len(part) >= _SHORTEST}, key=len, reverse=True)
+        self._secrets = tuple(longest_first)
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     @classmethod
     def of_process(cls, environment: Mapping[str, str], *further: str | None) -> Hiding:
@@ -61,8 +62,13 @@ class Hiding:
 
     def lines(self, raw: Iterable[str]) -> tuple[str, ...]:
         """The last :data:`LINES` of these, each hidden and cut."""
-        newest = deque(raw, maxlen=LINES)
-        return tuple(_cut(self.hide(_CONTROL.sub("", line[: 2 * LINE_CHARACTERS]))) for line in newest)
+        return tuple(self._line(line) for line in deque(raw, maxlen=LINES))
+
+    def _line(self, line: str) -> str:
+        text = self.hide(_CONTROL.sub("", line[: 2 * LINE_CHARACTERS]))
+        if len(line) >= 2 * LINE_CHARACTERS:  # it may end in the first half of a secret
+            text = text[: len(text) - max((_overlap(text, secret) for secret in self._secrets), default=0)]
+        return _cut(text)
 
 
 class LastLines:
@@ -131,6 +137,11 @@ def _end_of(path: Path) -> list[str]:
         return []
     lines = text.splitlines()
     return lines[1:] if size > _FILE_BYTES else lines  # the first one has lost its head
+
+
+def _overlap(text: str, secret: str) -> int:
+    """How many characters of the end of ``text`` are the beginning of ``secret``."""
+    return next((size for size in range(len(secret) - 1, 0, -1) if text.endswith(secret[:size])), 0)
 
 
 def _cut(line: str) -> str:

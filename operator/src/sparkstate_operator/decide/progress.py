@@ -86,8 +86,7 @@ def size(count: int) -> str:
 
 
 def long_work(document: Mapping[str, Any]) -> str:
-    """The work of a JobStatus that takes long, in words: ``restore 120Mi of 1200Mi, 27s left``; empty if there is
-    none."""
+    """The work of a JobStatus that takes long, such as ``restore 120Mi of 1200Mi, 27s left``; empty without one."""
     return "; ".join(_work(one) for one in (document.get("progress") or ())[:3])
 
 

@@ -82,14 +82,16 @@ function listed(layers, edges, width, heightOf) {
   const nodes = new Map(layers.flat().map((node) => [node.id, node]));
   const boxes = new Map();
   let y = 0;
-  const put = (node) => {
-    const missing = edges.some(({ source, target }) => target === node.id && nodes.has(source) && !boxes.has(source));
-    if (boxes.has(node.id) || missing) return; // it comes beneath the last of those that lead to it
+  const waits = (node) => edges.some(({ source, target }) =>
+    target === node.id && nodes.has(source) && !boxes.has(source));
+  const put = (node, now = false) => {
+    if (boxes.has(node.id) || (!now && waits(node))) return; // it comes beneath the last of those that lead to it
     const x = depth.get(node.id) * INDENT;
     boxes.set(node.id, { x, y, width: Math.max(120, width - x), height: heightOf(node) });
     y += heightOf(node) + GAP_LISTED;
     for (const { source, target } of edges) if (source === node.id && nodes.has(target)) put(nodes.get(target));
   };
-  layers.flat().forEach(put);
+  layers.flat().forEach((node) => put(node));
+  layers.flat().forEach((node) => put(node, true)); // those of a circle wait for one another
   return { form: "list", boxes, width, height: Math.max(0, y - GAP_LISTED) };
 }
