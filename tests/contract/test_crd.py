@@ -178,7 +178,7 @@ def test_every_pattern_is_explained_in_words() -> None:
 
 def test_kubectl_get_shows_what_matters() -> None:
     names = [column["name"] for column in VERSION["additionalPrinterColumns"]]
-    assert names == ["Phase", "Slots", "Backend", "State", "Last-Checkpoint", "Restarts", "Age"]
+    assert names == ["Phase", "Slots", "Backend", "State", "Last-Checkpoint", "Restarts", "Progress", "Age"]
     for column in VERSION["additionalPrinterColumns"]:
         path = column["jsonPath"].lstrip(".")
         assert path in NODES or path == "metadata.creationTimestamp"

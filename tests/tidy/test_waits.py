@@ -21,7 +21,8 @@ LEAST_S = 5.0
 UNITS = {"_s": 1.0, "_ms": 1000.0}
 NO_WAITS = {
     "runner.progress.PLAIN_PERIOD_S": "how often a line is printed",
-    "driver.view.RATE_WINDOW_S": "the window of a rate",
+    "driver.operator_figures.RATE_WINDOW_S": "the window of a rate",
+    "driver.series.PERIOD_S": "the width of a point",
     "slots.snapshotting._TRIM_S": "how often is looked",
     "phases.MAX_HOLD_S": "of tests",
     "objects.commands.TTL_S": "how long an ended Job is kept",

@@ -22,6 +22,7 @@ STATUS: dict[str, Any] = {
     "phase": str, "lineage": str, "backend": str, "state_bytes": int, "restarts": int, "waits_for_attempt": int,
     "checkpoints_completed": int, "slots": [{"shards": list}], "last_checkpoint": CHECKPOINT,
     "last_savepoint": CHECKPOINT, "storage_away": [{"url": str, "doing": str, "failures": int}],
+    "progress": [{"kind": str, "name": str, "done_bytes": int, "total_bytes": int, "left_ms": int}],
 }  # fmt: skip
 SAVEPOINT: dict[str, Any] = {"status": str, "location": str, "url": str, "epoch": int, "trigger_id": str}
 SNAPSHOT: dict[str, Any] = {"epoch": int, "lineage": str, "slots": int, "state_bytes": int}

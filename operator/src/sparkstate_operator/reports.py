@@ -45,9 +45,10 @@ class Report:
     def news(self) -> News:
         """The part that may be worth a look at the whole job."""
         told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
+        works = self.document.get("progress") or ()
         return News(
             state=(self.phase, self.document.get("restarts"), bool(self.storage_away)),
-            progress=tuple(one.get("path") for one in told),
+            progress=(*(one.get("path") for one in told), *(_done(one) for one in works)),
         )
 
 
@@ -58,6 +59,10 @@ class News:
 
     state: tuple[Any, ...] = ()
     progress: tuple[Any, ...] = ()
+
+
+def _done(work: Document) -> tuple[Any, ...]:
+    return work.get("kind"), work.get("name"), work.get("done_bytes")
 
 
 NO_NEWS = News()

@@ -27,6 +27,7 @@ from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import Verdict
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.slots.last_lines import LastLines
 from sparkstate.spark import capture
 
 Event = Callable[["Life"], object]
@@ -55,7 +56,7 @@ class Life:
         options = Namespace(attempt=1, token_file=None, listen="", status_file=None)
         spark = cast("Any", SimpleNamespace(claimed=lambda life: None))
         with contextlib.suppress(errors.SparkstateError):
-            attempt.run(options, settings, (), spark, None, lambda told: None)
+            attempt.run(options, settings, (), spark, None, lambda told: None, LastLines())
 
     def happens(self, where: str) -> None:
         """The next event there."""
@@ -85,6 +86,7 @@ class Life:
             result = SimpleNamespace(
                 waited_ms=0, held_bytes=0, duration_ms=1, rows=0, watermarks=SimpleNamespace(current=0),
                 next_event_timer=None, next_processing_timer=None, late_rows=0, dropped_rows=0, timers_fired=0,
+                operators=(),
             )  # fmt: skip
             made.run.side_effect = lambda *_args, **_named: (life.happens("end"), result)[1]
             return made

@@ -83,7 +83,7 @@ def test_every_described_error_has_our_form() -> None:
 
 def test_operation_ids_and_summaries_are_there_and_unique() -> None:
     ids = [operation["operationId"] for _, _, operation in operations()]
-    assert len(ids) == len(set(ids)) == 12
+    assert len(ids) == len(set(ids)) == 15
     assert all(operation["summary"] for _, _, operation in operations())
 
 
@@ -95,13 +95,16 @@ def test_examples_in_the_document_fit_their_schemas() -> None:
                 if "example" in media:
                     validator(media["schema"]).validate(media["example"])
                     seen += 1
-    assert seen == 3
+    assert seen == 4
 
 
 def test_real_answers_fit_the_described_schemas(caller: httpx.Client, job: control_job.InMemoryJob) -> None:
     job.current = examples.JOB_STATUS
     job.history = [control_job.checkpoint(1)]
     job.values = {("op", "s", "1"): 5}
+    job.drawn = examples.JOB_GRAPH
+    job.points = {"rows_per_s": (1.0, None, 3.5)}
+    job.logs = {"driver": ("a line",)}
     asked = {
         ("get", "/v1/status"): caller.get("/v1/status"),
         ("get", "/v1/checkpoints"): caller.get("/v1/checkpoints"),
@@ -110,6 +113,9 @@ def test_real_answers_fit_the_described_schemas(caller: httpx.Client, job: contr
         ("post", "/v1/savepoints"): caller.post("/v1/savepoints", json={"trigger_id": "t"}),
         ("get", "/v1/savepoints/{trigger_id}"): caller.get("/v1/savepoints/t"),
         ("get", "/v1/state"): caller.get("/v1/state?operator=op&state=s&key=1"),
+        ("get", "/v1/graph"): caller.get("/v1/graph"),
+        ("get", "/v1/series"): caller.get("/v1/series?after=1"),
+        ("get", "/v1/logs/{source}"): caller.get("/v1/logs/driver"),
         ("post", "/v1/cancel"): caller.post("/v1/cancel"),
         ("post", "/v1/claim"): caller.post("/v1/claim"),
         ("get", "/metrics"): caller.get("/metrics"),

@@ -49,10 +49,15 @@ def test_the_shell_is_the_page_its_scripts_and_style_and_nothing_else() -> None:
         "/ui/chart.js",
         "/ui/dom.js",
         "/ui/format.js",
+        "/ui/graph.js",
         "/ui/icon.svg",
+        "/ui/layers.js",
+        "/ui/logs.js",
         "/ui/main.js",
+        "/ui/operators.js",
         "/ui/page.css",
         "/ui/panels.js",
+        "/ui/series.js",
         "/ui/token.js",
     ]
 

@@ -84,3 +84,14 @@ def test_nobody_waits_for_the_answers_of_an_incarnation_that_is_over() -> None:
     clock = ManualClock()
     with pytest.raises(errors.SlotLost, match="checkpoint 5 was given up"):
         answers(Group(clock, 1000), clock, lambda: True).in_time(60.0)
+
+
+def test_each_round_of_questions_tells_how_much_all_slots_have_stored() -> None:
+    clock = ManualClock()
+    group = Group(clock, 0, 2)
+    group.says = lambda slot: protocol.SnapshotState(done=True, done_bytes=100 + slot, total_bytes=120)
+    told: list[tuple[int, int]] = []
+    any_group: Any = group
+    asked = Answers(any_group, 5, clock, lambda: False, lambda done, total: told.append((done, total)))
+    asked.in_time(60.0)
+    assert told == [(100, 120), (100, 120), (201, 240)]  # a slot that has answered still counts

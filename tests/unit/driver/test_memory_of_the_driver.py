@@ -15,7 +15,7 @@ IN_THE_DRIVER = """
 import sys
 from sparkstate.driver import __main__ as driver
 
-def run(options):
+def run(options, heard):
 {body}
 
 if {settled}:
@@ -23,7 +23,7 @@ if {settled}:
     driver._last_word = lambda options, *said: print(*said) or 0
     driver.main(["--manifest=job.yaml", "--work-dir=."])
 else:
-    run(None)
+    run(None, None)
 """
 POOL = """
     import pyarrow as pa

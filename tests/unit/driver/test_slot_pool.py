@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.clock import SystemClock
+from sparkstate.control.documents import LongWorkKind
 from sparkstate.driver import slot_pool
+from sparkstate.driver.long_work import LongWork
 from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.keygroups import KeySpace
+from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
 
 
@@ -134,3 +138,58 @@ def test_what_cannot_be_sent_to_slots_is_final_and_what_could_not_this_time_is_n
     with pytest.raises(errors.SparkstateError, match=r"pickled|cannot be sent") as caught:
         slot_pool._pickled(Raising(error))  # type: ignore[arg-type]
     assert isinstance(caught.value, errors.DeclarationError) is is_final
+
+
+class FillingGroup:
+    """Two slots that read 100 bytes each: 10 more at each question; the third question is not answered."""
+
+    addresses: tuple[SlotAddress, ...] = ()
+
+    def __init__(self) -> None:
+        self.questions = 0
+        self.filled = threading.Event()
+
+    def __len__(self) -> int:
+        return 2
+
+    def ask(self, request: Any, expect: type[Any], timeout_s: float) -> list[protocol.Transferred]:
+        self.questions += 1
+        if self.questions == 3:
+            raise errors.SlotLost("no answer in time")
+        done = min(100, 10 * self.questions)
+        if self.questions == 6:
+            self.filled.set()
+        return [protocol.Transferred(done_bytes=done, total_bytes=100)] * 2
+
+
+def test_a_restore_is_shown_while_it_lasts_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_pool, "_PROGRESS_LOOK_S", 0.01)
+    work, group = LongWork(SystemClock()), FillingGroup()
+    parts: Any = SimpleNamespace(context=SimpleNamespace(view=SimpleNamespace(long_work=work)))
+    pool = SlotPool(parts, 1, KeySpace(128, 2), group)  # type: ignore[arg-type]
+    with pool._restore_shown(200):
+        (told,) = work.documents()
+        assert (told.kind, told.total_bytes) == (LongWorkKind.RESTORE, 200)
+        assert group.filled.wait(10)
+        until = time.monotonic() + 10
+        while work.documents()[0].done_bytes < 120 and time.monotonic() < until:
+            time.sleep(0.01)
+        (told,) = work.documents()
+        assert told.done_bytes >= 120
+    until = time.monotonic() + 10
+    while work.documents() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert work.documents() == ()
+
+
+def test_a_restore_that_fails_is_not_shown_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_pool, "_PROGRESS_LOOK_S", 0.01)
+    work = LongWork(SystemClock())
+    parts: Any = SimpleNamespace(context=SimpleNamespace(view=SimpleNamespace(long_work=work)))
+    pool = SlotPool(parts, 1, KeySpace(128, 2), FillingGroup())  # type: ignore[arg-type]
+    with pytest.raises(errors.SlotLost), pool._restore_shown(200):
+        raise errors.SlotLost("slot 1 is gone")
+    until = time.monotonic() + 10
+    while work.documents() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert work.documents() == ()

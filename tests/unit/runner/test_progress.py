@@ -142,3 +142,22 @@ def screen(written: str) -> list[str]:
         else:
             lines[-1] += part
     return lines
+
+
+def test_the_line_tells_long_work_with_its_bytes_and_the_time_left() -> None:
+    under_way = documents.Progress(
+        kind=documents.LongWorkKind.RESTORE,
+        since_ms=0,
+        done_bytes=120 * 2**20,
+        total_bytes=1200 * 2**20,
+        left_ms=27_000,
+    )
+    saved = under_way.model_copy(
+        update={"kind": documents.LongWorkKind.SAVEPOINT, "name": "t-1", "left_ms": None}
+    )
+    shown = progress.line(
+        status(phase=documents.DriverPhase.RESTORING, progress=(under_way, saved)), now_ms=0
+    )
+    assert shown.startswith(
+        "restoring · restore 120.0 MiB of 1.2 GiB, 27 s left · savepoint t-1 120.0 MiB of 1.2 GiB · "
+    )

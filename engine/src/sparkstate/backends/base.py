@@ -198,6 +198,14 @@ class StreamedSnapshot(Protocol):
         """As of any snapshot; nothing is read any more."""
 
 
+class TableStats(NamedTuple):
+    """Sizes of one table, in rows and bytes."""
+
+    spec: TableSpec
+    rows: int
+    bytes: int
+
+
 @dataclass(frozen=True)
 class ShardStats:
     """Sizes of one shard, in bytes and rows; ``estimated`` where the store can only guess."""
@@ -205,6 +213,8 @@ class ShardStats:
     rows: int
     bytes: int
     estimated: bool = False
+    tables: Sequence[TableStats] = ()
+    """The same by table, where the store can tell. Bytes that belong to no table are in the sums alone."""
 
 
 class ValueTable(Protocol):

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sparkstate import errors
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage.arriving import checksum_of_old, file_checksum
@@ -28,8 +29,10 @@ _log = logging.getLogger("sparkstate.checkpoint")
 class Downloader:
     """Fetches the files of shards with ``threads`` at once. ``store`` is rooted where the handles' paths begin."""
 
-    def __init__(self, store: ObjectStore, threads: int = 4) -> None:
+    def __init__(self, store: ObjectStore, threads: int = 4, transfer: Transfer | None = None) -> None:
+        """``transfer`` counts the bytes of the files that are there."""
         self._store = store
+        self._transfer = transfer or Transfer()
         self._closed = threading.Event()
         self._count = threading.Lock()
         self.found_bytes = 0
@@ -44,6 +47,7 @@ class Downloader:
         there = [handle for handle in shard.files if handle.name in right]
         with self._count:
             self.found_bytes += sum(handle.size for handle in there)
+        self._transfer.add(sum(handle.size for handle in there))
         rest = tuple(handle for handle in shard.files if handle.name not in right)
         fetched = self.fetch_all([(msgspec.structs.replace(shard, files=rest), directory)])[0]
         return {**{handle.name: directory / handle.name for handle in there}, **fetched}
@@ -63,6 +67,7 @@ class Downloader:
             for handle in shard.files:
                 if handle.inline is not None:
                     (directory / handle.name).write_bytes(self.read(handle))
+                    self._transfer.add(handle.size)
                 else:
                     objects.setdefault(handle.path, []).append((handle, directory / handle.name))
         futures = [self._pool.submit(self._fetch_object, files) for files in objects.values()]
@@ -99,6 +104,7 @@ class Downloader:
         missing = [wanted for wanted in files if not self._found(*wanted)]
         if missing:
             self._download(missing, whole_object=len(files) == 1)
+        self._transfer.add(sum(handle.size for handle, _ in files))
 
     def _found(self, handle: FileHandle, target: Path) -> bool:
         """Whether the file was there beforehand; then it is ``target`` now."""

@@ -9,7 +9,7 @@ that a job of the same name begins empty. Every step can be repeated; a purge th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sparkstate import errors
@@ -39,10 +39,18 @@ class PurgeResult:
     savepoints: tuple[str, ...]
 
 
-def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who: str) -> PurgeResult:
+def purge(
+    root: ObjectStore,
+    job: JobName,
+    opened: OpenStore,
+    clock: Clock,
+    who: str,
+    progress: Callable[[int, int], object] = lambda done_bytes, total_bytes: None,
+) -> PurgeResult:
     """Delete every checkpoint and savepoint of a job; no effect if there is none.
 
-    Only call it when no driver of the job is meant to run: one that does is fenced.
+    Only call it when no driver of the job is meant to run: one that does is fenced. ``progress`` is told the bytes that
+    are deleted, and those that were found so far to be deleted, without savepoints.
     """
     known = lineage.all_of(root, job)
     files = size = 0
@@ -58,8 +66,10 @@ def purge(root: ObjectStore, job: JobName, opened: OpenStore, clock: Clock, who:
         claimed = log.claim(_above(log), who)
         _drop_savepoints(one, claimed, opened)
         savepoints += kept
-        for info in _delete_data(one, claimed):
+        before = size
+        for info, found_bytes in _delete_data(one, claimed):
             files, size = files + 1, size + info.size
+            progress(size, before + found_bytes)
         savepoint.abort_uploads(one.store)
         touched.append(one.id)
     if known and known[-1].id in touched:
@@ -84,16 +94,19 @@ def _drop_savepoints(one: Lineage, log: ClaimedLog, opened: OpenStore) -> None:
         kept.abandon(started.url)
 
 
-def _delete_data(one: Lineage, log: ClaimedLog) -> Iterator[ObjectInfo]:
-    """Tombstones first, then files. Asked again after each round: a driver may have been in the middle of an upload."""
+def _delete_data(one: Lineage, log: ClaimedLog) -> Iterator[tuple[ObjectInfo, int]]:
+    """Tombstones first, then files, each with the bytes of all that were found so far. Asked again after each round: a
+    driver may have been in the middle of an upload."""
+    found_bytes = 0
     while found := list(_data(one)):
+        found_bytes += sum(info.size for info in found)
         ids = tuple(committed.checkpoint_id for committed in log.state.checkpoints)
         for begin in range(0, len(found), _BATCH):
             batch = found[begin : begin + _BATCH]
             paths = tuple(info.key for info in batch)
             log.append(records.Tombstone(paths=paths, checkpoints=ids if begin == 0 else (), reason="purged"))
             one.store.delete(paths)
-            yield from batch
+            yield from ((info, found_bytes) for info in batch)
 
 
 # -- one savepoint, wherever it lies ---------------------------------------------------------------------------------

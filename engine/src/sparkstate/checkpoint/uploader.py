@@ -19,6 +19,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends.base import ShardSnapshot, SnapshotFile, SnapshotStream, StreamedSnapshot
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage import layout, naming, streams
@@ -131,6 +132,7 @@ class _Run:
     base: Mapping[str, FileHandle]
     merged: _Merged
     over: threading.Event
+    transfer: Transfer
 
     def require_wanted(self) -> None:
         """Raises ``StorageError`` once it is over."""
@@ -144,6 +146,7 @@ class _Run:
         for data in chunks:
             self.require_wanted()
             yield data
+            self.transfer.add(len(data))
 
 
 class Uploader:
@@ -174,17 +177,20 @@ class Uploader:
         snapshots: Mapping[int, ShardSnapshot],
         base: Mapping[str, FileHandle] | None = None,
         given_up: threading.Event | None = None,
+        transfer: Transfer | None = None,
     ) -> list[ShardHandle]:
         """Store the snapshots (by shard) and return their handles, in order of shards.
 
         ``base``: shared files by identity that are known to be complete (``KnownFiles.base``); they are referred to,
         not stored again. A file that a snapshot can make while it is sent is on no disk here. ``given_up`` is set
-        when nobody wants the snapshot any more, and here when it fails: the rest is not sent. The snapshots are not
+        when nobody wants the snapshot any more, and here when it fails: the rest is not sent. ``transfer`` counts the
+        bytes that are sent. The snapshots are not
         released here. On an error all transfers have ended when it is raised; what they stored is a leftover of this
         checkpoint's id, which the driver discards.
         """
         plans = [_Plan(shard, snapshot.format) for shard, snapshot in sorted(snapshots.items())]
-        run = _Run(target, base or {}, self._new_merged(target), given_up or threading.Event())
+        over = given_up or threading.Event()
+        run = _Run(target, base or {}, self._new_merged(target), over, transfer or Transfer())
         try:
             for plan in plans:
                 self._begin(run, plan, snapshots[plan.shard])
@@ -215,6 +221,7 @@ class Uploader:
                 plan.reused.add(file.name)
             elif not file.shared and file.size <= MERGE_LIMIT:
                 handle = self._lay(plan, file.name, file.path.read_bytes(), run.merged, file.identity)
+                run.transfer.add(file.size)
                 if handle is not None:
                     plan.files[file.name] = handle
             else:
@@ -283,6 +290,7 @@ class Uploader:
         path = _join(target.shared if file.shared else target.exclusive, self._new_name(target))
         checksum = file_checksum(file.path)
         self._store.put_file(path, file.path)
+        run.transfer.add(file.size)
         self._require_size(path, file.size)
         return FileHandle(
             name=file.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,12 @@ def purge_job(
             return asdict(purge.PurgeResult((), 0, 0, ()))
         if not (yes or as_json):
             click.confirm(f"Delete all checkpoints and savepoints of {name} in {place.url}?", abort=True)
-        return asdict(purge.purge(root, name, place.open, clocks.SystemClock(), "sparkstate purge"))
+        clock = clocks.SystemClock()
+        shown = progress.TransferLine(sys.stderr, clock, "purge")
+        try:
+            return asdict(purge.purge(root, name, place.open, clock, "sparkstate purge", shown.tell))
+        finally:
+            shown.clear()
 
     if as_json:
         machine.answer(purged, termination_log)

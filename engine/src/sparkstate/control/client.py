@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from sparkstate import clock as clocks
 from sparkstate import errors, keys
-from sparkstate.control import documents
+from sparkstate.control import documents, picture
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 POLL_INTERVAL_S: Final = 0.2
@@ -96,6 +96,18 @@ class ControlClient:
 
     def checkpoint(self, checkpoint_id: int) -> documents.CheckpointInfo | None:
         return self._found(documents.CheckpointInfo, f"/v1/checkpoints/{checkpoint_id}")
+
+    def graph(self) -> picture.JobGraph:
+        """The job's operators with their figures."""
+        return self._document(picture.JobGraph, "GET", "/v1/graph")
+
+    def series(self, after: int = 0) -> picture.Series:
+        """The points of the last hour with numbers above ``after``."""
+        return self._document(picture.Series, "GET", f"/v1/series?after={after}")
+
+    def log(self, source: str) -> picture.LogTail | None:
+        """The last lines of ``driver`` or ``slot-N``; None: there is no such log now."""
+        return self._found(picture.LogTail, f"/v1/logs/{quote(source, safe='')}")
 
     def trigger_checkpoint(self) -> int:
         """The id of the checkpoint to come, or of the one in progress."""

@@ -184,6 +184,28 @@ class StorageAway(Document):
     message: str = Field(default="", description="Error of the last call.")
 
 
+class LongWorkKind(enum.StrEnum):
+    """The work that may take long: slots read their state, or store a savepoint."""
+
+    RESTORE = "restore"
+    SAVEPOINT = "savepoint"
+
+
+class Progress(Document):
+    """Work under way that may take long. A rescale is a savepoint or checkpoint, and then a restore."""
+
+    kind: LongWorkKind
+    name: str = Field(default="", description="Of a savepoint its trigger id.")
+    since_ms: int
+    done_bytes: int
+    total_bytes: int = Field(
+        description="Of a restore what the slots have to read; of a savepoint the size of the state, an estimate."
+    )
+    left_ms: int | None = Field(
+        default=None, description="Time left at the pace so far; null while that is not known."
+    )
+
+
 class JobStatus(Document):
     """The whole state of a job at one moment."""
 
@@ -243,6 +265,7 @@ class JobStatus(Document):
     storage_failures_total: int = Field(
         default=0, description="Calls that failed because a storage was away, since this driver started."
     )
+    progress: tuple[Progress, ...] = Field(default=(), description="Long work under way.")
     restored_from: str | None = None
     sinks: tuple[str, ...] = ()
     user_metrics: tuple[UserMetric, ...] = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sparkstate.control import documents
+from sparkstate.control import documents, picture
 
 _CHECKPOINT: Final = documents.CheckpointInfo(
     id=41,
@@ -62,6 +62,41 @@ SAVEPOINT_STATUS: Final = documents.SavepointStatus(
     location="s3://savepoints/savepoint-6f1d2c-before-upgrade",
     epoch=1203,
 )
+JOB_GRAPH: Final = picture.JobGraph(
+    nodes=(
+        picture.GraphNode(
+            id="source:0", kind=picture.NodeKind.SOURCE, name="kafka", detail="event time departed"
+        ),
+        picture.GraphNode(
+            id="operator:rotation",
+            kind=picture.NodeKind.OPERATOR,
+            name="rotation",
+            detail="Rotation by tailnum",
+            figures=picture.OperatorFigures(
+                rows_in_total=336_776,
+                rows_in_per_s=2150.5,
+                rows_out_total=336_776,
+                rows_out_per_s=2150.5,
+                late_rows_total=12,
+                busy_share=0.31,
+                state_rows=81_300,
+                state_bytes=52_500_000,
+                timers=4_044,
+            ),
+        ),
+        picture.GraphNode(
+            id="sink:rotation", kind=picture.NodeKind.SINK, name="rotation", detail="parquet files in /data"
+        ),
+    ),
+    edges=(
+        picture.GraphEdge(
+            source="source:0", target="operator:rotation", rows_total=336_776, rows_per_s=2150.5
+        ),
+        picture.GraphEdge(
+            source="operator:rotation", target="sink:rotation", rows_total=336_776, rows_per_s=2150.5
+        ),
+    ),
+)
 KEY: Final = documents.KeyState(
     operator="rotation", state="delay", kind="value", key="N14228", value=117, epoch=1210
 )
@@ -72,5 +107,6 @@ def _ok(example: documents.Document) -> dict[int | str, dict[str, Any]]:
 
 
 STATUS: Final = _ok(JOB_STATUS)
+GRAPH: Final = _ok(JOB_GRAPH)
 SAVEPOINT: Final = _ok(SAVEPOINT_STATUS)
 KEY_STATE: Final = _ok(KEY)

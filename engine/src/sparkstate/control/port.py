@@ -14,7 +14,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from sparkstate import errors
-from sparkstate.control import documents
+from sparkstate.control import documents, picture
 
 
 class TriggerConflict(errors.SparkstateError):
@@ -95,6 +95,15 @@ class JobControl(Protocol):
 
         Raises :class:`UnknownState`.
         """
+
+    def graph(self) -> picture.JobGraph:
+        """The job's operators with their figures; empty before the job has declared itself."""
+
+    def series(self, after: int) -> picture.Series:
+        """The points of the last hour with numbers above ``after``."""
+
+    def log(self, source: str) -> picture.LogTail | None:
+        """The last lines of the log of ``driver`` or ``slot-N``; None: there is no such log."""
 
     def cancel(self) -> None:
         """Stop without a savepoint, after the epoch that runs; returns at once."""

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Never
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import JsonValue
 
 from sparkstate import errors
-from sparkstate.control import documents, examples, failures, metrics, port
+from sparkstate.control import documents, examples, failures, metrics, picture, port
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "No token, or a wrong one. The body is empty."},
@@ -82,6 +82,9 @@ class JobRoutes:
             summary="One key's state",
             responses=_NOT_FOUND | _INVALID | examples.KEY_STATE,
         )
+        add("/v1/graph", self.graph, summary="The job's operators as a graph", responses=examples.GRAPH)
+        add("/v1/series", self.series, summary="Series of the last hour", responses=_INVALID)
+        add("/v1/logs/{source}", self.log, summary="The last lines of a log", responses=_NOT_FOUND | _INVALID)
         add(
             "/v1/cancel",
             self.cancel,
@@ -158,6 +161,33 @@ class JobRoutes:
     ) -> documents.KeyState:
         """The committed value under one key; `value` is null where there is none."""
         return self._job.key_state(operator, state, _json("key", key), _json("namespace", namespace))
+
+    def graph(self) -> picture.JobGraph:
+        """Sources, operators with their figures, side outputs and sinks, and the ways of the rows between them."""
+        return self._job.graph()
+
+    def series(
+        self,
+        after: Annotated[
+            int, Query(ge=0, le=2**53, description="Only points with higher numbers; 0: all that are kept.")
+        ] = 0,
+    ) -> picture.Series:
+        """Points of five seconds: rows, epochs, watermark lag, state, memory and checkpoints."""
+        return self._job.series(after)
+
+    def log(
+        self,
+        source: Annotated[
+            str, Path(pattern=r"^(driver|slot-\d{1,5})$", description="`driver`, or `slot-N` for slot N.")
+        ],
+    ) -> picture.LogTail:
+        """Of the driver: lines that its Python process has printed and logged. Of a slot: the end of its log file."""
+        found = self._job.log(source)
+        if found is None:
+            raise failures.UnknownResource(
+                f"there is no log of {source!r} now", "ask for `driver`, or for a slot that the status lists"
+            )
+        return found
 
     def cancel(self) -> documents.Accepted:
         """Ends after the running epoch. The last completed checkpoint stays."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 from sparkstate import errors, java, manifest
 from sparkstate.driver import pod, termination
 from sparkstate.local_state import folders, inheritance
+from sparkstate.slots.last_lines import LastLines, hearing
 from sparkstate.slots.starting import LocalSlots
 
 if TYPE_CHECKING:
@@ -39,8 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
     options = _parse(arguments)
     settle_memory()
+    heard = LastLines()
+    with hearing(heard):
+        return _ended(options, heard)
+
+
+def _ended(options: argparse.Namespace, heard: LastLines) -> int:
+    """Run, and say how it ended; the exit code."""
     try:
-        outcome = _run(options)
+        outcome = _run(options, heard)
         return _last_word(options, outcome.reason, outcome.message, 0, outcome.savepoint)
     except errors.Fenced as error:
         return _last_word(
@@ -94,7 +102,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(options: argparse.Namespace) -> Outcome:
+def _run(options: argparse.Namespace, heard: LastLines) -> Outcome:
     loaded = manifest.load(options.manifest, options.overrides)
     place = pod.read(os.environ, options.attempt, loaded.annotations) if options.in_cluster else None
     resolved = manifest.resolve(
@@ -125,6 +133,7 @@ def _run(options: argparse.Namespace) -> Outcome:
             spark,
             here,
             lambda message: _last_word(options, termination_policy.REASON, message, 0),
+            heard,
         )
     finally:
         _empty(work_dir)

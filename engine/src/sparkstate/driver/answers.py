@@ -45,13 +45,21 @@ class Answers:
     """Those to one snapshot, which is of no use any more once ``abandoned``."""
 
     def __init__(
-        self, group: SlotGroup, checkpoint_id: int, clock_: clock.Clock, abandoned: Callable[[], bool]
+        self,
+        group: SlotGroup,
+        checkpoint_id: int,
+        clock_: clock.Clock,
+        abandoned: Callable[[], bool],
+        progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
+        """``progress`` is told bytes that are stored and bytes in all, of all slots, after each round of questions."""
         self._group = group
         self._checkpoint_id = checkpoint_id
         self._clock = clock_
         self._abandoned = abandoned
+        self._progress = progress
         self._ended: dict[int, protocol.SnapshotState] = {}
+        self._newest: dict[int, protocol.SnapshotState] = {}
 
     def within(self, seconds: float, keep_s: float = POLL_S) -> list[protocol.SnapshotState] | None:
         """The answers of all slots, in order, when every one has stored its part; None if one has not in so long.
@@ -85,6 +93,9 @@ class Answers:
         for slot, reply in self._group.snapshot_states(waiting, request).items():
             if reply.failure:
                 raise client.error_of(reply.failure_reason, f"slot {slot}: {reply.failure}")
+            self._newest[slot] = reply
             if reply.done:
                 self._ended[slot] = reply
+        newest = self._newest.values()
+        self._progress(sum(each.done_bytes for each in newest), sum(each.total_bytes for each in newest))
         return len(self._ended) == len(self._group)

@@ -27,6 +27,7 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.savepoint_targets import Targets
 from sparkstate.driver.view import JobView
 from sparkstate.settings import JobSettings
+from sparkstate.slots.last_lines import Hiding, LastLines
 from sparkstate.slots.starting import LocalSlots
 from sparkstate.spark.session import Beginning
 
@@ -38,9 +39,10 @@ def run(
     spark: Beginning,
     slots_here: LocalSlots | None,
     last_word: Callable[[str], object],
+    heard: LastLines,
 ) -> Outcome:
     """Runs until the job ends; raises the error that ended it, if one did.
-    ``last_word``: see ``termination_policy.Grace``."""
+    ``last_word``: see ``termination_policy.Grace``; ``heard``: what this process says."""
     system_clock = clock.SystemClock()
     name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
     identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)
@@ -58,6 +60,7 @@ def run(
         signal.signal(signal.SIGTERM, lambda *_: grace.begin())
         saved = grace.saved
     own = keys.load(options.token_file) if options.token_file else keys.of_token(secrets.token_urlsafe(32))
+    hiding = Hiding.of_process(os.environ, own.admin, own.read, own.slots, own.token)
     context = DriverContext(
         settings=settings,
         attempt=options.attempt,
@@ -85,6 +88,7 @@ def run(
         current.next_checkpoint_id,
         Targets(settings.s3, current.lineage_url, made=current.may_make_target).require,
         progress_timeout_s(os.environ, settings.trigger),
+        own_lines=lambda: hiding.lines(heard.raw()),
     )
     with contextlib.ExitStack() as doors:
         endpoint = doors.enter_context(server.ControlServer(control, own, host, port))

@@ -82,12 +82,17 @@ class Companion:
         if isinstance(begun, BegunSavepoint):
             self._of_the_request(pending, partial(self.long_savepoint.make_folder, begun))
 
-    def answered(self, pending: PendingCheckpoint) -> AnsweredSavepoint | None:
-        """None: there is no savepoint, it has failed, or it goes on beside."""
+    def answered(self, pending: PendingCheckpoint, state_bytes: int) -> AnsweredSavepoint | None:
+        """None: there is no savepoint, it has failed, or it goes on beside. ``state_bytes``: the size of the state in
+        its checkpoint. The savepoint has another format, but seldom a smaller one."""
         begun = pending.savepoint
         if not isinstance(begun, BegunSavepoint):
             return None
-        answers = Answers(self._group, begun.savepoint_id, self._clock, self._abandoned)
+
+        def progress(done_bytes: int, total_bytes: int) -> None:
+            self._notifier.savepoint_progress(begun, done_bytes, max(total_bytes, state_bytes))
+
+        answers = Answers(self._group, begun.savepoint_id, self._clock, self._abandoned, progress)
         # After a stop or a drain no later checkpoint follows, beside which it could be stored.
         if begun.trigger.stop or pending.drained:
             replies = self._of_the_request(pending, partial(answers.in_time, self._settings.timeout_s))

@@ -9,7 +9,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from sparkstate import errors
-from sparkstate.control import documents, port
+from sparkstate.control import documents, picture, port
 from sparkstate.control.documents import DriverPhase, SavepointPhase
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -44,6 +44,13 @@ class Slots(Protocol):
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """Kind and value of one key."""
 
+    def read_log(self, slot: int) -> tuple[str, ...]:
+        """The last lines of the log of slot ``slot``, oldest first."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
 
 class DriverControl:
     """Implements ``control.port.JobControl``."""
@@ -57,6 +64,7 @@ class DriverControl:
         next_checkpoint_id: Callable[[], int],
         check_target: Callable[[str], object] = lambda url: None,
         progress_timeout_s: float = PROGRESS_TIMEOUT_S,
+        own_lines: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._view = view
         self._requests = requests
@@ -65,6 +73,7 @@ class DriverControl:
         self._next_checkpoint_id = next_checkpoint_id
         self._check_target = check_target
         self._progress_timeout_s = progress_timeout_s
+        self._own_lines = own_lines
 
     def identity(self) -> documents.JobIdentity:
         return self._view.identity
@@ -137,6 +146,20 @@ class DriverControl:
             value=value,
             epoch=self._view.epoch,
         )
+
+    def graph(self) -> picture.JobGraph:
+        return self._view.graph()
+
+    def series(self, after: int) -> picture.Series:
+        return self._view.series.document(after)
+
+    def log(self, source: str) -> picture.LogTail | None:
+        if source == "driver":
+            return picture.LogTail(source=source, lines=self._own_lines())
+        slots, slot = self._slots(), int(source.removeprefix("slot-"))
+        if slots is None or not 0 <= slot < slots.count:
+            return None
+        return picture.LogTail(source=source, lines=slots.read_log(slot))
 
     def cancel(self) -> None:
         self._requests.cancelled.set()

@@ -100,6 +100,7 @@ class EpochLoop:
             result.next_processing_timer,
             result.late_rows,
             result.dropped_rows,
+            result.operators,
         )
 
     def _position(self, epoch: int, at: Watermarks) -> capture.CapturedPosition:

@@ -128,3 +128,12 @@ class Incarnation:
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: kind and value."""
         return self._slot_pool.read_state(uid, state, key, namespace)
+
+    def read_log(self, slot: int) -> tuple[str, ...]:
+        """The last lines of a slot's log, oldest first."""
+        return self._slot_pool.read_log(slot)
+
+    @property
+    def count(self) -> int:
+        """How many slots there are."""
+        return len(self._slot_pool.group)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from sparkstate import clock, errors, phases
-from sparkstate.driver import outcomes, preparing, restoring
+from sparkstate.driver import job_graph, outcomes, preparing, restoring
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.claiming import await_claim
 from sparkstate.driver.context import DriverContext
@@ -24,7 +24,7 @@ from sparkstate.driver.starting import started
 from sparkstate.driver.storage_outages import Ending, heard
 from sparkstate.local_state import inheritance
 from sparkstate.log.fence import FenceGuard
-from sparkstate.spark import watermarks
+from sparkstate.spark import plans, watermarks
 
 
 class JobDriver:
@@ -60,6 +60,9 @@ class JobDriver:
         job = preparing.stored_job(settings, prepared.declared)
         view = self._context.view
         view.note_job(claimed.lineage.id, [node.uid for node in prepared.declared.sinks], job.backend)
+        view.note_shape(
+            job_graph.shape_of(prepared.declared, lambda source: plans.source_formats(source.frame))
+        )
         view.note_notices(prepared.declared.notices())
         # The clock counts the time for which this machine sleeps: a successor does not wait longer because of it.
         guard = FenceGuard(claimed.log, settings.fence_timeout_s, clock.WakefulClock())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkstate.clock import Clock
-from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, SavepointPhase
+from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, LongWorkKind, SavepointPhase
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import (
     BegunSavepoint,
@@ -59,7 +59,14 @@ class Notifier:
         self._update(savepoint, SavepointPhase.FAILED, failure=str(error))
         self._failed(savepoint_info(pending, savepoint, CheckpointStatus.FAILED), error)
 
+    def savepoint_progress(self, savepoint: PendingSavepoint, done_bytes: int, total_bytes: int) -> None:
+        """So much of it is stored."""
+        name = savepoint.trigger.trigger_id
+        self._view.long_work.note(LongWorkKind.SAVEPOINT, done_bytes, total_bytes, name)
+
     def _update(self, savepoint: PendingSavepoint, phase: SavepointPhase, **changes: object) -> None:
+        if phase in (SavepointPhase.COMPLETED, SavepointPhase.FAILED):
+            self._view.long_work.end(LongWorkKind.SAVEPOINT, savepoint.trigger.trigger_id)
         self._requests.update(savepoint.trigger.trigger_id, phase, **changes)
 
     def _failed(self, info: CheckpointInfo, error: Exception) -> None:

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from sparkstate import errors
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import RestoredSnapshot
+from sparkstate.control.documents import LongWorkKind
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance
@@ -28,6 +29,7 @@ from sparkstate.slots.restoring import shards_needed
 from sparkstate.spark import planning, plans, slotlaunch
 
 _LOOK_S = 1.0
+_PROGRESS_LOOK_S = 0.5
 _STOP_LOOK_S = 0.2
 _STOP_TIMEOUT_S = 10.0
 _STOP_ANSWER_S = 5.0
@@ -101,7 +103,8 @@ class SlotPool:
             self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
             return "it begins empty"
         own = restored.same_lineage and metadata.kind == "checkpoint"
-        with restore.blocked_by_damage(restored.plan):
+        size = sum(file.size for shard in metadata.shards for file in shard.files)
+        with restore.blocked_by_damage(restored.plan), self._restore_shown(size):
             told = self.group.each(
                 lambda slot: protocol.RestoreShards(
                     shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
@@ -114,6 +117,28 @@ class SlotPool:
             )
         read, found = sum(each.bytes_read for each in told), sum(each.bytes_found for each in told)
         return f"{read / MIB:,.1f} MiB, {found / MIB:,.1f} MiB of them from this disk"
+
+    @contextlib.contextmanager
+    def _restore_shown(self, size_bytes: int) -> Iterator[None]:
+        """Meanwhile the view knows how far the slots are."""
+        work, over = self._parts.context.view.long_work, threading.Event()
+        work.note(LongWorkKind.RESTORE, 0, size_bytes)
+
+        def look() -> None:
+            try:
+                while not over.wait(_PROGRESS_LOOK_S):
+                    with contextlib.suppress(errors.SparkstateError):  # who restores sees what is lost
+                        told = self.group.ask(lambda _: protocol.RestorePoll(), protocol.Transferred, _LOOK_S)
+                        done, total = sum(t.done_bytes for t in told), sum(t.total_bytes for t in told)
+                        work.note(LongWorkKind.RESTORE, done, total)
+            finally:
+                work.end(LongWorkKind.RESTORE)
+
+        threading.Thread(target=look, name="restore-progress", daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
 
     def watch_executors(self, over: threading.Event, lost: Callable[[errors.SlotLost], None]) -> None:
         """Until ``over``: when Spark has lost a slot's executor, say so to ``lost``, and let all calls under way fail.
@@ -189,6 +214,10 @@ class SlotPool:
         )
         reply = self.group.ask_one(slot, request, protocol.StateValue)
         return reply.kind, json.loads(reply.value)
+
+    def read_log(self, slot: int) -> tuple[str, ...]:
+        """The last lines of a slot's log, oldest first."""
+        return self.group.ask_one(slot, protocol.ReadLog(), protocol.LogLines).lines
 
     def quiesce(self) -> None:
         """Tell every slot that only a last snapshot comes. One that does not hear it merely does more than it must."""

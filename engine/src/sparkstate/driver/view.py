@@ -9,21 +9,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparkstate.clock import Clock
-from sparkstate.control import documents, driver_life, port
+from sparkstate.control import documents, driver_life, picture, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.control.driver_life import Transition
 from sparkstate.driver import user_metrics
+from sparkstate.driver.job_graph import Shape
+from sparkstate.driver.long_work import LongWork
+from sparkstate.driver.operator_figures import WorkedEpochs
+from sparkstate.driver.series import SeriesRing
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.settings import MIB
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
+from sparkstate.spark.epochs import OperatorResult
 
 _log = logging.getLogger("sparkstate.driver")
 HISTORY = 500
 RECOVERIES = 100
 """The status document carries them all, and is asked for every few seconds over the job's whole life."""
-RATE_WINDOW_S = 10.0
 _NOT_SHOWN = (
     "an operator made more than 100 metrics of its own, and the further ones are not shown: their names are probably "
     "made of data; give metrics fixed names"
@@ -58,7 +62,11 @@ class JobView:
         self._watermark = MIN_WATERMARK
         self._next_event_timer: int | None = None
         self._next_processing_timer: int | None = None
-        self._recent: deque[tuple[float, int]] = deque()
+        self._epochs = WorkedEpochs()
+        self._shape = Shape()
+        self._sizes: tuple[protocol.OperatorSize, ...] = ()
+        self.series = SeriesRing(clock)
+        self.long_work = LongWork(clock)
         self._slots: tuple[documents.SlotStatus, ...] = ()
         self._native: list[tuple[int, str, float]] = []
         self._user_metrics: tuple[port.SlotMetric, ...] = ()
@@ -112,10 +120,15 @@ class JobView:
         with self._lock:
             self._lineage, self._sinks, self._backend = lineage, tuple(sinks), backend
 
+    def note_shape(self, shape: Shape) -> None:
+        """The job has declared its operators."""
+        with self._lock:
+            self._shape = shape
+
     def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
         """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered."""
         with self._lock:
-            self._slots, self._user_metrics = (), ()
+            self._slots, self._user_metrics, self._sizes = (), (), ()
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number
@@ -126,12 +139,15 @@ class JobView:
         native = [(reply.slot, name, value) for reply in replies for name, value in reply.metrics.items()]
         work = [(reply.state_bytes, reply.state_rows, reply.memory.get("overlays", 0)) for reply in replies]
         own = user_metrics.by_slot(replies)
+        sizes = tuple(size for reply in replies for size in reply.operators)
         with self._lock:
             if work != self._work:
                 self._work, self._progress_at = work, self._clock.monotonic()
-            self._slots, self._native, self._user_metrics = slots, native, own
+            self._slots, self._native, self._user_metrics, self._sizes = slots, native, own, sizes
             if user_metrics.not_shown(replies) and _NOT_SHOWN not in self._notices:
                 self._notices = (*self._notices, _NOT_SHOWN)
+            lag = self._lag_ms()
+        self.series.note(rows_per_s=0, lag_ms=lag, **sizes_of(slots))
 
     def note_epoch(
         self,
@@ -143,9 +159,11 @@ class JobView:
         next_processing_timer: int | None = None,
         late_rows: int = 0,
         dropped_rows: int = 0,
+        operators: Sequence[OperatorResult] = (),
     ) -> None:
         """An epoch has committed."""
         self._on_epoch(seconds)
+        self.series.note(rows_per_s=rows, epoch_ms=seconds * 1000)
         now = self._clock.monotonic()
         with self._lock:
             self._epoch, self._watermark = epoch, watermark
@@ -154,9 +172,7 @@ class JobView:
             self._progress_at = now
             self._late_rows += late_rows
             self._dropped_rows += dropped_rows
-            self._recent.append((now, rows))
-            while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
-                self._recent.popleft()
+            self._epochs.note(now, seconds, rows, operators)
             if self._recovering is not None:
                 self._end_recovery(self._recovering)
 
@@ -170,6 +186,8 @@ class JobView:
             if before is None or before.status != info.status:
                 self._completed += info.status == CheckpointStatus.COMPLETED
                 self._failed += info.status == CheckpointStatus.FAILED
+        if info.status == CheckpointStatus.COMPLETED and info.kind == CheckpointKind.CHECKPOINT:
+            self.series.note(checkpoint_ms=info.duration_ms, checkpoint_bytes=info.uploaded_bytes)
         if info.status != CheckpointStatus.IN_PROGRESS:
             self._on_checkpoint(info)
 
@@ -264,8 +282,6 @@ class JobView:
                         at_ms=under_way.at_ms, cause=under_way.cause, incarnation=under_way.incarnation
                     )
                 )
-            watermark = None if self._watermark == MIN_WATERMARK else self._watermark
-            lag = None if watermark in (None, MAX_WATERMARK) else self._clock.now_ms() - (watermark or 0)
             return documents.JobStatus(
                 job_uid=self.identity.job_uid,
                 attempt=self.identity.attempt,
@@ -281,9 +297,9 @@ class JobView:
                 rows_total=self._rows,
                 late_rows_total=self._late_rows,
                 dropped_rows_total=self._dropped_rows,
-                rows_per_s=self._rate(),
-                watermark_ms=watermark,
-                lag_ms=lag,
+                rows_per_s=self._epochs.rows_per_s(self._clock.monotonic()),
+                watermark_ms=None if self._watermark == MIN_WATERMARK else self._watermark,
+                lag_ms=self._lag_ms(),
                 next_event_timer_ms=self._next_event_timer,
                 next_processing_timer_ms=self._next_processing_timer,
                 state_bytes=sum(slot.state_bytes for slot in self._slots),
@@ -300,6 +316,7 @@ class JobView:
                 last_failure=self._last_failure,
                 storage_away=self.outages.away,
                 storage_failures_total=self.outages.failures,
+                progress=self.long_work.documents(),
                 restored_from=self._restored_from,
                 sinks=self._sinks,
                 user_metrics=user_metrics.over_slots(self._user_metrics),
@@ -314,11 +331,25 @@ class JobView:
         ]
         return max(done, key=lambda info: info.id, default=None)
 
-    def _rate(self) -> float:
-        if not self._recent:
-            return 0.0
-        window = max(self._clock.monotonic() - self._recent[0][0], 1.0)
-        return sum(rows for _, rows in self._recent) / min(window, RATE_WINDOW_S)
+    def graph(self) -> picture.JobGraph:
+        """The job's operators with their figures."""
+        with self._lock:
+            return self._shape.with_figures(self._epochs, self._sizes, self._clock.monotonic())
+
+    def _lag_ms(self) -> int | None:
+        if self._watermark in (MIN_WATERMARK, MAX_WATERMARK):
+            return None
+        return self._clock.now_ms() - self._watermark
+
+
+def sizes_of(slots: Sequence[documents.SlotStatus]) -> dict[str, float | None]:
+    """State and memory of all slots, for the series. There is no budget where a slot has none."""
+    budgets = [slot.memory.budget for slot in slots]
+    return {
+        "state_bytes": sum(slot.state_bytes for slot in slots),
+        "memory_bytes": sum(s.memory.cache + s.memory.write_buffers + s.memory.tables for s in slots),
+        "budget_bytes": None if None in budgets else sum(budget or 0 for budget in budgets),
+    }
 
 
 def _log_mistake(words: str) -> None:

@@ -9,9 +9,11 @@ from typing import TextIO
 
 from sparkstate import clock as clocks
 from sparkstate.control import documents
+from sparkstate.driver import long_work
 
 PLAIN_PERIOD_S = 5.0
 """How often a line is written where there is no terminal to keep one line alive on."""
+_REDRAW_S = 0.2
 
 
 def size(count: int) -> str:
@@ -51,6 +53,7 @@ def duration(ms: int) -> str:
 def line(status: documents.JobStatus, now_ms: int) -> str:
     """Epoch, rows per second, state size, last checkpoint and lag, in one line."""
     parts = [status.phase.value.lower()] if status.phase is not documents.DriverPhase.RUNNING else []
+    parts += [work(each) for each in status.progress]
     parts.append(f"epoch {status.epoch}" if status.epoch is not None else "no epoch yet")
     parts.append(rate(status.rows_per_s))
     parts.append(f"state {size(status.state_bytes)}")
@@ -62,6 +65,18 @@ def line(status: documents.JobStatus, now_ms: int) -> str:
     if status.restarts:
         parts.append(f"{status.restarts} restart{'s' if status.restarts > 1 else ''}")
     return " · ".join(parts)
+
+
+def work(under_way: documents.Progress) -> str:
+    """``restore 120.0 MiB of 1.2 GiB, 12 s left``."""
+    name = f" {under_way.name}" if under_way.name else ""
+    return amount(f"{under_way.kind}{name}", under_way.done_bytes, under_way.total_bytes, under_way.left_ms)
+
+
+def amount(doing: str, done_bytes: int, total_bytes: int, left_ms: int | None) -> str:
+    """``purge 1.0 MiB of 2.0 MiB, 12 s left``."""
+    left = "" if left_ms is None else f", {duration(left_ms)} left"
+    return f"{doing} {size(done_bytes)} of {size(total_bytes)}{left}"
 
 
 def _checkpoint(status: documents.JobStatus, now_ms: int) -> str:
@@ -121,4 +136,36 @@ class Reporter:
         # The terminal was closed, or the pipe's reader left: the job goes on, and its end is still clean.
         with suppress(OSError, ValueError):
             self._stream.write(f"{erase}{text}{self._shown[: columns - 1]}")
+            self._stream.flush()
+
+
+class TransferLine:
+    """One live line about one piece of long work, on a terminal; elsewhere nothing is written."""
+
+    def __init__(self, stream: TextIO, clock: clocks.Clock, doing: str) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._doing = doing
+        self._terminal = stream.isatty()
+        self._began = clock.monotonic()
+        self._next_s = 0.0
+
+    def tell(self, done_bytes: int, total_bytes: int) -> None:
+        """So much is done of so much."""
+        now = self._clock.monotonic()
+        if not self._terminal or now < self._next_s:
+            return
+        self._next_s = now + _REDRAW_S
+        left = long_work.left_ms(done_bytes, total_bytes, now - self._began)
+        text = amount(self._doing, done_bytes, total_bytes, left)
+        self._write(text[: shutil.get_terminal_size().columns - 1])
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._terminal:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # the terminal was closed: the work goes on
+            self._stream.write(f"\r\x1b[2K{text}")
             self._stream.flush()

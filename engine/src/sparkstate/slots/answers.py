@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sparkstate import errors
-from sparkstate.slots import batches, protocol
+from sparkstate.slots import batches, logs, protocol
 from sparkstate.slots.channel import Channel
 from sparkstate.slots.runtime import SlotRuntime
 
@@ -108,8 +108,19 @@ def _reply(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
         case protocol.Quiesce():
             runtime.quiesce()
             return protocol.Ok()
+        case _:
+            return _told(runtime, request)
+
+
+def _told(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
+    """The answer to a question, which changes nothing."""
+    match request:
         case protocol.Status():
             return runtime.status()
+        case protocol.ReadLog():
+            return protocol.LogLines(lines=logs.own_lines())
+        case protocol.RestorePoll():
+            return runtime.restored_so_far()
         case protocol.ReadState():
             return runtime.read_state(request)
         case _:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkstate import errors, phases
+from sparkstate import clock, errors, phases
 from sparkstate.operators.base import EpochOverlay, Operator, StateImage
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.slots import outputs, protocol
@@ -25,15 +25,17 @@ from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
 from sparkstate.slots.notifications import Notifications
 from sparkstate.slots.slot_state import SlotState
 from sparkstate.slots.turns import Turns
+from sparkstate.slots.worked_time import WorkedTime
 
 
 class Epochs:
     """Runs the operators of ``state``; callable from any thread. The caller has checked the incarnation."""
 
-    def __init__(self, state: SlotState, phases_: phases.Phases) -> None:
+    def __init__(self, state: SlotState, phases_: phases.Phases, clock_: clock.Clock) -> None:
         self._state = state
         self._phases = phases_
         self._run = threading.Lock()
+        self._worked = WorkedTime(clock_)
         self._attempts = Attempts()
         self.turns = Turns()
         self.notifications = Notifications(state, self._run)
@@ -67,7 +69,8 @@ class Epochs:
         with self._run:
             if request.anew:
                 self._attempts.give_up_before(request.epoch, request.operator, request.attempt)
-            operator.process_batch(overlay, batch)
+            with self._worked.measured(request.epoch, request.operator, request.attempt):
+                operator.process_batch(overlay, batch)
 
     def finish(self, request: protocol.Finish) -> protocol.Finished:
         """The driver's choice of attempt; timers fire; the output of the epoch is complete."""
@@ -85,7 +88,8 @@ class Epochs:
                     slot = self._state.plan.slot
                     raise errors.SlotLost(f"slot {slot} has no attempt {attempt} of epoch {epoch}")
                 overlay = operator.begin(epoch, request.watermark_before, request.processing_time)
-            operator.finish(overlay, request.watermark)
+            with self._worked.measured(epoch, uid, attempt):
+                operator.finish(overlay, request.watermark)
             self._attempts.set_winner(epoch, uid, overlay)
             return protocol.Finished(
                 rows_in=overlay.rows_in,
@@ -93,6 +97,7 @@ class Epochs:
                 late_rows=overlay.late_rows,
                 timers_fired=overlay.timers_fired,
                 dropped_rows=overlay.dropped_rows,
+                busy_ms=self._worked.milliseconds(epoch, uid, attempt),
             )
 
     def output(self, request: protocol.ReadOutput) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -125,6 +130,7 @@ class Epochs:
                 {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
             )
             self._attempts.committed(request.epoch)
+            self._worked.forget(request.epoch)
             return self._state.next_timers()
 
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage] | None:

@@ -136,6 +136,14 @@ class Status(Message, frozen=True, kw_only=True, tag=True):
     """Ask for :class:`SlotStatus`."""
 
 
+class ReadLog(Message, frozen=True, kw_only=True, tag=True):
+    """Ask for :class:`LogLines`."""
+
+
+class RestorePoll(Message, frozen=True, kw_only=True, tag=True):
+    """How far is the restore? Answered at once with :class:`Transferred`."""
+
+
 class ReadState(Message, frozen=True, kw_only=True, tag=True):
     """Ask for one key's committed state."""
 
@@ -192,6 +200,8 @@ class Finished(Message, frozen=True, kw_only=True, tag=True):
     timers_fired: int
     dropped_rows: int = 0
     """Rows for side outputs that nothing in the job reads."""
+    busy_ms: float = 0.0
+    """How long the slot has worked on it."""
 
 
 class Committed(Message, frozen=True, kw_only=True, tag=True):
@@ -218,6 +228,10 @@ class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
     states: tuple[StateMeta, ...] = ()
     operator_state: FileHandle | None = None
     """None: the job has none."""
+    done_bytes: int = 0
+    """Bytes that are stored."""
+    total_bytes: int = 0
+    """Bytes that there are to store; of a savepoint the size of the state, which its files only come near."""
 
 
 class UserMetric(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +245,15 @@ class UserMetric(msgspec.Struct, frozen=True, kw_only=True):
     sum: float | None = None
     least: float | None = None
     largest: float | None = None
+
+
+class OperatorSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The committed state of one operator in a slot. ``state_rows`` does not count timers."""
+
+    operator: str
+    state_rows: int
+    state_bytes: int
+    timers: int
 
 
 class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
@@ -247,6 +270,20 @@ class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     held_bytes: int = 0
     user_metrics: tuple[UserMetric, ...] = ()
     user_metrics_not_shown: int = 0
+    operators: tuple[OperatorSize, ...] = ()
+
+
+class LogLines(Message, frozen=True, kw_only=True, tag=True):
+    """The last lines of the slot's log, oldest first, without secrets."""
+
+    lines: tuple[str, ...]
+
+
+class Transferred(Message, frozen=True, kw_only=True, tag=True):
+    """Bytes that have come of those that have to come."""
+
+    done_bytes: int
+    total_bytes: int
 
 
 class StateValue(Message, frozen=True, kw_only=True, tag=True):
@@ -268,12 +305,24 @@ Request: TypeAlias = (
     | SnapshotPoll
     | CheckpointDone
     | Status
+    | ReadLog
+    | RestorePoll
     | ReadState
     | Quiesce
     | Stop
 )
 Reply: TypeAlias = (
-    Ok | Failed | FeedAck | Restored | Finished | Committed | SnapshotState | SlotStatus | StateValue
+    Ok
+    | Failed
+    | FeedAck
+    | Restored
+    | Finished
+    | Committed
+    | SnapshotState
+    | SlotStatus
+    | LogLines
+    | Transferred
+    | StateValue
 )
 
 ALLOWED: Final[Mapping[Role, frozenset[type[Message]]]] = {

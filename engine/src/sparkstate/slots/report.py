@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import resource
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from sparkstate import clock
+from sparkstate.backends.base import StateKind, TableStats
 from sparkstate.operators.base import Operator
 from sparkstate.slots import protocol
 from sparkstate.slots.commit_gate import CommitGate
@@ -30,6 +32,8 @@ class Report:
         self._clock = clock_
         self._sizes = (0, 0)
         """Bytes and rows of the state, as of the last time that no commit was at the stores."""
+        self._operators: tuple[protocol.OperatorSize, ...] = ()
+        """As of the same time."""
         self._warned = False
 
     def status(self) -> protocol.SlotStatus:
@@ -39,6 +43,7 @@ class Report:
             if held:
                 stats = [store.stats() for store in list(state.stores.values())]
                 self._sizes = sum(stat.bytes for stat in stats), sum(stat.rows for stat in stats)
+                self._operators = operator_sizes(table for stat in stats for table in stat.tables)
                 state.output.weigh()
         state_bytes, state_rows = self._sizes
         operators = dict(state.operators)
@@ -55,6 +60,7 @@ class Report:
             held_bytes=state.output.size_bytes,
             user_metrics=_user_metrics(operators, self._clock.monotonic()),
             user_metrics_not_shown=sum(operator.metrics.not_shown for operator in operators.values()),
+            operators=self._operators,
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:
@@ -73,6 +79,21 @@ class Report:
             overlays,
             backend.heap_state_bytes,
         )
+
+
+def operator_sizes(tables: Iterable[TableStats]) -> tuple[protocol.OperatorSize, ...]:
+    """The sizes of tables, added up by operator."""
+    rows, size, timers = Counter[str](), Counter[str](), Counter[str]()
+    for spec, count, bytes_ in tables:
+        size[spec.uid] += bytes_
+        if spec.kind in (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS):
+            timers[spec.uid] += count
+        else:
+            rows[spec.uid] += count
+    return tuple(
+        protocol.OperatorSize(operator=uid, state_rows=rows[uid], state_bytes=size[uid], timers=timers[uid])
+        for uid in size
+    )
 
 
 def _user_metrics(operators: Mapping[str, Operator[Any]], now_s: float) -> tuple[protocol.UserMetric, ...]:

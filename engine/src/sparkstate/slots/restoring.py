@@ -16,6 +16,7 @@ from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance, reuse
@@ -40,11 +41,16 @@ _KINDS: Final[Mapping[operator_parts.Mode, str]] = {
 
 
 def restore_shards(
-    plan: SlotPlan, stores: Mapping[int, ShardStore], request: protocol.RestoreShards, directory: Path
+    plan: SlotPlan,
+    stores: Mapping[int, ShardStore],
+    request: protocol.RestoreShards,
+    directory: Path,
+    transfer: Transfer,
 ) -> protocol.Restored:
     """Find or download, and verify, what this slot's shards need, then fill them. Whole shards only: nothing is split.
 
-    ``directory`` takes the files until then; it lies in the slot's folder.
+    ``directory`` takes the files until then; it lies in the slot's folder. ``transfer`` counts the
+    bytes that have arrived.
     """
     base = directory.parent.parent
     if not (request.shards and plan.backend.local_recovery):
@@ -52,7 +58,7 @@ def restore_shards(
     if not request.shards:
         return protocol.Restored(bytes_read=0)
     store = storage.open_made(request.base_url, plan.s3)
-    downloader = Downloader(store, plan.backend.transfer_threads)
+    downloader = Downloader(store, plan.backend.transfer_threads, transfer)
     ahead = ThreadPoolExecutor(_SHARDS_AHEAD, thread_name_prefix="restore")
     opening = ThreadPoolExecutor(_OPENED_AT_ONCE, thread_name_prefix="open")
     try:

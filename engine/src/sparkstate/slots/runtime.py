@@ -35,7 +35,7 @@ class SlotRuntime:
         self.plan = plan
         self._phases = phases_
         self._state = SlotState(plan, directory, clock_)
-        self._epochs = Epochs(self._state, phases_)
+        self._epochs = Epochs(self._state, phases_, clock_)
         jobs = SnapshotJobs()
         self._gate = CommitGate(jobs.all_prepared, clock_)
         worker = SnapshotWorker(plan, directory / "snapshots", clock_, phases_)
@@ -53,6 +53,11 @@ class SlotRuntime:
         self._state.open_operators(request)
         threading.Thread(target=_load_pandas, name="load", daemon=True).start()
         return restored
+
+    def restored_so_far(self) -> protocol.Transferred:
+        """How far :meth:`restore` is; nothing of nothing before it. Takes no lock."""
+        transfer = self._state.transfer
+        return protocol.Transferred(done_bytes=transfer.done_bytes, total_bytes=transfer.total_bytes)
 
     def end(self) -> None:
         """Close the user's functions, before the process ends. The stores stay open: closing would flush them first,

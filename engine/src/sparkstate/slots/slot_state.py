@@ -8,6 +8,7 @@ from typing import Any
 from sparkstate import clock, errors
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.local_state import folders
 from sparkstate.operators import kinds
 from sparkstate.operators.base import Operator
@@ -35,6 +36,8 @@ class SlotState:
         self.operators: dict[str, Operator[Any]] = {}
         """By uid, in topological order."""
         self.budget = EpochBudget(directory / "overlays", self.factory)
+        self.transfer = Transfer()
+        """Of the restore."""
         self.output = HeldOutput(plan, directory / "held")
 
     def restore_stores(self, request: protocol.RestoreShards) -> protocol.Restored:
@@ -44,7 +47,9 @@ class SlotState:
             folder = folders.shard_folder(self.directory / folders.STORES, shard)
             key_groups = plan.key_space.key_groups_of_shard(shard)
             self.stores[shard] = self.factory.create(shard, key_groups, folder)
-        return restore_shards(plan, self.stores, request, self.directory / folders.DOWNLOADS)
+        self.transfer.total_bytes = sum(file.size for handle in request.shards for file in handle.files)
+        downloads = self.directory / folders.DOWNLOADS
+        return restore_shards(plan, self.stores, request, downloads, self.transfer)
 
     def open_operators(self, request: protocol.RestoreShards) -> None:
         """Make the operators with their operator state, and open the user's functions, over restored stores."""

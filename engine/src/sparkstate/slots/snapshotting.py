@@ -14,6 +14,7 @@ from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.known_files import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.checkpoint.operator_parts import OperatorPart
+from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.local_state import folders
@@ -60,6 +61,10 @@ class SnapshotJob:
         self.upload_ms = 0.0
         self.failure: errors.SparkstateError | None = None
         self.ended = threading.Event()
+        self.transfer = Transfer(
+            sum(store.stats().bytes for store in stores.values()) if request.target_url else 0
+        )
+        """Of a savepoint. Its size is known only at its end, so the total is that of the state."""
         self.given_up = threading.Event()
         """The driver no longer wants it: the rest of it is not sent."""
 
@@ -80,6 +85,8 @@ class SnapshotJob:
             failure_reason=self.failure.reason if self.failure else "",
             states=self.states,
             operator_state=self.operator_state,
+            done_bytes=self.transfer.done_bytes,
+            total_bytes=self.transfer.total_bytes,
         )
 
 
@@ -201,7 +208,7 @@ class SnapshotWorker:
             uploader = self._new_uploader(self._savepoint_folder(job))
             try:
                 target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
-                shards = uploader.upload(target, snapshots, given_up=job.given_up)
+                shards = uploader.upload(target, snapshots, given_up=job.given_up, transfer=job.transfer)
                 self._store_operator_state(job, uploader, target)
                 return shards
             finally:

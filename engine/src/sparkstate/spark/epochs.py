@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,37 @@ _REHEARSAL = "sparkstate-rehearsal"
 
 
 @dataclass(frozen=True)
+class OperatorResult:
+    """The part of one operator in an epoch, over all slots."""
+
+    uid: str
+    rows_in: int
+    rows_out: Mapping[str | None, int]
+    """By tag; None: the main output."""
+    late_rows: int
+    dropped_rows: int
+    timers_fired: int
+    busy_ms: float
+    """How long the slot worked on it that worked longest."""
+
+    @classmethod
+    def of(cls, uid: str, replies: Sequence[protocol.Finished]) -> OperatorResult:
+        """From what the slots tell of it."""
+        out = Counter[str]()
+        for reply in replies:
+            out.update(reply.rows_by_tag)
+        return cls(
+            uid=uid,
+            rows_in=sum(reply.rows_in for reply in replies),
+            rows_out={tag or None: rows for tag, rows in out.items()},
+            late_rows=sum(reply.late_rows for reply in replies),
+            dropped_rows=sum(reply.dropped_rows for reply in replies),
+            timers_fired=sum(reply.timers_fired for reply in replies),
+            busy_ms=max((reply.busy_ms for reply in replies), default=0.0),
+        )
+
+
+@dataclass(frozen=True)
 class EpochResult:
     """The outcome of an epoch. ``waited_ms`` is the longest time that a slot's commit waited for a checkpoint."""
 
@@ -47,6 +79,8 @@ class EpochResult:
     held_bytes: int | None = None
     """The most output of file sinks that one slot holds back for the next checkpoint; None: the epoch had nothing to
     commit, so no slot was asked."""
+    operators: tuple[OperatorResult, ...] = ()
+    """None for an epoch without rows and due timers."""
 
 
 @dataclass(frozen=True)
@@ -174,25 +208,19 @@ class EpochRunner:
             self._worked.end(fed.now, self._clock.now_ms())
 
     def _completed(self, fed: FedEpoch) -> EpochResult:
-        totals = [0, 0, 0, 0]
         if fed.nothing:
-            return self._result(fed, totals, 0.0)
+            return self._result(fed, (), 0.0)
         rows_out: dict[tuple[str, str | None], int] = {}
+        results = []
         for uid, each in self._feedings.items():
             slots = fed.slots.get(uid) or self._feed_from_output(each, fed, rows_out)
-            for reply in self._finish(uid, fed, slots):
-                for tag, rows in reply.rows_by_tag.items():
-                    key = (uid, tag or None)
-                    rows_out[key] = rows_out.get(key, 0) + rows
-                if each.operator.upstream is None:
-                    totals[0] += reply.rows_in
-                totals[1] += reply.late_rows
-                totals[2] += reply.timers_fired
-                totals[3] += reply.dropped_rows
+            result = OperatorResult.of(uid, self._finish(uid, fed, slots))
+            rows_out |= {(uid, tag): rows for tag, rows in result.rows_out.items()}
+            results.append(result)
         waited = self._commit(fed.epoch)
         self._call_sinks(fed.epoch, rows_out)
         self._release(fed.epoch)
-        return self._result(fed, totals, waited)
+        return self._result(fed, results, waited)
 
     def _release(self, epoch: int) -> None:
         self._frames.forget(epoch)
@@ -274,19 +302,20 @@ class EpochRunner:
         self._held_bytes = max(reply.held_bytes for reply in replies)
         return max(reply.waited_ms for reply in replies)
 
-    def _result(self, fed: FedEpoch, totals: Sequence[int], waited: float) -> EpochResult:
+    def _result(self, fed: FedEpoch, results: Sequence[OperatorResult], waited: float) -> EpochResult:
         return EpochResult(
             fed.epoch,
-            totals[0],
-            totals[1],
-            totals[2],
-            totals[3],
+            sum(each.rows_in for each in results if self._feedings[each.uid].operator.upstream is None),
+            sum(each.late_rows for each in results),
+            sum(each.timers_fired for each in results),
+            sum(each.dropped_rows for each in results),
             fed.after,
             self._next_event,
             self._next_processing,
             waited,
             (self._clock.monotonic() - fed.started) * 1000,
             None if fed.nothing else self._held_bytes,  # a checkpoint may have subtracted the last figure
+            tuple(results),
         )
 
     def _enter(self, phase: phases.ProcessPhase, epoch: int) -> None:

@@ -28,6 +28,7 @@ _REFUSED_SOURCES = {
     "socket": "it cannot be read again after a failure: use Kafka or files",
 }
 _BOUND_HINTS = {"kafka": "maxOffsetsPerTrigger"}
+_RELATIONS = ("StreamingRelation", "StreamingRelationV2")
 KAFKA_PARTITION = ("topic", "partition")
 """The columns of a Kafka source that tell a row's partition."""
 
@@ -112,6 +113,13 @@ def _attributes(node: Any) -> Iterator[tuple[str, int]]:
         yield str(attribute.name()), int(attribute.exprId().id())
 
 
+def source_formats(frame: DataFrame) -> tuple[str, ...]:
+    """The formats that the frame reads, such as ``kafka``: each once, in the order of the plan. Options and paths are
+    left out, because they may hold credentials."""
+    relations = (n for n in nodes(frame) if n.getClass().getSimpleName() in _RELATIONS)
+    return tuple(dict.fromkeys(_format(str(node.sourceName())) for node in relations))
+
+
 def check_source(frame: DataFrame) -> None:
     """Refuse a source that would lose or repeat rows, with a sentence."""
     if not isinstance(frame, DataFrame) or not hasattr(frame, "_jdf"):
@@ -135,7 +143,7 @@ def check_source(frame: DataFrame) -> None:
             raise errors.SpecInvalid(
                 "the input of sparkstate.keyed holds a stream-stream join; join in a KeyedProcessFunction"
             )
-        if node.getClass().getSimpleName() in ("StreamingRelation", "StreamingRelationV2"):
+        if node.getClass().getSimpleName() in _RELATIONS:
             _check_relation(node)
 
 
@@ -148,7 +156,7 @@ def _check_relation(node: Any) -> None:
         else _scala_map(node.dataSource().options())
     )
     lowered = {key.lower(): str(value) for key, value in options.items()}
-    short = "file" if source.lower().startswith("filesource") else source.split(" ", maxsplit=1)[0].lower()
+    short = _format(source)
     if short in _REFUSED_SOURCES:
         raise errors.SpecInvalid(f"source {short!r} is refused: {_REFUSED_SOURCES[short]}")
     if lowered.get("cleansource", "off").lower() != "off":
@@ -161,6 +169,11 @@ def _check_relation(node: Any) -> None:
         raise errors.SpecInvalid(
             f"source {source!r} has no bound per epoch, so the first epoch after an outage could not fit; set {hint}"
         )
+
+
+def _format(source: str) -> str:
+    """The format in the name that Spark gives a relation."""
+    return "file" if source.lower().startswith("filesource") else source.split(" ", maxsplit=1)[0].lower()
 
 
 def _scala_map(options: Any) -> dict[str, str]:

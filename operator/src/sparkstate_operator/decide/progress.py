@@ -85,6 +85,18 @@ def size(count: int) -> str:
     return str(count)
 
 
+def long_work(document: Mapping[str, Any]) -> str:
+    """The work of a JobStatus that takes long, such as ``restore 120Mi of 1200Mi, 27s left``; empty without one."""
+    return "; ".join(_work(one) for one in (document.get("progress") or ())[:3])
+
+
+def _work(one: Mapping[str, Any]) -> str:
+    name = f" {str(one.get('name'))[:100]}" if one.get("name") else ""
+    done, total, left = one.get("done_bytes") or 0, one.get("total_bytes") or 0, one.get("left_ms")
+    rest = "" if left is None else f", {units.format_duration(max(1, round(left / 1000)) * 1000)} left"
+    return f"{str(one.get('kind'))[:20]}{name} {size(done)} of {size(total)}{rest}"
+
+
 def bump(total: int, seen: int, now: int) -> int:
     """A total over counters that begin anew with each life. ``seen``: the last value that was counted in."""
     return total + (now - seen if now >= seen else now)

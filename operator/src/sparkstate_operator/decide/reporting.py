@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import conditions
+from sparkstate_operator.decide import progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.status import PROGRESS_FIELDS, Condition
 
@@ -17,6 +18,9 @@ def finished(draft: Draft) -> actions.Decision:
     refused = status.get("refused")
     if refused and (draft.wanted is None or refused.get("revision") == status.get("revision")):
         status.pop("refused")
+    # Each look says it anew: nobody else would take away the words of a driver that has ended.
+    report = draft.seen.report
+    draft.put("progress", (progress.long_work(report.document) or None) if report is not None else None)
     status["conditions"] = _conditions(draft)
     old = draft.seen.job.status
     changed = {name for name in {*old, *status} if old.get(name) != status.get(name)}

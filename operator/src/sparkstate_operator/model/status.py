@@ -12,7 +12,7 @@ JobPhase = Literal[
     "Pending", "Starting", "Running", "Upgrading", "Suspending", "Suspended", "Failing",
     "RestoreBlocked", "Failed", "Finished", "Deleting",
 ]  # fmt: skip
-PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage")
+PROGRESS_FIELDS = ("lastCheckpoint", "lastSavepoint", "stateSize", "restarts", "lineage", "progress")
 """The report of a driver that runs. Written at most once a minute unless something else changes too."""
 
 
@@ -148,6 +148,9 @@ class StatefulSparkJobStatus(Model):
     selector: str | None = status_field("Label selector of the job's pods, for the scale subresource.")
     backend: str | None = status_field("State backend that runs.")
     state_size: str | None = status_field("Size of the whole state at the last checkpoint.")
+    progress: str | None = status_field(
+        "Long work of the driver, a restore or a savepoint: bytes done and in all, and the time left."
+    )
     last_checkpoint: Checkpoint | None = status_field("The newest completed checkpoint.")
     last_savepoint: Checkpoint | None = status_field("The newest completed savepoint.")
     last_failure: Failure | None = status_field("The newest failure.")

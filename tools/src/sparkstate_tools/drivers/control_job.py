@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import JsonValue
 
-from sparkstate.control import documents, port
+from sparkstate.control import documents, picture, port
 
 TOKEN = "t0ken-of-the-tests-0123456789abcdef"
 NOW_MS = 1_767_225_600_000
@@ -28,6 +28,9 @@ class InMemoryJob:
         self.history: list[documents.CheckpointInfo] = []
         self.samples: list[port.Sample] = []
         self.own_metrics: list[port.SlotMetric] = []
+        self.drawn = picture.JobGraph()
+        self.points: dict[str, tuple[float | None, ...]] = {}
+        self.logs: dict[str, tuple[str, ...]] = {"driver": ()}
         self.values: dict[tuple[str, str, str], JsonValue] = {}
         self.live = True
         self.ready = True
@@ -98,6 +101,24 @@ class InMemoryJob:
             value=value,
             epoch=self.current.epoch,
         )
+
+    def graph(self) -> picture.JobGraph:
+        return self.drawn
+
+    def series(self, after: int) -> picture.Series:
+        last = max((len(values) for values in self.points.values()), default=0)
+        return picture.Series(
+            started_ms=NOW_MS,
+            period_ms=5000,
+            capacity=720,
+            last=last,
+            until_ms=NOW_MS + last * 5000,
+            **{name: values[after:] for name, values in self.points.items()},
+        )
+
+    def log(self, source: str) -> picture.LogTail | None:
+        lines = self.logs.get(source)
+        return None if lines is None else picture.LogTail(source=source, lines=lines)
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends import base, canonical
-from sparkstate.backends.base import ShardStats, TableChanges, TableSpec
+from sparkstate.backends.base import ShardStats, TableChanges, TableSpec, TableStats
 from sparkstate.backends.hashmap import snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
@@ -85,16 +85,22 @@ class HashMapShardStore:
         """This store never has such work."""
 
     def stats(self) -> ShardStats:
-        rows = total = 0
-        for table in self._tables.values():
-            count = table.rows()
-            rows += count
-            total += _estimate_bytes(table, count)
-        return ShardStats(rows=rows, bytes=total, estimated=True)
+        tables = [_stats(table) for table in self._tables.values()]
+        return ShardStats(
+            rows=sum(table.rows for table in tables),
+            bytes=sum(table.bytes for table in tables),
+            estimated=True,
+            tables=tables,
+        )
 
     def close(self) -> None:
         self._tables.clear()
         self._key_groups.clear()
+
+
+def _stats(table: HashMapTable) -> TableStats:
+    count = table.rows()
+    return TableStats(table.spec, count, _estimate_bytes(table, count))
 
 
 def _estimate_bytes(table: HashMapTable, count: int) -> int:

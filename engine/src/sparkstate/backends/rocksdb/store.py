@@ -13,7 +13,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
+from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
@@ -291,13 +291,17 @@ class RocksDBShardStore:
             self._db.stop_compacting()
 
     def stats(self) -> ShardStats:
-        rows = size = 0
-        for family in self._database().families().values():
-            rows += family.integer("rocksdb.estimate-num-keys")
-            size += family.integer("rocksdb.live-sst-files-size")
-            size += family.integer("rocksdb.cur-size-all-mem-tables")
-        rows += sum(len(table) for _, table in self._heap_tables())
-        return ShardStats(rows=rows, bytes=size, estimated=True)
+        specs = {layout.family_name(spec): spec for spec in self.tables()}
+        tables = [TableStats(spec, len(table), 0) for spec, table in self._heap_tables()]
+        rows, size = sum(table.rows for table in tables), 0
+        for name, family in self._database().families().items():
+            count = family.integer("rocksdb.estimate-num-keys")
+            stored = family.integer("rocksdb.live-sst-files-size")
+            stored += family.integer("rocksdb.cur-size-all-mem-tables")
+            rows, size = rows + count, size + stored
+            if name in specs:
+                tables.append(TableStats(specs[name], count, stored))
+        return ShardStats(rows=rows, bytes=size, estimated=True, tables=tables)
 
     def database(self) -> Database | None:
         """The open database, for the factory's metrics; None before the first use and after ``close``."""

@@ -31,7 +31,7 @@ export function draw(checkpoints, width, onPick) {
 const label = (shown) => `${shown.length} checkpoints: duration, and size of the state against what was uploaded`;
 
 /** A round number at or above `value`: 1, 2 or 5 times a power of ten, or a power of two within a unit of bytes. */
-function ceiling(value, unit, base) {
+export function ceiling(value, unit, base) {
   if (value <= 0) return unit;
   const scale = base === 2 ? 1024 ** Math.floor(Math.log(value) / Math.log(1024)) : 1;
   const power = 10 ** Math.floor(Math.log10(value / scale));

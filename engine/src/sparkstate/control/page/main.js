@@ -4,7 +4,10 @@ import * as api from "./api.js";
 import * as chart from "./chart.js";
 import { byId, say } from "./dom.js";
 import * as format from "./format.js";
+import * as logs from "./logs.js";
+import * as operators from "./operators.js";
 import * as panels from "./panels.js";
+import * as series from "./series.js";
 import * as token from "./token.js";
 
 const REFRESH_MS = 2000;
@@ -13,6 +16,7 @@ const ENDING = ["STOPPING", "FINISHED", "FAILED"];
 const REFUSED = "The token was refused: it is wrong, or belongs to another job or attempt.";
 
 let checkpoints = [];
+let recoveries = [];
 let picked = null;
 let answeredAt = null;
 let timer = null;
@@ -27,9 +31,12 @@ async function refresh() {
   asking = true;
   const used = token.read();
   try {
-    const [status, history] = await Promise.all([api.get("/v1/status"), api.get("/v1/checkpoints")]);
+    const paths = ["/v1/status", "/v1/checkpoints", "/v1/graph"];
+    const [status, history, graph] = await Promise.all(paths.map(api.get));
     answeredAt = Date.now();
     show(status, history);
+    operators.show(graph);
+    await Promise.all([series.refresh(recoveries), logs.refresh(status)]);
   } catch (failure) {
     if (failure.status === 401 && token.read() === used) return askForToken(REFUSED);
     lost(failure);
@@ -42,12 +49,14 @@ async function refresh() {
 
 function show(status, history) {
   checkpoints = history;
+  recoveries = status.recoveries;
   byId("ask").hidden = true;
   byId("job").hidden = false;
   const failed = status.phase === "FAILED" && status.last_failure;
   say(byId("banner"), failed ? `${status.last_failure.reason}: ${status.last_failure.message}` : "", "banner bad");
   panels.header(status);
   panels.tiles(status);
+  panels.progress(status);
   panels.checkpointTable(status, checkpoints);
   panels.slots(status);
   panels.metrics(status);
@@ -138,7 +147,11 @@ byId("ask").addEventListener("submit", (event) => {
 byId("savepoint").addEventListener("click", takeSavepoint);
 addEventListener("hashchange", () => token.takeFromAddress() && refresh());
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
+byId("logs").addEventListener("toggle", refresh);
+byId("log-source").addEventListener("change", refresh);
 new ResizeObserver(drawChart).observe(byId("chart"));
+new ResizeObserver(operators.drawPicture).observe(byId("graph"));
+new ResizeObserver(() => series.draw(recoveries)).observe(byId("series-charts"));
 
 token.takeFromAddress();
 refresh();

@@ -44,6 +44,21 @@ export function tiles(status) {
   );
 }
 
+/** Long work under way, with what is left of it. */
+export function progress(status) {
+  byId("progress").hidden = !status.progress.length;
+  byId("progress-list").replaceChildren(...status.progress.map(work));
+}
+
+function work(one) {
+  const name = one.kind === "restore" ? "Restoring the state" : `Storing savepoint ${one.name}`;
+  const left = one.left_ms === null ? "" : `, ${format.duration(one.left_ms)} left`;
+  const text = `${format.bytes(one.done_bytes)} of ${format.bytes(one.total_bytes)}${left}`;
+  const max = Math.max(one.total_bytes, 1);
+  const bar = html("progress", { max, value: Math.min(one.done_bytes, max), "aria-label": `${name}: ${text}` });
+  return html("li", { "data-progress": one.kind }, html("p", {}, name, html("span", { class: "took" }, text)), bar);
+}
+
 /** Counts beside the chart, and the chart as a table, newest first. */
 export function checkpointTable(status, checkpoints) {
   const counts = [`${format.count(status.checkpoints_completed)} completed`];

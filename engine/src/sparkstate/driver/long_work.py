@@ -1,0 +1,68 @@
+"""Work under way that may take long, in bytes, and the time that is left of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+from sparkstate.clock import Clock
+from sparkstate.control.documents import LongWorkKind, Progress
+
+_KNOWN_S: Final = 1.0
+"""The pace of less than that says nothing."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    since_ms: int
+    began: float
+    done_bytes: int
+    total_bytes: int
+
+
+class LongWork:
+    """Thread-safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._works: dict[tuple[LongWorkKind, str], _Work] = {}
+
+    def note(self, kind: LongWorkKind, done_bytes: int, total_bytes: int, name: str = "") -> None:
+        """So much is done of so much. The first note begins the work. A total that proves too small grows."""
+        now_ms, now = self._clock.now_ms(), self._clock.monotonic()
+        with self._lock:
+            before = self._works.get((kind, name), _Work(now_ms, now, 0, 0))
+            done = max(done_bytes, before.done_bytes)
+            self._works[kind, name] = _Work(before.since_ms, before.began, done, max(total_bytes, done))
+
+    def end(self, kind: LongWorkKind, name: str = "") -> None:
+        """It is over, in whatever way. Ending twice is allowed."""
+        with self._lock:
+            self._works.pop((kind, name), None)
+
+    def documents(self) -> tuple[Progress, ...]:
+        """All that is under way, the oldest first."""
+        now = self._clock.monotonic()
+        with self._lock:
+            works = list(self._works.items())
+        return tuple(
+            Progress(
+                kind=kind,
+                name=name,
+                since_ms=work.since_ms,
+                done_bytes=work.done_bytes,
+                total_bytes=work.total_bytes,
+                left_ms=left_ms(work.done_bytes, work.total_bytes, now - work.began),
+            )
+            for (kind, name), work in works
+        )
+
+
+def left_ms(done_bytes: int, total_bytes: int, elapsed_s: float) -> int | None:
+    """The time left at the pace so far. None while nothing is done, while the pace is that of a moment, and once
+    nothing seems left, because the total was an estimate."""
+    if not 0 < done_bytes < total_bytes or elapsed_s < _KNOWN_S:
+        return None
+    return round((total_bytes - done_bytes) * elapsed_s / done_bytes * 1000)
