@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import rocksdict
 
+from sparkstate.backends.rocksdb import native
 from sparkstate.backends.rocksdb.effective import EffectiveOptions
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.clock import Clock
@@ -29,6 +30,8 @@ class Candidate:
     column: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
     raw: tuple[Raw, ...] = ()
+    spill: Candidate | None = None
+    """What spilled overlays have beyond that."""
 
     def __or__(self, other: Candidate) -> Candidate:
         return Candidate(
@@ -36,6 +39,7 @@ class Candidate:
             {**self.column, **other.column},
             {**self.table, **other.table},
             self.raw + other.raw,
+            (self.spill or Candidate()) | other.spill if other.spill else self.spill,
         )
 
     def applied_to(self, options: EffectiveOptions) -> EffectiveOptions:
@@ -53,18 +57,29 @@ def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 class TrialFactory(RocksDBStoreFactory):
-    """The engine's factory with a candidate's options."""
+    """The engine's factory with a candidate's options; without a candidate, with the engine's own."""
 
     def __init__(
-        self, settings: StateBackendSettings, directory: Path, clock: Clock, candidate: Candidate
+        self, settings: StateBackendSettings, directory: Path, clock: Clock, candidate: Candidate | None
     ) -> None:
         super().__init__(settings, directory, clock)
         self._candidate = candidate
-        self.options = candidate.applied_to(self.options)
+        self._bare = self.options if candidate is None else (BEFORE | candidate).applied_to(self.options)
 
     def _new_options(self) -> tuple[Any, list[Any]]:
-        options, caches = super()._new_options()
-        for change in self._candidate.raw:
+        if self._candidate is None:
+            return super()._new_options()
+        return self._built(self._bare, self._candidate.raw)
+
+    def _new_spill_options(self) -> tuple[Any, list[Any]]:
+        if self._candidate is None:
+            return super()._new_spill_options()
+        spill = self._candidate.spill or Candidate()
+        return self._built(spill.applied_to(self._bare), self._candidate.raw + spill.raw)
+
+    def _built(self, chosen: EffectiveOptions, raw: Iterable[Raw]) -> tuple[Any, list[Any]]:
+        options, caches = native.build_options(chosen, self._memory, bool(self._metric_names))
+        for change in raw:
             change(options)
         return options, caches
 
@@ -94,7 +109,17 @@ def _blobs(least: int, collect: bool = True) -> Candidate:
 
 
 BLOOM = Candidate(table={"bloom_bits_per_key": 10.0, "bloom_block_based": False})
-NO_BLOOM = Candidate(table={"bloom_bits_per_key": None})
+BEFORE = Candidate(
+    column={"compaction_style": "UNIVERSAL", "level_zero_file_num_compaction_trigger": 8},
+    table={
+        "bloom_bits_per_key": None,
+        "two_level_index": None,
+        "partition_filters": None,
+        "pin_top_level_index_and_filter": None,
+        "block_size": 4 * KIB,
+    },
+) | Candidate(column={"compression_per_level": ("SNAPPY",)})
+"""The defaults before RFC 0040. Every candidate adds to them."""
 PARTITIONED = Candidate(
     table={"two_level_index": True, "partition_filters": True, "pin_top_level_index_and_filter": True}
 )
@@ -119,9 +144,11 @@ def _trigger(files: int) -> Candidate:
     return Candidate(column={"level_zero_file_num_compaction_trigger": files})
 
 
-CANDIDATES: Mapping[str, Candidate] = {
+CANDIDATES: Mapping[str, Candidate | None] = {
+    "the defaults": None,
+    "as it was": Candidate(),
     "as it is": Candidate(),
-    "without bloom": NO_BLOOM,
+    "block 2k": _block(2),
     "bloom": BLOOM,
     "bloom 5": Candidate(table={"bloom_bits_per_key": 5.0}),
     "bloom 16": Candidate(table={"bloom_bits_per_key": 16.0}),
@@ -152,5 +179,9 @@ CANDIDATES: Mapping[str, Candidate] = {
     "blobs 256, not collected": _blobs(256, collect=False),
     "direct reads": Candidate(db={"use_direct_reads": True}),
     "row cache": Candidate(raw=(lambda options: options.set_row_cache(rocksdict.Cache(2 * MIB)),)),
-    "hyper clock": Candidate(),
+    "bloom, spills bare": BLOOM | Candidate(spill=_compression("NO")),
+    "bloom, spills trigger 32": BLOOM | Candidate(spill=_trigger(32)),
+    "bloom, spills not merged": BLOOM | Candidate(spill=Candidate(column={"compaction_style": "NONE"})),
+    "bloom, spills bare, 32": BLOOM | Candidate(spill=_trigger(32) | _compression("NO")),
+    "bloom in spills": Candidate(spill=BLOOM),
 }
