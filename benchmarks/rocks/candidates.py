@@ -18,8 +18,8 @@ from sparkstate.settings import StateBackendSettings
 
 KIB = 1024
 MIB = 1024 * KIB
-Raw = Callable[[Any], None]
-"""Sets what the engine has no name for, on rocksdict's own options."""
+Raw = Callable[[Any, Any], None]
+"""Sets what the engine has no name for, on rocksdict's own options; the slot's cache comes second."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ class TrialFactory(RocksDBStoreFactory):
     def _built(self, chosen: EffectiveOptions, raw: Iterable[Raw]) -> tuple[Any, list[Any]]:
         options, caches = native.build_options(chosen, self._memory, bool(self._metric_names))
         for change in raw:
-            change(options)
+            change(options, self._memory.cache)
         return options, caches
 
 
 def _call(name: str, *arguments: Any) -> Raw:
-    return lambda options: getattr(options, name)(*arguments)
+    return lambda options, _cache: getattr(options, name)(*arguments)
 
 
 def _universal(**values: int) -> Raw:
-    def change(options: Any) -> None:
+    def change(options: Any, _cache: Any) -> None:
         universal = rocksdict.UniversalCompactOptions()
         for name, value in values.items():
             setattr(universal, name, value)
@@ -147,7 +147,6 @@ def _trigger(files: int) -> Candidate:
 CANDIDATES: Mapping[str, Candidate | None] = {
     "the defaults": None,
     "as it was": Candidate(),
-    "as it is": Candidate(),
     "block 2k": _block(2),
     "bloom": BLOOM,
     "bloom 5": Candidate(table={"bloom_bits_per_key": 5.0}),
@@ -162,6 +161,7 @@ CANDIDATES: Mapping[str, Candidate | None] = {
     "no compression": _compression("NO"),
     "lz4": _compression("LZ4"),
     "zstd below": Candidate(raw=(_call("set_bottommost_compression_type", rocksdict.DBCompressionType.zstd()),)),
+    "zstd": _compression("ZSTD"),
     "lz4, zstd below": _compression("LZ4")
     | Candidate(raw=(_call("set_bottommost_compression_type", rocksdict.DBCompressionType.zstd()),)),
     "trigger 4": _trigger(4),
@@ -178,10 +178,11 @@ CANDIDATES: Mapping[str, Candidate | None] = {
     "blobs 4096": _blobs(4096),
     "blobs 256, not collected": _blobs(256, collect=False),
     "direct reads": Candidate(db={"use_direct_reads": True}),
-    "row cache": Candidate(raw=(lambda options: options.set_row_cache(rocksdict.Cache(2 * MIB)),)),
+    "row cache": Candidate(raw=(lambda options, cache: options.set_row_cache(cache),)),
     "bloom, spills bare": BLOOM | Candidate(spill=_compression("NO")),
     "bloom, spills trigger 32": BLOOM | Candidate(spill=_trigger(32)),
     "bloom, spills not merged": BLOOM | Candidate(spill=Candidate(column={"compaction_style": "NONE"})),
     "bloom, spills bare, 32": BLOOM | Candidate(spill=_trigger(32) | _compression("NO")),
     "bloom in spills": Candidate(spill=BLOOM),
+    "bloom partitioned, spills bare, 32": BLOOM | PARTITIONED | Candidate(spill=_trigger(32) | _compression("NO")),
 }

@@ -153,7 +153,9 @@ OWN_KEYS: Mapping[str, tuple[Callable[[str, str], Any], str]] = MappingProxyType
         "bloom-filter.bits-per-key": (_float, "10.0"),
         "bloom-filter.block-based-mode": (parse_bool, "false"),
         "timer-service.cache-size": (_positive_int, "128"),
-        "memory.partitioned-index-filters": (parse_bool, "false"),
+        # Flink's is false. Where not all indexes and filters fit in the cache, a read would bring in those of whole
+        # files (RFC 0040).
+        "memory.partitioned-index-filters": (parse_bool, "true"),
         "metrics.column-family-as-variable": (parse_bool, "false"),
     }
 )
