@@ -43,6 +43,11 @@ _BASE_COLUMN: Mapping[str, Any] = {
     "level_zero_stop_writes_trigger": 40,
 }
 
+MANAGED = frozenset(
+    {"write_buffer_size", "max_write_buffer_number", "min_write_buffer_number_to_merge", "block_cache_size"}
+)
+"""Options of Flink's keys that managed or fixed memory decides, whatever else was said."""
+
 # An overlay on disk lives until the end of its epoch, and is read through once. So its files are hardly worth merging or
 # making smaller; a merge of many keeps their number in bounds.
 _SPILL_COLUMN: Mapping[str, Any] = {
