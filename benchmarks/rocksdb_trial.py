@@ -1,7 +1,7 @@
 """Which options of RocksDB pay where the state is larger than memory? Candidates in turn, each in a process of its own.
 
     python benchmarks/rocksdb_trial.py                                  the candidates of RFC 0040 on the load `large`
-    python benchmarks/rocksdb_trial.py --only 'as it is' bloom --rounds 5
+    python benchmarks/rocksdb_trial.py --only 'as it was' 'the defaults' --rounds 5
     python benchmarks/rocksdb_trial.py --way slot --value 512           with the operator, and overlays on disk
     python benchmarks/rocksdb_trial.py --value 16384 --times 10 --checkpoints
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -37,15 +38,10 @@ SHOWN = ("cpu", "compact", "flush", "read", "written", "write amp", "space amp",
 def run(candidate: str, load: Load) -> dict[str, float]:
     """One life in a process of its own."""
     command = [sys.executable, __file__, "--one", candidate, json.dumps(dataclasses.asdict(load))]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=_environment())
+    environment = {**os.environ, **allocation.ENVIRONMENT}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     found: dict[str, float] = json.loads(done.stdout)
     return found
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, **allocation.ENVIRONMENT}
 
 
 def compare(names: Sequence[str], load: Load, rounds: int, hits: bool) -> dict[str, dict[str, float]]:
@@ -98,7 +94,9 @@ def main() -> None:
         return
     names = {field.name for field in dataclasses.fields(Load)} - {"statistics"}
     load = Load(**{name: value for name, value in vars(arguments).items() if name in names})
-    print(f"{load.keys:,} keys of {load.value} bytes, {load.epochs} epochs of {load.epoch_rows:,} rows; {load}\n")
+    print(
+        f"{load.keys:,} keys of {load.value} bytes, {load.epochs} epochs of {load.epoch_rows:,} rows; {load}\n"
+    )
     print(table(compare(arguments.only, load, arguments.rounds, arguments.hits)))
 
 

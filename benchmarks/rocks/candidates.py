@@ -124,7 +124,10 @@ PARTITIONED = Candidate(
     table={"two_level_index": True, "partition_filters": True, "pin_top_level_index_and_filter": True}
 )
 HASH = Candidate(
-    table={"data_block_index_type": rocksdict.DataBlockIndexType.binary_and_hash(), "data_block_hash_ratio": 0.75}
+    table={
+        "data_block_index_type": rocksdict.DataBlockIndexType.binary_and_hash(),
+        "data_block_hash_ratio": 0.75,
+    }
 )
 
 
@@ -160,7 +163,9 @@ CANDIDATES: Mapping[str, Candidate | None] = {
     "hash index": HASH,
     "no compression": _compression("NO"),
     "lz4": _compression("LZ4"),
-    "zstd below": Candidate(raw=(_call("set_bottommost_compression_type", rocksdict.DBCompressionType.zstd()),)),
+    "zstd below": Candidate(
+        raw=(_call("set_bottommost_compression_type", rocksdict.DBCompressionType.zstd()),)
+    ),
     "zstd": _compression("ZSTD"),
     "lz4, zstd below": _compression("LZ4")
     | Candidate(raw=(_call("set_bottommost_compression_type", rocksdict.DBCompressionType.zstd()),)),
@@ -184,5 +189,7 @@ CANDIDATES: Mapping[str, Candidate | None] = {
     "bloom, spills not merged": BLOOM | Candidate(spill=Candidate(column={"compaction_style": "NONE"})),
     "bloom, spills bare, 32": BLOOM | Candidate(spill=_trigger(32) | _compression("NO")),
     "bloom in spills": Candidate(spill=BLOOM),
-    "bloom partitioned, spills bare, 32": BLOOM | PARTITIONED | Candidate(spill=_trigger(32) | _compression("NO")),
+    "bloom partitioned, spills bare, 32": BLOOM
+    | PARTITIONED
+    | Candidate(spill=_trigger(32) | _compression("NO")),
 }

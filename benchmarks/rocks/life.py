@@ -1,4 +1,4 @@
-"""One slot's life with one candidate's options, in this process: fill the state, change random keys, count what it takes.
+"""One slot's life with one candidate's options, in this process: fill the state, change random keys, count.
 
 ``way`` ``store``: an epoch's keys are read with sorted multi-gets and written in one commit. ``slot``: a real operator
 does the same record by record, and what the epoch changes goes to disk where it exceeds its share of the memory.
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from rocks import usage
 from rocks.candidates import CANDIDATES, TrialFactory
-
 from sparkstate import columns
 from sparkstate.backends.base import StateKind, TableChanges, TableSpec
 from sparkstate.clock import SystemClock
@@ -66,7 +66,7 @@ class Load:
 
 
 class Values:
-    """Payloads: slices of noise, or text in which only numbers differ (a fifth of its size under zstd)."""
+    """Payloads: slices of noise, or of text in which only numbers differ."""
 
     def __init__(self, load: Load) -> None:
         chance = random.Random(1)

@@ -30,7 +30,9 @@ def values_of(store: ShardStore, count: int) -> list[object]:
 
 
 @pytest.mark.parametrize("predefined", ["DEFAULT", HIGH_MEM])
-@pytest.mark.parametrize(("options", "policy"), [({}, "bloomfilter"), (WITHOUT, "nullptr")], ids=["on", "off"])
+@pytest.mark.parametrize(
+    ("options", "policy"), [({}, "bloomfilter"), (WITHOUT, "nullptr")], ids=["on", "off"]
+)
 def test_files_have_a_bloom_filter_unless_the_key_says_no(make_slot, predefined, options, policy):
     store = make_slot(predefined_options=predefined, options=options).store()
     commit(store, cells.values({1: 1}))

@@ -73,7 +73,9 @@ def explain(
         click.echo("\nRocksDB, by the keys of spec.stateBackend.options")
         output.table(("KEY", "VALUE", "ORIGIN"), native)
         if resolved.settings.backend.options_factory:
-            click.echo(f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it")
+            click.echo(
+                f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it"
+            )
     for notice in resolved.notices:
         click.echo(f"\nnote: {notice}")
 
@@ -116,7 +118,9 @@ def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[s
                 for part in memory.parts
             ],
         },
-        **({"rocksdb": _by_key(native)} if (native := _native_options(resolved.settings)) is not None else {}),
+        **(
+            {"rocksdb": _by_key(native)} if (native := _native_options(resolved.settings)) is not None else {}
+        ),
         "notices": resolved.notices,
     }
 

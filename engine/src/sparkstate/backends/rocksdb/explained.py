@@ -34,7 +34,9 @@ def rows(settings: StateBackendSettings) -> list[tuple[str, str, str]]:
         (name, _text(parts[key.part].get(key.option)), origin(name, key.part, key.option))
         for name, key in keys.KEYS.items()
     ]
-    return found + [(name, _text(value), "options" if name in named else DEFAULT) for name, value in own.items()]
+    return found + [
+        (name, _text(value), "options" if name in named else DEFAULT) for name, value in own.items()
+    ]
 
 
 def _text(value: Any) -> str:
