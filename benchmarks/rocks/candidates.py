@@ -182,6 +182,7 @@ CANDIDATES: Mapping[str, Candidate | None] = {
     "blobs 256": _blobs(256),
     "blobs 4096": _blobs(4096),
     "blobs 256, not collected": _blobs(256, collect=False),
+    "bloom partitioned, blobs 256": BLOOM | PARTITIONED | _blobs(256),
     "direct reads": Candidate(db={"use_direct_reads": True}),
     "row cache": Candidate(raw=(lambda options, cache: options.set_row_cache(cache),)),
     "bloom, spills bare": BLOOM | Candidate(spill=_compression("NO")),

@@ -48,8 +48,8 @@ MANAGED = frozenset(
 )
 """Options of Flink's keys that managed or fixed memory decides, whatever else was said."""
 
-# An overlay on disk lives until the end of its epoch, and is read through once. So its files are not worth compressing or
-# merging; merges of many keep their number in bounds.
+# An overlay on disk lives until the end of its epoch, and is read through once. Its files are not worth compressing
+# or merging; merges of many keep their number in bounds.
 _SPILL_COLUMN: Mapping[str, Any] = {
     "compression_per_level": ("NO",),
     "level_zero_file_num_compaction_trigger": 32,
@@ -72,7 +72,7 @@ class EffectiveOptions:
     """Those of ``column`` that the job decided, by a predefined set, a key or its factory."""
 
     def of_spills(self) -> EffectiveOptions:
-        """The options of overlays on disk, whose files are short-lived. What the job decided holds for them too."""
+        """The options of overlays on disk, whose files are short-lived. The job's own choices hold for them too."""
         ours = {name: value for name, value in _SPILL_COLUMN.items() if name not in self.chosen}
         return dataclasses.replace(self, column={**self.column, **ours})
 
