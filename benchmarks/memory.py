@@ -82,11 +82,17 @@ def backend(options: argparse.Namespace) -> StateBackendSettings:
     return StateBackendSettings(type="rocksdb", managed_memory_bytes=options.budget_mib * MIB)
 
 
+def storage(folder: Path) -> str:
+    """A new one for checkpoints, with the folder that a driver makes before it starts a slot."""
+    (folder / slot_process.LINEAGE).mkdir(parents=True)
+    return str(folder)
+
+
 def bare_interpreter(options: argparse.Namespace, scratch: Path) -> int:
     """Resident bytes of a configured slot process that has no state: one row was fed, so that all is imported."""
     slot = SlotProcess(scratch / "bare")
     try:
-        slot.configure(backend(options), str(scratch / "bare-storage"), options.payload)
+        slot.configure(backend(options), storage(scratch / "bare-storage"), options.payload)
         slot.restore()
         slot.epoch(0, slot_process.batches(np.arange(1), 0))
         slot.snapshot(1, 0, -1)
@@ -154,7 +160,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """One run."""
     bare = bare_interpreter(options, scratch)
     slot = SlotProcess(scratch / "slot")
-    slot.configure(backend(options), str(scratch / "storage"), options.payload)
+    slot.configure(backend(options), storage(scratch / "storage"), options.payload)
     slot.restore()
     sampler = Sampler(slot)
     try:

@@ -91,3 +91,17 @@ class NeverDone(RocksDBOptionsFactory):
         for option in ("file_num_compaction", "slowdown_writes", "stop_writes"):
             current_options.set(f"level_zero_{option}_trigger", 10_000)
         return current_options
+
+
+class WithoutFilter(RocksDBOptionsFactory):
+    """Files without a Bloom filter."""
+
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
+        return current_options
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        return current_options.set_table_format_config(BlockBasedTableConfig().set_bloom_bits_per_key(0.0))

@@ -58,6 +58,25 @@ def test_explain_says_for_which_backend_the_memory_is_reckoned(capsys, manifest:
     assert json.loads(capsys.readouterr().out)["memory"]["backend"] == "hashmap"
 
 
+def test_explain_shows_the_options_of_rocksdb_and_who_decided_them(capsys, manifest: Path) -> None:
+    backend = {"type": "rocksdb", "options": {"state.backend.rocksdb.use-bloom-filter": "false"}}
+    given = [f"--set=spec.stateBackend={json.dumps(backend)}"]
+    assert main.main(["explain", str(manifest), *given]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["use-bloom-filter", "false", "options"] in table
+    assert ["memory.partitioned-index-filters", "true", "built-in"] in table
+    assert main.main(["explain", str(manifest), *given, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["rocksdb"]
+    assert told["use-bloom-filter"] == {"value": "false", "origin": "options"}
+
+
+def test_explain_says_nothing_of_rocksdb_where_state_is_elsewhere(capsys, manifest: Path) -> None:
+    assert main.main(["explain", str(manifest)]) == 0
+    assert "RocksDB" not in capsys.readouterr().out
+    assert main.main(["explain", str(manifest), "-o", "json"]) == 0
+    assert "rocksdb" not in json.loads(capsys.readouterr().out)
+
+
 def test_an_unknown_command_is_wrong_usage(capsys) -> None:
     assert main.main(["fly"]) == 2
     assert "No such command 'fly'" in capsys.readouterr().err

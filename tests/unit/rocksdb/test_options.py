@@ -53,7 +53,7 @@ def parts(store):
 # ---- the four predefined sets, as RocksDB got them
 
 
-def test_default_is_flinks_defaults_but_for_compaction_and_never_syncs(make_slot):
+def test_default_is_flinks_defaults_but_for_compaction_and_filter_and_never_syncs(make_slot):
     db, column, table = parts(make_slot(**UNMANAGED).store())
     assert db["use_fsync"] == "false"
     assert (db["max_background_jobs"], db["max_open_files"]) == ("2", "-1")
@@ -66,7 +66,7 @@ def test_default_is_flinks_defaults_but_for_compaction_and_never_syncs(make_slot
     assert column["write_buffer_size"] == str(64 * MIB)
     assert (column["max_write_buffer_number"], column["min_write_buffer_number_to_merge"]) == ("2", "1")
     assert (table["block_size"], table["metadata_block_size"]) == ("4096", "4096")
-    assert table["filter_policy"] == "nullptr"
+    assert table["filter_policy"] == "bloomfilter"
 
 
 def test_spinning_disk_optimized_reaches_rocksdb(make_slot):
@@ -108,7 +108,7 @@ def test_the_bloom_filter_of_high_mem_takes_bits_and_mode_from_the_keys():
     assert (chosen.table["bloom_bits_per_key"], chosen.table["bloom_block_based"]) == (14.5, True)
     default = resolve(predefined_options="SPINNING_DISK_OPTIMIZED_HIGH_MEM")
     assert (default.table["bloom_bits_per_key"], default.table["bloom_block_based"]) == (10.0, False)
-    assert "bloom_bits_per_key" not in resolve().table
+    assert resolve().table["bloom_bits_per_key"] == 10.0
 
 
 def test_an_unknown_predefined_set_is_refused_with_the_choices():

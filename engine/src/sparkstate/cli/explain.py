@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sparkstate import manifest, sizing
+from sparkstate.backends.rocksdb import explained
 from sparkstate.cli import manifests, output
 from sparkstate.settings import JobSettings
 from sparkstate.sizing import text
@@ -77,8 +78,20 @@ def explain(
         f"for the state backend {resolved.settings.backend.type}; one that the job's code sets (set_state_backend) "
         "is known only when it runs"
     )
+    if (native := _native_options(resolved.settings)) is not None:
+        click.echo("\nRocksDB, by the keys of spec.stateBackend.options")
+        output.table(("KEY", "VALUE", "ORIGIN"), native)
+        if resolved.settings.backend.options_factory:
+            click.echo(
+                f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it"
+            )
     for notice in resolved.notices:
         click.echo(f"\nnote: {notice}")
+
+
+def _native_options(settings: JobSettings) -> list[tuple[str, str, str]] | None:
+    """The effective options of RocksDB; None for the other backend."""
+    return explained.rows(settings.backend) if settings.backend.type == "rocksdb" else None
 
 
 def _show_estimate(needed: sizing.Estimate, settings: JobSettings, form: str) -> None:
@@ -114,5 +127,12 @@ def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[s
                 for part in memory.parts
             ],
         },
+        **(
+            {"rocksdb": _by_key(native)} if (native := _native_options(resolved.settings)) is not None else {}
+        ),
         "notices": resolved.notices,
     }
+
+
+def _by_key(rows: list[tuple[str, str, str]]) -> dict[str, Any]:
+    return {key: {"value": value, "origin": origin} for key, value, origin in rows}

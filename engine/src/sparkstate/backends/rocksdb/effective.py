@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass
@@ -42,6 +43,20 @@ _BASE_COLUMN: Mapping[str, Any] = {
     "level_zero_stop_writes_trigger": 40,
 }
 
+MANAGED = frozenset(
+    {"write_buffer_size", "max_write_buffer_number", "min_write_buffer_number_to_merge", "block_cache_size"}
+)
+"""Options of Flink's keys that managed or fixed memory decides, whatever else was said."""
+
+# An overlay on disk lives until the end of its epoch, and is read through once. Its files are not worth compressing
+# or merging; merges of many keep their number in bounds.
+_SPILL_COLUMN: Mapping[str, Any] = {
+    "compression_per_level": ("NO",),
+    "level_zero_file_num_compaction_trigger": 32,
+    "level_zero_slowdown_writes_trigger": 64,
+    "level_zero_stop_writes_trigger": 96,
+}
+
 
 @dataclass(frozen=True)
 class EffectiveOptions:
@@ -53,6 +68,13 @@ class EffectiveOptions:
     write_batch_bytes: int
     timer_cache_size: int
     notices: tuple[str, ...]
+    chosen: frozenset[str] = frozenset()
+    """Those of ``column`` that the job decided, by a predefined set, a key or its factory."""
+
+    def of_spills(self) -> EffectiveOptions:
+        """The options of overlays on disk, whose files are short-lived. The job's own choices hold for them too."""
+        ours = {name: value for name, value in _SPILL_COLUMN.items() if name not in self.chosen}
+        return dataclasses.replace(self, column={**self.column, **ours})
 
 
 def resolve(
@@ -65,6 +87,9 @@ def resolve(
     parsed = keys.parse(settings.options)
     db, column = DBOptions(_BASE), ColumnFamilyOptions(_BASE_COLUMN)
     _record(db, column, keys.defaults())
+    default = column.values()
+    column.table.set("bloom_bits_per_key", parsed.own["bloom-filter.bits-per-key"])
+    column.table.set("bloom_block_based", parsed.own["bloom-filter.block-based-mode"])
     predefined.apply(
         settings.predefined_options,
         db,
@@ -73,11 +98,11 @@ def resolve(
         parsed.own["bloom-filter.block-based-mode"],
     )
     _record(db, column, parsed.given)
-    if parsed.own["use-bloom-filter"]:
-        column.table.set("bloom_bits_per_key", parsed.own["bloom-filter.bits-per-key"])
-        column.table.set("bloom_block_based", parsed.own["bloom-filter.block-based-mode"])
+    if not parsed.own["use-bloom-filter"]:  # a key counts more than a predefined set
+        column.table.set("bloom_bits_per_key", 0.0)
     if factory is not None:
         db, column = _ask(factory, settings, db, column, handles_to_close)
+    chosen = {name for name, value in column.values().items() if default.get(name) != value}
     if plan.bounded:
         _manage(plan, column, partitioned=parsed.own["memory.partitioned-index-filters"])
     return EffectiveOptions(
@@ -87,6 +112,7 @@ def resolve(
         write_batch_bytes=parsed.own["write-batch-size"],
         timer_cache_size=parsed.own["timer-service.cache-size"],
         notices=plan.notices + parsed.notices + _foreign_notices(parsed, factory),
+        chosen=frozenset(chosen | parsed.given["column"].keys()),
     )
 
 

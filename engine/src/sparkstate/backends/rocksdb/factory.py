@@ -75,6 +75,7 @@ class RocksDBStoreFactory:
             effective.load_options_factory(settings.options_factory) if settings.options_factory else None
         )
         self.options = effective.resolve(settings, self.plan, user_factory, self._handles_to_close)
+        self._spill_options = self.options.of_spills()
         for notice in self.options.notices:
             _log.warning("%s", notice)
         self._memory = native.SlotMemory(self.plan)
@@ -112,7 +113,7 @@ class RocksDBStoreFactory:
             stores,
             shard_of,
             directory,
-            new_options=self._new_options,
+            new_options=self._new_spill_options,
             write_batch_bytes=options.write_batch_bytes,
             row_limit=options.row_limit,
             clock=self._clock,
@@ -143,7 +144,13 @@ class RocksDBStoreFactory:
         )
 
     def _new_options(self) -> tuple[Any, list[Any]]:
-        return native.build_options(self.options, self._memory, metrics.needs_statistics(self._metric_names))
+        return self._build(self.options)
+
+    def _new_spill_options(self) -> tuple[Any, list[Any]]:
+        return self._build(self._spill_options)
+
+    def _build(self, options: effective.EffectiveOptions) -> tuple[Any, list[Any]]:
+        return native.build_options(options, self._memory, metrics.needs_statistics(self._metric_names))
 
     def _make_room(self) -> None:
         """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to them.

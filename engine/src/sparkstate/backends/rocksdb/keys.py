@@ -148,11 +148,14 @@ KEYS: Mapping[str, ConfigurableKey] = MappingProxyType(
 OWN_KEYS: Mapping[str, tuple[Callable[[str, str], Any], str]] = MappingProxyType(
     {
         "write-batch-size": (parse_bytes, "2mb"),
-        "use-bloom-filter": (parse_bool, "false"),
+        # Flink's is false. Most files that a read looks into do not have its key (RFC 0040).
+        "use-bloom-filter": (parse_bool, "true"),
         "bloom-filter.bits-per-key": (_float, "10.0"),
         "bloom-filter.block-based-mode": (parse_bool, "false"),
         "timer-service.cache-size": (_positive_int, "128"),
-        "memory.partitioned-index-filters": (parse_bool, "false"),
+        # Flink's is false. Where not all indexes and filters fit in the cache, a read would bring in those of whole
+        # files (RFC 0040).
+        "memory.partitioned-index-filters": (parse_bool, "true"),
         "metrics.column-family-as-variable": (parse_bool, "false"),
     }
 )

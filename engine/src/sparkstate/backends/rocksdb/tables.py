@@ -71,13 +71,15 @@ class RocksValueTable(RocksTable):
         rows = self.codec.rows(kgs, cells)
         # In the order of the rows neighbours come from the same block.
         order = sorted(range(len(rows)), key=rows.__getitem__)
-        found = self.family.get_many([rows[index] for index in order])
-        decode = self._decode
         values: list[Any] = [None] * len(rows)
-        for index, data in zip(order, found, strict=True):
-            if data is not None:
-                values[index] = decode(data)
+        for index, value in zip(order, self.get_rows([rows[index] for index in order]), strict=True):
+            values[index] = value
         return values
+
+    def get_rows(self, rows: list[bytes]) -> list[Any]:
+        """The values of encoded row keys, which should be sorted."""
+        decode = self._decode
+        return [None if data is None else decode(data) for data in self.family.get_many(rows)]
 
     def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
         """The values of whole-number keys in the default namespace, and whether there is one."""
