@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TimeDomain,
         TimerService,
     )
+    from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
     from sparkstate.spark.stream import keyed, set_state_backend
@@ -39,10 +40,13 @@ _HOMES = {
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
+    "FilterFunction": "sparkstate.keyed_functions.per_record",
+    "FlatMapFunction": "sparkstate.keyed_functions.per_record",
     "HashMapStateBackend": "sparkstate.state_backend",
     "KeyedBatchFunction": "sparkstate.batches.functions",
     "KeyedProcessFunction": "sparkstate.functions",
     "ListStateDescriptor": "sparkstate.state.descriptors",
+    "MapFunction": "sparkstate.keyed_functions.per_record",
     "MapStateDescriptor": "sparkstate.state.descriptors",
     "OutputTag": "sparkstate.functions",
     "ReduceFunction": "sparkstate.functions",
@@ -62,10 +66,13 @@ __all__ = [
     "AggregatingStateDescriptor",
     "EmbeddedRocksDBStateBackend",
     "FileSink",
+    "FilterFunction",
+    "FlatMapFunction",
     "HashMapStateBackend",
     "KeyedBatchFunction",
     "KeyedProcessFunction",
     "ListStateDescriptor",
+    "MapFunction",
     "MapStateDescriptor",
     "OutputTag",
     "ReduceFunction",

@@ -252,9 +252,14 @@ def arrow_schema(struct: T.StructType) -> pa.Schema:
 
 def input_type(declared: graph.Graph, operator: graph.Operator) -> T.StructType:
     """The columns that an operator's rows have."""
-    if operator.upstream is None:
+    return stream_type(declared, operator.upstream)
+
+
+def stream_type(declared: graph.Graph, upstream: tuple[str, str | None] | None) -> T.StructType:
+    """The columns of an operator's output; None: of the sources."""
+    if upstream is None:
         return declared.sources[0].frame.schema
-    return output_type(declared, *operator.upstream)
+    return output_type(declared, *upstream)
 
 
 def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructType:

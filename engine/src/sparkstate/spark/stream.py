@@ -12,10 +12,12 @@ from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, plans
+from sparkstate.spark.keyed_methods import KeyedMethods
 from sparkstate.state_backend import StateBackend, from_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
@@ -142,13 +144,16 @@ def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str
 
 
 @dataclass(frozen=True)
-class KeyedStream:
+class KeyedStream(KeyedMethods):
     """A stream partitioned by key; ``process`` puts an operator on it."""
 
     _graph: graph.Graph
     _upstream: tuple[str, str | None] | None
     _keys: tuple[str, ...]
     _event_time: str | None
+
+    def _columns(self) -> StructType:
+        return plans.stream_type(self._graph, self._upstream)
 
     def process(
         self,
