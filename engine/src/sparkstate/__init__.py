@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.functions import (
         AggregateFunction,
+        KeyedCoProcessFunction,
         KeyedProcessFunction,
         OutputTag,
         ReduceFunction,
@@ -44,6 +45,7 @@ _HOMES = {
     "FlatMapFunction": "sparkstate.keyed_functions.per_record",
     "HashMapStateBackend": "sparkstate.state_backend",
     "KeyedBatchFunction": "sparkstate.batches.functions",
+    "KeyedCoProcessFunction": "sparkstate.functions",
     "KeyedProcessFunction": "sparkstate.functions",
     "ListStateDescriptor": "sparkstate.state.descriptors",
     "MapFunction": "sparkstate.keyed_functions.per_record",
@@ -70,6 +72,7 @@ __all__ = [
     "FlatMapFunction",
     "HashMapStateBackend",
     "KeyedBatchFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListStateDescriptor",
     "MapFunction",

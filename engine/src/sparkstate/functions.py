@@ -37,6 +37,7 @@ __all__ = [
     "Context",
     "Counter",
     "Distribution",
+    "KeyedCoProcessFunction",
     "KeyedFunction",
     "KeyedProcessFunction",
     "Meter",
@@ -278,6 +279,8 @@ class KeyedFunction:
     """The user's code on a keyed stream, whatever it is called with. An author extends a kind of it:
     ``KeyedProcessFunction`` or ``KeyedBatchFunction``."""
 
+    inputs: ClassVar[int] = 1
+    """How many streams it is called with the rows of."""
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
 
@@ -295,6 +298,37 @@ class KeyedProcessFunction(KeyedFunction):
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
         """Called for every record, ``value`` being a row with the columns as attributes. Yields output rows."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_element")
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
+
+    def close(self) -> None:
+        """Called once at the end, also after a failure."""
+
+
+class KeyedCoProcessFunction(KeyedFunction):
+    """The user's code for the records of two keyed streams with the same keys. State and timers of a key are the same
+    for both."""
+
+    Context: TypeAlias = _Context
+    OnTimerContext: TypeAlias = _OnTimerContext
+    inputs: ClassVar[int] = 2
+    undo_refusal: ClassVar[str] = (
+        "the rows of its two inputs have different columns, so one side output cannot take the rejected ones; catch "
+        "the error and yield the row to a side output of its own"
+    )
+
+    def open(self, ctx: RuntimeContext) -> None:
+        """Called once in every slot, after the state was restored and before the first record."""
+
+    def process_element1(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+        """Called for every record of the first stream. Within an epoch these come before those of the second. Yields
+        output rows."""
+        raise NotImplementedError(f"{type(self).__qualname__} must define process_element1")
+
+    def process_element2(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+        """Called for every record of the second stream. Yields output rows."""
+        raise NotImplementedError(f"{type(self).__qualname__} must define process_element2")
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
         """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
 from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedProcessFunction
+from sparkstate.functions import KeyedCoProcessFunction, KeyedProcessFunction, OnTimerContext, RuntimeContext
 from sparkstate.serde.typeinfo import TypeInformation
 
 
@@ -50,11 +50,51 @@ class KeyedSpec:
         return 0
 
 
+class RecordFunction(Protocol):
+    """What functions that are called for each row and timer have in common."""
+
+    def open(self, ctx: RuntimeContext) -> None:
+        """Declare the state."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """A timer is due."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class OperatorSpec(KeyedSpec):
+class RecordSpec(KeyedSpec):
+    """An operator whose function is called for each row and for each timer."""
+
+    function: RecordFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec(RecordSpec):
     """An operator whose function is called for each row."""
 
     function: KeyedProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoInputSpec(RecordSpec):
+    """An operator whose function is called for each row of two inputs. ``row_columns`` and ``late_tag`` are those of
+    the first. In a batch, rows have the columns of both (``columns.of_input``), and ``columns.INPUT``."""
+
+    function: KeyedCoProcessFunction
+    second_columns: tuple[str, ...]
+    second_late_tag: str | None = None
+
+    @property
+    def columns_of_inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of the rows that the function sees, by input."""
+        return self.row_columns, self.second_columns
+
+    @property
+    def late_tags(self) -> tuple[str | None, str | None]:
+        """By input."""
+        return self.late_tag, self.second_late_tag
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,11 +60,18 @@ class FedEpoch:
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
-    slots: Mapping[str, Mapping[int, feeding.FedSlot]]
-    """By operator, the slots that it has rows in."""
+    rows: Mapping[str, feeding.FedRows]
+    """By operator, the rows that the job's inputs brought."""
+    batch: DataFrame | None
+    """The epoch's frame. Sources may forget its rows when the callback has returned."""
     nothing: bool
     """No rows, and no timer is due: there is nothing to complete."""
     started: float
+
+    @property
+    def times(self) -> feeding.EpochTimes:
+        """What tasks that bring rows tell about it."""
+        return feeding.EpochTimes(self.epoch, self.follows, self.before, self.now)
 
 
 class EpochRunner:
@@ -117,7 +124,7 @@ class EpochRunner:
         """
         context = self._session.sparkContext
         for each in self._feedings.values():
-            if each.operator.upstream is None and not self._rehearsed.is_set():
+            if each.reads_batch and not self._rehearsed.is_set():
                 context.addJobTag(_REHEARSAL)
                 with contextlib.suppress(Exception):
                     each.shipped(frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
@@ -147,16 +154,21 @@ class EpochRunner:
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
         nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
         follows, self._last = self._last, self._last if nothing else epoch
-        slots: dict[str, dict[int, feeding.FedSlot]] = {}
+        rows: dict[str, feeding.FedRows] = {}
         for uid, each in self._feedings.items():
-            if batch is not None and each.operator.upstream is None:
+            if batch is not None and each.reads_batch:
                 self._enter(phases.ProcessPhase.FEED, epoch)
-                fed = each.run(batch, epoch, follows, before, now)
-                slots[uid] = fed.slots
-                after = self.watermarks.advance(fed.largest, now)
-                after = after.ended() if ended else after
+                rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
+        if rows:
+            after = self.watermarks.advance(feeding.largest_of(rows.values()), now)
+            after = after.ended() if ended else after
         self.watermarks = after
-        return FedEpoch(epoch, follows, before, after, now, slots, nothing, started)
+        return FedEpoch(epoch, follows, before, after, now, rows, batch, nothing, started)
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether :meth:`complete` needs nothing of the epoch's frame, so that the next epoch may begin before it."""
+        return not any(each.is_mixed for each in self._feedings.values())
 
     def _wait(self) -> None:
         with self.paused.measured():
@@ -170,18 +182,20 @@ class EpochRunner:
             self._worked.end(fed.now, self._clock.now_ms())
 
     def _completed(self, fed: FedEpoch) -> EpochResult:
-        totals = [0, 0, 0, 0]
+        totals = [
+            sum(slot.rows for fed_rows in fed.rows.values() for slot in fed_rows.slots.values()),
+            0,
+            0,
+            0,
+        ]
         if fed.nothing:
             return self._result(fed, totals, 0.0)
         rows_out: dict[tuple[str, str | None], int] = {}
         for uid, each in self._feedings.items():
-            slots = fed.slots.get(uid) or self._feed_from_output(each, fed, rows_out)
-            for reply in self._finish(uid, fed, slots):
+            for reply in self._finish(uid, fed, self._slots_fed(each, fed, rows_out)):
                 for tag, rows in reply.rows_by_tag.items():
                     key = (uid, tag or None)
                     rows_out[key] = rows_out.get(key, 0) + rows
-                if each.operator.upstream is None:
-                    totals[0] += reply.rows_in
                 totals[1] += reply.late_rows
                 totals[2] += reply.timers_fired
                 totals[3] += reply.dropped_rows
@@ -194,15 +208,20 @@ class EpochRunner:
         request = protocol.Release(incarnation=self._group.incarnation, epoch=epoch)
         self._group.each(lambda _: request, protocol.Ok)
 
-    def _feed_from_output(
+    def _slots_fed(
         self, each: feeding.Feeding, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
     ) -> Mapping[int, feeding.FedSlot]:
-        upstream = each.operator.upstream
-        if upstream is None or not rows_out.get(upstream):
-            return {}
-        frame = self._output(*upstream, fed.epoch, with_timestamps=upstream[1] is None)
+        """The rows of an operator in each slot, once those of the operators before it are brought as well."""
+        before = fed.rows.get(each.operator.uid)
+        outputs = {
+            number: self._output(*upstream, fed.epoch, with_timestamps=upstream[1] is None)
+            for number, upstream in each.upstreams()
+            if rows_out.get(upstream)
+        }
+        if not outputs:
+            return {} if before is None else before.slots
         self._enter(phases.ProcessPhase.FEED, fed.epoch)
-        return each.run(frame, fed.epoch, fed.follows, fed.before, fed.now).slots
+        return each.run_outputs(outputs, fed.times, before, fed.batch).slots
 
     def _timers_due(self, before: int, watermark: int, now: int) -> bool:
         """Event-time timers fire at an advance of the watermark alone; one for the past may be waiting for that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from pyspark.sql import types as T
 
@@ -14,8 +14,8 @@ from sparkstate.keyed_functions import per_record, rolling
 from sparkstate.serde.types import Types
 from sparkstate.spark import row_types
 
-if TYPE_CHECKING:
-    from sparkstate.spark.stream import ProcessedStream
+P = TypeVar("P")
+"""The output of an operator."""
 
 
 class ProcessOptions(TypedDict, total=False):
@@ -27,7 +27,7 @@ class ProcessOptions(TypedDict, total=False):
     sort_by_event_time: bool
 
 
-class KeyedMethods(abc.ABC):
+class KeyedMethods(abc.ABC, Generic[P]):
     """Every method needs a ``uid``, as ``process`` does, and takes its other arguments too."""
 
     _keys: tuple[str, ...]
@@ -35,7 +35,7 @@ class KeyedMethods(abc.ABC):
     @abc.abstractmethod
     def process(
         self, function: KeyedFunction, *, uid: str, output_schema: str, **options: Unpack[ProcessOptions]
-    ) -> ProcessedStream:
+    ) -> P:
         """Run ``function`` on the stream."""
 
     @abc.abstractmethod
@@ -49,7 +49,7 @@ class KeyedMethods(abc.ABC):
         uid: str,
         output_schema: str,
         **options: Unpack[ProcessOptions],
-    ) -> ProcessedStream:
+    ) -> P:
         """One output row for each row: what ``function(row)`` returns."""
         _check(function, "map", per_record.MapFunction)
         return self.process(per_record.Map(function), uid=uid, output_schema=output_schema, **options)
@@ -61,7 +61,7 @@ class KeyedMethods(abc.ABC):
         uid: str,
         output_schema: str,
         **options: Unpack[ProcessOptions],
-    ) -> ProcessedStream:
+    ) -> P:
         """Any number of output rows for each row: those that ``function(row)`` returns or yields."""
         _check(function, "flat_map", per_record.FlatMapFunction)
         return self.process(per_record.FlatMap(function), uid=uid, output_schema=output_schema, **options)
@@ -72,7 +72,7 @@ class KeyedMethods(abc.ABC):
         *,
         uid: str,
         **options: Unpack[ProcessOptions],
-    ) -> ProcessedStream:
+    ) -> P:
         """The rows for which ``function(row)`` is true."""
         _check(function, "filter", per_record.FilterFunction)
         return self.process(per_record.Filter(function), uid=uid, output_schema=self._ddl(), **options)
@@ -83,7 +83,7 @@ class KeyedMethods(abc.ABC):
         *,
         uid: str,
         **options: Unpack[ProcessOptions],
-    ) -> ProcessedStream:
+    ) -> P:
         """For each row the key's rows so far, folded into one: the first row of a key as it is, then what
         ``function(folded, row)`` returns. The result has the columns of a row."""
         _check(function, "reduce", ReduceFunction)
@@ -94,22 +94,20 @@ class KeyedMethods(abc.ABC):
             per_record.Reduce(function, row_type), uid=uid, output_schema=self._ddl(), **options
         )
 
-    def sum(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> ProcessedStream:
+    def sum(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> P:
         """For each row the key's first row, with the sum of ``field`` so far. ``field`` is a column's name, or its
         place from 0. Nulls count as nothing."""
         return self._rolling("sum", field, uid, options)
 
-    def min(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> ProcessedStream:
+    def min(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> P:
         """The same with the least value of ``field`` so far."""
         return self._rolling("min", field, uid, options)
 
-    def max(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> ProcessedStream:
+    def max(self, field: str | int, *, uid: str, **options: Unpack[ProcessOptions]) -> P:
         """The same with the greatest value of ``field`` so far."""
         return self._rolling("max", field, uid, options)
 
-    def _rolling(
-        self, how: rolling.How, field: str | int, uid: str, options: ProcessOptions
-    ) -> ProcessedStream:
+    def _rolling(self, how: rolling.How, field: str | int, uid: str, options: ProcessOptions) -> P:
         struct = self._columns()
         name = _named(how, field, struct, uid)
         if name in self._keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sparkstate import columns
 from sparkstate.operators import kinds
@@ -10,7 +11,7 @@ from sparkstate.operators.spec import KeyedSpec
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
-from sparkstate.spark import feeding, graph, plans
+from sparkstate.spark import graph, plans, shipping
 from sparkstate.storage import naming
 
 
@@ -22,15 +23,13 @@ def operator_specs(declared: graph.Graph) -> tuple[KeyedSpec, ...]:
 def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     struct = plans.input_type(declared, operator)
     key_types = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
-    has_time = operator.event_time is not None or (
-        operator.upstream is not None and operator.upstream[1] is None
-    )
+    has_time = any(each.has_event_time for each in operator.inputs)
     wanted = set(operator.side_outputs)
     return kinds.spec(
         operator.function,
         uid=operator.uid,
         row_columns=tuple(struct.names),
-        key_columns=feeding.hidden_keys(operator, struct),
+        key_columns=shipping.key_columns(operator, struct),
         key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
@@ -42,7 +41,17 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         late_tag=operator.late_tag.tag_id if operator.late_tag is not None else None,
         sort_by_event_time=operator.sort_by_event_time,
         emit_timestamps=declared.feeds_an_operator(operator.uid),
+        **_second(declared, operator),
     )
+
+
+def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
+    """The fields of a spec that are about a second input."""
+    second, tag = operator.second, operator.second_late_tag
+    if second is None:
+        return {}
+    names = plans.stream_type(declared, second.upstream, second.source).names
+    return {"second_columns": tuple(names), "second_late_tag": tag.tag_id if tag is not None else None}
 
 
 def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:

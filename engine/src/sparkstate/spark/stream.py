@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
-from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import graph, plans
+from sparkstate.spark import checks, graph, plans
+from sparkstate.spark.connected import ConnectedStreams, check_keys
 from sparkstate.spark.keyed_methods import KeyedMethods
 from sparkstate.state_backend import StateBackend, from_value
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
 _UNIT_MS = {"ms": 1, "mi": 60_000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -79,8 +78,8 @@ def keyed(
             raise errors.SpecInvalid(
                 f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}"
             )
-    declared.add_sources(sources)
-    return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
+    names = _key_columns(keys, columns)
+    return KeyedStream(declared, None, names, sources[0].event_time, declared.add_sources(sources))
 
 
 def set_state_backend(backend: StateBackend | str) -> None:
@@ -144,16 +143,33 @@ def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str
 
 
 @dataclass(frozen=True)
-class KeyedStream(KeyedMethods):
+class KeyedStream(KeyedMethods["ProcessedStream"]):
     """A stream partitioned by key; ``process`` puts an operator on it."""
 
     _graph: graph.Graph
     _upstream: tuple[str, str | None] | None
     _keys: tuple[str, ...]
     _event_time: str | None
+    _source: int = 0
 
     def _columns(self) -> StructType:
-        return plans.stream_type(self._graph, self._upstream)
+        return plans.stream_type(self._graph, self._upstream, self._source)
+
+    def connect(self, other: KeyedStream) -> ConnectedStreams[ProcessedStream]:
+        """This stream and ``other`` as the two inputs of one operator. Their key columns may have different names, and
+        must have the same types."""
+        if not isinstance(other, KeyedStream):
+            raise errors.SpecInvalid(
+                f"connect({other!r}): pass a keyed stream: sparkstate.keyed(b, …), or operator.keyed(…)"
+            )
+        first, second = self._as_input(), other._as_input()
+        check_keys(self._graph, first, second)
+        return ConnectedStreams(self._graph, first, second, ProcessedStream)
+
+    def _as_input(self) -> graph.Input:
+        return graph.Input(
+            keys=self._keys, upstream=self._upstream, event_time=self._event_time, source=self._source
+        )
 
     def process(
         self,
@@ -175,16 +191,8 @@ class KeyedStream(KeyedMethods):
         watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time``
         hands every key its rows of an epoch in order of event time.
         """
-        if not _UID.fullmatch(uid):
-            raise errors.SpecInvalid(
-                f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
-                "letter or digit"
-            )
-        if not kinds.knows(function):
-            raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is not a {kinds.named()} object"
-                + ("; create an instance of the class" if isinstance(function, type) else "")
-            )
+        checks.check_uid(uid)
+        checks.check_function(function, uid, 1)
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
         if on_error == "side-output" and function.undo_refusal:
@@ -196,6 +204,7 @@ class KeyedStream(KeyedMethods):
             function=function,
             keys=self._keys,
             upstream=self._upstream,
+            source=self._source,
             event_time=self._event_time,
             output_schema=output_schema,
             on_error=on_error,
@@ -219,7 +228,7 @@ class ProcessedStream:
     def side_output(self, tag: OutputTag) -> ProcessedStream:
         """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
         operator = self._graph.operators[self._uid]
-        built_in = {t.tag_id for t in (operator.late_tag, operator.error_tag) if t is not None}
+        built_in = {built_in_tag.tag_id for _, built_in_tag in operator.built_in_tags}
         if tag.schema is None and tag.tag_id not in built_in:
             raise errors.SpecInvalid(
                 f"side_output({tag.tag_id!r}) needs a schema: OutputTag({tag.tag_id!r}, 'a long, …')"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -74,7 +74,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._clock = clock
         self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
         self._calls = self._make_calls(spec, self._tables)
-        self._intake = intake.Intake(spec, self._tables.owned, self._calls.outputs)
+        self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
         self._context = OperatorRuntimeContext(
             spec.uid,
@@ -94,6 +94,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     @abc.abstractmethod
     def _make_calls(self, spec: S, tables: OperatorTables) -> C:
         """The calls of the function."""
+
+    def _make_intake(self, spec: S, owned: Set[int]) -> intake.Intake:
+        """The entrance of batches."""
+        return intake.Intake(spec, owned, self._calls.outputs)
 
     @abc.abstractmethod
     def _open(self) -> None:

@@ -16,14 +16,14 @@ from typing import Any
 from sparkstate import errors
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
-from sparkstate.operators.keyed.calls import Calls
+from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 
 FLUSH_ROWS = 16_384
 
 
-def fire_all(calls: Calls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
+def fire_all(calls: RecordCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
     calls.bind(overlay, overlay.watermark)
     _Firing(calls, budget, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time).run()
@@ -36,7 +36,7 @@ class _Firing:
     """One pass over the due timers of one domain."""
 
     def __init__(
-        self, calls: Calls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
+        self, calls: RecordCalls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
     ) -> None:
         self._calls = calls
         self._overlay = overlay

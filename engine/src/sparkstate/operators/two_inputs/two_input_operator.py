@@ -1,0 +1,102 @@
+"""One operator with two inputs in one slot: the rows' order, and the work per batch around the record loop."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Sequence, Set
+from typing import Any
+
+import pyarrow as pa
+
+from sparkstate import columns
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.operators.common import garbage
+from sparkstate.operators.common.overlay_operator import OverlayOperator
+from sparkstate.operators.keyed import firing
+from sparkstate.operators.rows import arrow_rows
+from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.state.tables import OperatorTables
+from sparkstate.operators.two_inputs import row_order
+from sparkstate.operators.two_inputs.two_input_calls import TwoInputCalls
+from sparkstate.operators.two_inputs.two_input_intake import TwoInputIntake
+
+_STRETCH_ROWS = 2048
+"""Rows that become Python objects at a time, as in ``keyed``."""
+
+
+class TwoInputOperator(OverlayOperator[TwoInputSpec, TwoInputCalls]):
+    """One operator of one slot (``operators.base.Operator``)."""
+
+    def _make_calls(self, spec: TwoInputSpec, tables: OperatorTables) -> TwoInputCalls:
+        self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
+        return TwoInputCalls(spec, tables)
+
+    def _make_intake(self, spec: TwoInputSpec, owned: Set[int]) -> TwoInputIntake:
+        return TwoInputIntake(spec, owned, self._calls.outputs)
+
+    def _open(self) -> None:
+        self._calls.open(self._context)
+
+    def _fire(self, overlay: Overlay, watermark: int) -> None:
+        firing.fire_all(self._calls, self._budget, overlay, watermark)
+
+    def begin(
+        self, epoch: int, watermark: int = MIN_WATERMARK, processing_time: int | None = None
+    ) -> Overlay:
+        overlay = super().begin(epoch, watermark, processing_time)
+        overlay.sort_column = columns.ORDER
+        return overlay
+
+    def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0 or overlay.dropped:
+            return
+        with self._lock:
+            batch = self._intake.take(overlay, batch)
+            if self.spec.sort_by_event_time:
+                waiting = row_order.by_event_time(batch, self.spec.event_time_column)
+            else:
+                first, waiting = row_order.divide(batch)
+                if first.num_rows:
+                    self._process_parts(overlay, first)
+            if waiting.num_rows:
+                overlay.held.append(waiting)
+                self._settle(overlay)
+
+    def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
+        read = functools.cache(lambda name: arrow_rows.column_values(batch.column(name)))
+        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)
+        calls = self._calls
+        with self._lock, garbage.collection_paused():
+            calls.bind(overlay, overlay.watermark)
+            numbers = self._tables.prefetch(overlay, self._read_keys(read), kgs)
+            calls.outputs.start_piece(overlay)
+            for start in range(0, batch.num_rows, _STRETCH_ROWS):
+                if overlay.dropped:  # by another thread: whatever comes of it goes nowhere
+                    return
+                piece = batch.slice(start, _STRETCH_ROWS)
+                stretch = numbers[start : start + _STRETCH_ROWS]
+                calls.run(overlay, zip(stretch, self._stamps(piece), *calls.of_batch(piece), strict=True))
+            calls.outputs.end_piece(overlay)
+
+    def _stamps(self, piece: pa.RecordBatch) -> Iterable[int | None]:
+        column = self.spec.event_time_column
+        if column is None:
+            return itertools.repeat(None, piece.num_rows)
+        return arrow_rows.column_values(piece.column(column))
+
+    def process_rows(
+        self,
+        overlay: Overlay,
+        keys: Sequence[Any],
+        kgs: Sequence[int],
+        stamps: Iterable[int | None],
+        rows: Iterable[Any],
+        of_input: int = 0,
+    ) -> None:
+        with self._lock, garbage.collection_paused():
+            self._calls.bind(overlay, overlay.watermark)
+            numbers = self._tables.prefetch(overlay, keys, kgs)
+            calls = itertools.repeat(self._calls.calls[of_input], len(keys))
+            self._calls.run(overlay, zip(numbers, stamps, calls, rows, strict=True))

@@ -1,0 +1,90 @@
+"""Two keyed streams for one operator: ``keyed(a, …).connect(keyed(b, …)).process(fn, …)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkstate import errors
+from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.spark import checks, graph, plans
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class ConnectedStreams(Generic[P]):
+    """Two streams with keys of the same types; ``process`` puts an operator on them."""
+
+    _graph: graph.Graph
+    _first: graph.Input
+    _second: graph.Input
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def process(
+        self,
+        function: KeyedFunction,
+        *,
+        uid: str,
+        output_schema: str,
+        late_output1: OutputTag | None = None,
+        late_output2: OutputTag | None = None,
+        sort_by_event_time: bool = False,
+    ) -> P:
+        """Run ``function``, a ``KeyedCoProcessFunction``, for the rows of both streams, with the same keyed state and
+        timers.
+
+        Within an epoch the rows of the first stream come before those of the second; rows of one stream come in the
+        order that they have without ``connect``. With ``sort_by_event_time`` the rows of both come in order of event
+        time, those without one first, and at equal times those of the first stream first. Rows later than the watermark
+        go to the late output of their stream if it has one, else to the function. The job's watermark is the least of
+        all inputs that have event time. ``uid`` and ``output_schema`` are as for one stream.
+        """
+        checks.check_uid(uid)
+        checks.check_function(function, uid, 2)
+        if sort_by_event_time and not (self._first.has_event_time or self._second.has_event_time):
+            raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
+        tags = [tag.tag_id for tag in (late_output1, late_output2) if tag is not None]
+        if len(set(tags)) < len(tags):
+            raise errors.SpecInvalid(
+                f"process(late_output1=…, late_output2=…) of {uid!r}: both have the tag {tags[0]!r}; give each its "
+                "own, because the rows of the two streams have different columns"
+            )
+        plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._first.keys,
+                upstream=self._first.upstream,
+                source=self._first.source,
+                event_time=self._first.event_time,
+                output_schema=output_schema,
+                late_tag=late_output1,
+                sort_by_event_time=sort_by_event_time,
+                second=self._second,
+                second_late_tag=late_output2,
+            )
+        )
+        return self._processed(self._graph, uid, None)
+
+
+def check_keys(declared: graph.Graph, first: graph.Input, second: graph.Input) -> None:
+    """Raise ``SpecInvalid`` unless the keys of both have the same types: equal values of different types have different
+    hashes in Spark, and would not meet."""
+    if len(first.keys) != len(second.keys):
+        raise errors.SpecInvalid(
+            f"connect(): the first stream is keyed by {list(first.keys)} and the second by {list(second.keys)}; key "
+            "both by equally many columns"
+        )
+    one = plans.stream_type(declared, first.upstream, first.source)
+    other = plans.stream_type(declared, second.upstream, second.source)
+    for name, its_pair in zip(first.keys, second.keys, strict=True):
+        kind, its_kind = one[name].dataType, other[its_pair].dataType
+        if kind != its_kind:
+            raise errors.SpecInvalid(
+                f"connect(): key column {name!r} of the first stream is {kind.simpleString()}, and {its_pair!r} of the "
+                f"second is {its_kind.simpleString()}; cast one of them, equal keys need equal types"
+            )
