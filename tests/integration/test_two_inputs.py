@@ -30,6 +30,7 @@ class Input:
     rng: random.Random = field(default_factory=lambda: random.Random(5))
     orders: list[tuple[str, int, int, int]] = field(default_factory=list)
     paid: dict[int, str] = field(default_factory=dict)
+    payments: list[tuple[str, int, int]] = field(default_factory=list)
     files: int = 0
     pending: dict[int, list[tuple[str, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -62,9 +63,9 @@ class Input:
             self._write_payments(number, self.pending.pop(number))
 
     def _write_payments(self, number: int, made: list[tuple[str, int, str]]) -> None:
-        times = [
-            EPOCH + datetime.timedelta(milliseconds=number * 100 + self.rng.randrange(400)) for _ in made
-        ]
+        moments = [number * 100 + self.rng.randrange(400) for _ in made]
+        self.payments += [(payer, order, at) for (payer, order, _), at in zip(made, moments, strict=True)]
+        times = [EPOCH + datetime.timedelta(milliseconds=at) for at in moments]
         table = pa.table(
             {
                 "payer": pa.array([row[0] for row in made], pa.string()),
@@ -102,6 +103,12 @@ class Input:
             "unpaid": Counter((c, i) for c, i, _, _ in self.orders if i not in self.paid),
             "counted": Counter((c, counts[c], every[c]) for c in every),
             "settled": Counter((i, "paid" if i in self.paid else "unpaid") for _, i, _, _ in self.orders),
+            "joined": Counter(
+                (i, paid_for, max(at, paid_at))
+                for c, i, _, at in self.orders
+                for payer, paid_for, paid_at in self.payments
+                if c == payer and -20 <= paid_at - at < 40
+            ),
             "large": Counter(row for row in self.orders if row[2] > 6),
             "spent": Counter(running),
         }

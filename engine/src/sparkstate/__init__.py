@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TimeDomain,
         TimerService,
     )
+    from sparkstate.keyed_functions.interval_join import ProcessJoinFunction
     from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
@@ -51,6 +52,7 @@ _HOMES = {
     "MapFunction": "sparkstate.keyed_functions.per_record",
     "MapStateDescriptor": "sparkstate.state.descriptors",
     "OutputTag": "sparkstate.functions",
+    "ProcessJoinFunction": "sparkstate.keyed_functions.interval_join",
     "ReduceFunction": "sparkstate.functions",
     "ReducingStateDescriptor": "sparkstate.state.descriptors",
     "RowError": "sparkstate.batches.functions",
@@ -78,6 +80,7 @@ __all__ = [
     "MapFunction",
     "MapStateDescriptor",
     "OutputTag",
+    "ProcessJoinFunction",
     "ReduceFunction",
     "ReducingStateDescriptor",
     "RowError",

@@ -313,6 +313,9 @@ class KeyedCoProcessFunction(KeyedFunction):
     Context: TypeAlias = _Context
     OnTimerContext: TypeAlias = _OnTimerContext
     inputs: ClassVar[int] = 2
+    stamps_rows: ClassVar[bool] = False
+    """Whether it yields pairs of the event time of a row, for a next operator, and the row. Rows have the time of the
+    record that made them otherwise."""
     undo_refusal: ClassVar[str] = (
         "the rows of its two inputs have different columns, so one side output cannot take the rejected ones; catch "
         "the error and yield the row to a side output of its own"

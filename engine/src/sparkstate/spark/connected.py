@@ -42,15 +42,44 @@ class ConnectedStreams(Generic[P]):
         go to the late output of their stream if it has one, else to the function. The job's watermark is the least of
         all inputs that have event time. ``uid`` and ``output_schema`` are as for one stream.
         """
-        checks.check_uid(uid)
-        checks.check_function(function, uid, 2)
         if sort_by_event_time and not (self._first.has_event_time or self._second.has_event_time):
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
-        tags = [tag.tag_id for tag in (late_output1, late_output2) if tag is not None]
+        late = (late_output1, late_output2)
+        return self._add(function, uid, output_schema, late, sort_by_event_time=sort_by_event_time)
+
+    def with_own_lateness(
+        self,
+        function: KeyedFunction,
+        uid: str,
+        output_schema: str,
+        late: tuple[OutputTag | None, OutputTag | None],
+    ) -> P:
+        """Run a function that judges by itself which rows are late, and so needs the event time of both streams."""
+        for which, each in (("left", self._first), ("right", self._second)):
+            if not each.has_event_time:
+                raise errors.SpecInvalid(
+                    f"interval_join of {uid!r}: the {which} stream has no event time; give keyed() one by "
+                    "event_time=…, or by withWatermark on its DataFrame"
+                )
+        return self._add(function, uid, output_schema, late, judges_lateness=True)
+
+    def _add(
+        self,
+        function: KeyedFunction,
+        uid: str,
+        output_schema: str,
+        late: tuple[OutputTag | None, OutputTag | None],
+        *,
+        sort_by_event_time: bool = False,
+        judges_lateness: bool = False,
+    ) -> P:
+        checks.check_uid(uid)
+        checks.check_function(function, uid, 2)
+        tags = [tag.tag_id for tag in late if tag is not None]
         if len(set(tags)) < len(tags):
             raise errors.SpecInvalid(
-                f"process(late_output1=…, late_output2=…) of {uid!r}: both have the tag {tags[0]!r}; give each its "
-                "own, because the rows of the two streams have different columns"
+                f"the outputs for late rows of {uid!r}: both have the tag {tags[0]!r}; give each its own, because the "
+                "rows of the two streams have different columns"
             )
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(
@@ -62,10 +91,11 @@ class ConnectedStreams(Generic[P]):
                 source=self._first.source,
                 event_time=self._first.event_time,
                 output_schema=output_schema,
-                late_tag=late_output1,
+                late_tag=late[0],
                 sort_by_event_time=sort_by_event_time,
                 second=self._second,
-                second_late_tag=late_output2,
+                second_late_tag=late[1],
+                judges_lateness=judges_lateness,
             )
         )
         return self._processed(self._graph, uid, None)

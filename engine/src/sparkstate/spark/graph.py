@@ -74,6 +74,8 @@ class Operator:
     second: Input | None = None
     """The other stream of a ``connect(…)``; the fields above are those of the first."""
     second_late_tag: OutputTag | None = None
+    judges_lateness: bool = False
+    """Its function sends late rows to those outputs itself."""
     on_error: Literal["fail", "side-output"] = "fail"
     error_tag: OutputTag | None = None
     late_tag: OutputTag | None = None

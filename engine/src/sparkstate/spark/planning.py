@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkstate import columns
+from sparkstate.functions import OutputTag
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import KeyedSpec
 from sparkstate.serde.types import Types
@@ -38,7 +39,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         },
         on_error=operator.on_error,
         error_tag=operator.error_tag.tag_id if operator.error_tag is not None else "errors",
-        late_tag=operator.late_tag.tag_id if operator.late_tag is not None else None,
+        late_tag=_late(operator, operator.late_tag),
         sort_by_event_time=operator.sort_by_event_time,
         emit_timestamps=declared.feeds_an_operator(operator.uid),
         **_second(declared, operator),
@@ -47,11 +48,16 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
 
 def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
     """The fields of a spec that are about a second input."""
-    second, tag = operator.second, operator.second_late_tag
+    second = operator.second
     if second is None:
         return {}
     names = plans.stream_type(declared, second.upstream, second.source).names
-    return {"second_columns": tuple(names), "second_late_tag": tag.tag_id if tag is not None else None}
+    return {"second_columns": tuple(names), "second_late_tag": _late(operator, operator.second_late_tag)}
+
+
+def _late(operator: graph.Operator, tag: OutputTag | None) -> str | None:
+    """The side output to which the engine sends late rows."""
+    return None if tag is None or operator.judges_lateness else tag.tag_id
 
 
 def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -12,29 +11,14 @@ from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import checks, graph, plans
 from sparkstate.spark.connected import ConnectedStreams, check_keys
+from sparkstate.spark.durations import duration_ms
+from sparkstate.spark.interval_join import IntervalJoinedStreams
 from sparkstate.spark.keyed_methods import KeyedMethods
 from sparkstate.state_backend import StateBackend, from_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-_DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
-_UNIT_MS = {"ms": 1, "mi": 60_000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_ms(text: str | int, what: str) -> int:
-    """``"2 hours"``, ``"500 ms"`` or a number of milliseconds."""
-    if isinstance(text, int):
-        return text
-    match = _DELAY.fullmatch(text)
-    if match is None:
-        raise errors.SpecInvalid(
-            f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'"
-        )
-    unit = match[2]
-    key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
-    return int(match[1]) * _UNIT_MS[key]
 
 
 def keyed(
@@ -165,6 +149,12 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         first, second = self._as_input(), other._as_input()
         check_keys(self._graph, first, second)
         return ConnectedStreams(self._graph, first, second, ProcessedStream)
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoinedStreams[ProcessedStream]:
+        """Join rows of this stream, the left one, with rows of ``other``, the right one, that have the same key and
+        nearby event times: ``.between(lower, upper).process(function, …)``."""
+        connected = self.connect(other)
+        return IntervalJoinedStreams(connected, self._columns(), other._columns())
 
     def _as_input(self) -> graph.Input:
         return graph.Input(

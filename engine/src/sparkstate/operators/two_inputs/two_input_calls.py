@@ -70,4 +70,7 @@ class TwoInputCalls(RecordCalls):
                     emitted.extend([cursor.stamp] * (len(yielded) - before))
         except Exception as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
+        if self.spec.function.stamps_rows:
+            stamps = [stamp for stamp, _ in yielded]
+            yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
         self.outputs.put(overlay, yielded, emitted)

@@ -1,7 +1,7 @@
 """Orders and payments: two file sources with different columns, an operator of both, and operators behind it.
 
 ``matched`` connects the sources; ``counted`` connects its output with a source; ``settled`` connects its two outputs;
-``large`` and ``spent`` read one source with the short methods of a keyed stream."""
+``joined`` joins the sources by time; ``large`` and ``spent`` read one with the short methods of a keyed stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import sparkstate
-from sparkstate import KeyedCoProcessFunction, MapStateDescriptor, OutputTag, Types, ValueStateDescriptor
+from sparkstate import (
+    KeyedCoProcessFunction,
+    MapStateDescriptor,
+    OutputTag,
+    ProcessJoinFunction,
+    Types,
+    ValueStateDescriptor,
+)
 
 UNPAID = OutputTag("unpaid", "customer string, id bigint")
 PATIENCE_MS = 1000
@@ -80,6 +87,13 @@ class Settle(KeyedCoProcessFunction):
         yield row.id, "unpaid"
 
 
+class Pair(ProcessJoinFunction):
+    """Orders and payments of one customer at about the same time."""
+
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield left.id, right.order_id, ctx.get_timestamp()
+
+
 def read(spark: Any, params: dict[str, str], name: str, schema: str) -> Any:
     return (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{params['input']}/{name}")
@@ -106,6 +120,12 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .connect(unpaid.keyed("id"))
         .process(Settle(), uid="settled", output_schema="id bigint, became string")
     )
+    joined = (
+        of_customer.interval_join(of_payer)
+        .between(-20, "40 ms")
+        .upper_bound_exclusive()
+        .process(Pair(), uid="joined", output_schema="id bigint, order_id bigint, later bigint")
+    )
     large = of_customer.filter(lambda order: order.amount > 6, uid="large")
     spent = of_customer.sum("amount", uid="spent")
     for name, stream in (
@@ -113,6 +133,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         ("unpaid", unpaid),
         ("counted", counted),
         ("settled", settled),
+        ("joined", joined),
         ("large", large),
         ("spent", spent),
     ):
